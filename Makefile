@@ -1,0 +1,99 @@
+# `make help` lists what there is. The tools a target needs are built from tools/go.mod when it
+# first needs them; nothing else has to be installed than Go, git and, for `make test`, a C compiler.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+export GOFLAGS ?= -buildvcs=false
+
+BIN := $(CURDIR)/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PACKAGES = $(shell go list ./... | grep -v /e2e)
+# What controller-gen makes the operator's role from.
+MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
+CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
+
+need = @tools/install.sh $(BIN) $(1)
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## Build and run
+
+.PHONY: build run install
+build: ## bin/fleetwright, static
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/fleetwright ./cmd/fleetwright
+
+run: build ## the operator, against the current kubeconfig
+	$(BIN)/fleetwright
+
+install: ## the CRDs, into the cluster of the current kubeconfig
+	$(call need,kubectl)
+	$(BIN)/kubectl apply --server-side -f config/crd/bases
+
+## Change
+
+.PHONY: generate fmt
+generate: ## deep copies, CRDs, the operator's role and docs/api.md, from the Go sources
+	$(call need,controller-gen crd-ref-docs)
+	@rm -f config/crd/bases/*.yaml; mkdir -p docs
+	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
+	$(BIN)/controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
+	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
+
+fmt: ## format the Go sources
+	$(call need,golangci-lint)
+	$(BIN)/golangci-lint fmt
+
+## Check
+
+.PHONY: verify generated lint vet tidy vulnerabilities test e2e
+verify: generated tidy vet lint vulnerabilities ## everything that needs no cluster and runs no test
+
+generated: ## what is generated is up to date
+	$(call need,controller-gen crd-ref-docs)
+	@tools/generated.sh $(BIN)
+
+tidy: ## go.mod and go.sum of every module are tidy
+	@for module in . tools tools/lint; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+
+vet: ## go vet
+	go vet ./...
+
+lint: ## golangci-lint; `make fmt` mends what is only format
+	$(call need,golangci-lint)
+	$(BIN)/golangci-lint run
+
+vulnerabilities: ## known vulnerabilities that the code can reach
+	$(call need,govulncheck)
+	@tools/vulnerabilities.sh $(BIN)
+
+test: ## every package's tests with the race detector, on real API servers
+	$(call need,etcd kube-apiserver kubectl)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) go test -race $(PACKAGES)
+
+e2e: build ## the suites against whole clusters, as processes on this machine
+	$(call need,$(CLUSTER))
+	PATH=$(BIN):$$PATH go test ./e2e/... -count=1 -timeout 40m -v
+
+## Try it
+
+.PHONY: demo demo-down
+demo: build ## a hub and members on this machine, with an app running on them
+	$(call need,$(CLUSTER))
+	PATH=$(BIN):$$PATH go run ./e2e/demo up
+
+demo-down: ## take the demo down again
+	$(call need,kwokctl kubectl)
+	PATH=$(BIN):$$PATH go run ./e2e/demo down
+
+## Tools
+
+.PHONY: tools clean
+tools: ## build every tool now
+	$(call need,)
+
+clean: ## remove bin/
+	rm -rf $(BIN)
+	@echo "the built tools are still in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools, for every clone; they may be deleted"

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Builds the developer tools and the control-plane binaries that the tests run, from the Go
+# modules pinned beside this file, and links them into a directory.
+#
+#   tools/install.sh BINDIR [NAME...]      no NAME: every tool
+#
+# Needs: go, git. Reaches: the Go module proxy.
+# KUBEBUILDER_ASSETS, when set, is a directory whose etcd, kube-apiserver and kubectl (and
+# kube-controller-manager and kube-scheduler, if it has them) are linked and not built.
+#
+# The binaries lie in a cache outside the tree, one directory for each state of a module, so
+# that every clone and branch shares them; it may be deleted at any time.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/fleetwright/tools
+
+# Static, so that a binary runs in any container. With cgo, the compiler's cache would hold
+# nothing that the images' builds could use.
+export CGO_ENABLED=0 GOFLAGS=${GOFLAGS:--buildvcs=false} GOWORK=off
+
+# name, module below this directory, package, variable that is to hold the version
+table='
+controller-gen           .     sigs.k8s.io/controller-tools/cmd/controller-gen           sigs.k8s.io/controller-tools/pkg/version.version
+kustomize                .     sigs.k8s.io/kustomize/kustomize/v5                        sigs.k8s.io/kustomize/api/provenance.version
+crd-ref-docs             .     github.com/elastic/crd-ref-docs                           main.buildVersion
+golangci-lint            lint  github.com/golangci/golangci-lint/v2/cmd/golangci-lint    main.version
+govulncheck              lint  golang.org/x/vuln/cmd/govulncheck                         -
+etcd                     .     go.etcd.io/etcd/server/v3                                 -
+kube-apiserver           .     k8s.io/kubernetes/cmd/kube-apiserver                      k8s.io/component-base/version.gitVersion
+kube-controller-manager  .     k8s.io/kubernetes/cmd/kube-controller-manager             k8s.io/component-base/version.gitVersion
+kube-scheduler           .     k8s.io/kubernetes/cmd/kube-scheduler                      k8s.io/component-base/version.gitVersion
+kubectl                  .     k8s.io/kubernetes/cmd/kubectl                             k8s.io/component-base/version.gitVersion
+kwok                     .     sigs.k8s.io/kwok/cmd/kwok                                 sigs.k8s.io/kwok/pkg/consts.Version
+kwokctl                  .     sigs.k8s.io/kwok/cmd/kwokctl                              sigs.k8s.io/kwok/pkg/consts.Version
+kind                     .     sigs.k8s.io/kind                                          -'
+
+log() { printf '%s\n' "$*" >&2; }
+die() { log "tools/install.sh: $*"; exit 1; }
+
+# digest MODULE: one word for everything that a binary of that module is made from.
+digest() {
+  { cat "$here/$1/go.mod" "$here/$1/go.sum" "$here/install.sh"; echo "$toolchain"; } | git hash-object --stdin | cut -c1-16
+}
+
+# link FILE NAME: leaves a link that is right as it is, for a program may be starting from it.
+link() { [[ $(readlink "$bin/$2" || true) == "$1" ]] || ln -sfn "$1" "$bin/$2"; }
+
+# asset NAME: links it from KUBEBUILDER_ASSETS; false if it is to be built.
+asset() {
+  local file=${KUBEBUILDER_ASSETS:-}/$1
+  case $1 in
+    etcd | kube-apiserver | kubectl | kube-controller-manager | kube-scheduler) ;;
+    *) return 1 ;;
+  esac
+  # Someone who works with our own directory set has not chosen other binaries.
+  [[ -n ${KUBEBUILDER_ASSETS:-} && ! $KUBEBUILDER_ASSETS -ef $bin ]] || return 1
+  if [[ ! -x $file ]]; then
+    [[ $1 == kube-controller-manager || $1 == kube-scheduler ]] && return 1
+    die "KUBEBUILDER_ASSETS is set, but there is no $file"
+  fi
+  link "$(cd "$KUBEBUILDER_ASSETS" && pwd)/$1" "$1"
+}
+
+# ldflags: a binary built from a module does not know its version unless it is told.
+ldflags() {
+  local flags="-s -w"
+  [[ $variable == - ]] || flags+=" -X $variable=$version"
+  if [[ $package == k8s.io/kubernetes/* ]]; then
+    local minor=${version#v1.}
+    flags+=" -X ${variable%.*}.gitMajor=1 -X ${variable%.*}.gitMinor=${minor%%.*} -X ${variable%.*}.gitTreeState=clean"
+  fi
+  echo "$flags"
+}
+
+# describe NAME: sets module, package, variable, and file, where the cache has it.
+describe() {
+  read -r _ module package variable < <(grep "^$1 " <<<"$table") || die "no tool is called $1"
+  file=$cache/$(digest "$module")/$1
+}
+
+# build NAME LABEL: makes file, whole or not at all. What the compiler says is shown only
+# when it fails.
+build() {
+  local label=$2 started=$SECONDS version ticker=
+  mkdir -p "${file%/*}"
+  temp=$(mktemp -d "$file.XXXXXX"); trap 'rm -rf "$temp"' EXIT
+  cd "$here/$module"
+  version=$(go list -f '{{.Module.Version}}' "$package" 2>"$temp/log") || { cat "$temp/log" >&2; die "$1: go cannot find $package"; }
+  label+=" $1 $version …"
+  if [[ -t 2 ]]; then
+    # $$ is this script: were it killed, its clock would stop too.
+    while kill -0 $$; do printf '\r%s %ds' "$label" $((SECONDS - started)); sleep 1; done >&2 & ticker=$!
+  else
+    log "$label"
+  fi
+  # The lock, descriptor 9, stays ours alone: go may leave a process behind.
+  if go build -trimpath -ldflags "$(ldflags)" -o "$temp/out" "$package" >"$temp/log" 2>&1 9>&-; then
+    mv "$temp/out" "$file"
+    label+=" $((SECONDS - started))s"
+  else
+    label+=" failed"
+  fi
+  [[ -z $ticker ]] || { kill "$ticker"; wait "$ticker" 2>/dev/null || true; printf '\r' >&2; }
+  log "$label"
+  [[ -x $file ]] || { cat "$temp/log" >&2; die "$1 did not build"; }
+  rm -rf "$temp"
+}
+
+[[ $# -ge 1 ]] || die "usage: tools/install.sh BINDIR [NAME...]"
+mkdir -p "$1"; bin=$(cd "$1" && pwd); shift
+# shellcheck disable=SC2046
+[[ $# -gt 0 ]] || set -- $(awk '{print $1}' <<<"$table")
+
+need=$(awk '$1 == "go" {print $2}' "$here/go.mod")
+command -v go >/dev/null || die "go is missing; Go $need or newer is needed"
+toolchain=$(cd "$here" && go env GOVERSION GOOS GOARCH 2>&1) || die "go is too old, $need is needed: $toolchain"
+have=${toolchain%%[[:space:]]*}
+[[ $(printf '%s\n' "go$need" "$have" | sort -V | head -1) == "go$need" ]] || die "go is too old: it is $have, and go$need or newer is needed"
+
+missing=()
+for name; do
+  describe "$name"
+  if ! asset "$name"; then
+    if [[ -x $file ]]; then link "$file" "$name"; else missing+=("$name"); fi
+  fi
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+# Without the lock two clones at once would build everything twice, which does no harm.
+mkdir -p "$cache"
+if command -v flock >/dev/null; then
+  exec 9>"$cache/lock"
+  flock -n 9 || { log "tools: waiting for another clone's build"; flock 9; }
+fi
+for i in "${!missing[@]}"; do
+  name=${missing[$i]}
+  describe "$name"
+  [[ -x $file ]] || build "$name" "[$((i + 1))/${#missing[@]}]"
+  link "$file" "$name"
+done
