@@ -1,0 +1,160 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AppServiceStatus is the state of all clusters in one place. Its rows are the plan as well: a row is
+// written before anything is made on its cluster, and removed after everything there is confirmed gone.
+type AppServiceStatus struct {
+	// ObservedGeneration is the generation that the rest of the status speaks of; -1 before the first look.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Ready, Placed and, while they are true, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Replicas is how many pods a cluster has, in the unit of spec.replicas: the mean over the clusters, rounded up.
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// Selector is the label selector of the pods on every member, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// Summary counts the rows.
+	// +optional
+	Summary ClusterSummary `json:"summary,omitzero"`
+
+	// Placement says why clusters are not in the plan.
+	// +optional
+	Placement PlacementStatus `json:"placement,omitzero"`
+
+	// Clusters has a row for each cluster that runs this AppService, or shall, or did and still may; sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Clusters []ClusterStatus `json:"clusters,omitempty"`
+}
+
+// ClusterSummary counts the rows of an AppService's status, and adds up their replicas.
+type ClusterSummary struct {
+	// Clusters is how many clusters the plan has: the rows less those Removing and Detached.
+	Clusters int32 `json:"clusters"`
+	// Ready is how many of them are Ready at the present generation.
+	Ready int32 `json:"ready"`
+	// Display is "ready/clusters", for people.
+	Display string `json:"display"`
+	// Replicas is how many pods are planned on all clusters of the plan.
+	Replicas int32 `json:"replicas"`
+	// ReadyReplicas is how many pods are ready on all clusters, as last known.
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// Progressing is how many rows are Pending or Progressing.
+	// +optional
+	Progressing int32 `json:"progressing,omitempty"`
+	// Failed is how many rows are Failed.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// Unknown is how many rows are Unknown.
+	// +optional
+	Unknown int32 `json:"unknown,omitempty"`
+	// Detached is how many rows are Detached.
+	// +optional
+	Detached int32 `json:"detached,omitempty"`
+	// Removing is how many rows are Removing.
+	// +optional
+	Removing int32 `json:"removing,omitempty"`
+}
+
+// PlacementStatus says why clusters are not in the plan.
+type PlacementStatus struct {
+	// Excluded has an entry for each reason, sorted by it.
+	// +optional
+	// +listType=map
+	// +listMapKey=reason
+	Excluded []ExcludedClusters `json:"excluded,omitempty"`
+}
+
+// ExcludedClusters are the clusters that one reason keeps out of the plan.
+type ExcludedClusters struct {
+	// Reason is one of the documented reasons, such as SelectorMismatch.
+	Reason string `json:"reason"`
+	// Count is how many clusters it keeps out.
+	Count int32 `json:"count"`
+	// Examples are the first three of them by name.
+	// +listType=atomic
+	Examples []string `json:"examples"`
+}
+
+// ClusterPhase is the state of an AppService on one cluster.
+// +kubebuilder:validation:Enum=Pending;Progressing;Ready;Failed;Unknown;Removing;Detached
+type ClusterPhase string
+
+const (
+	// ClusterPending: in the plan, nothing observed yet.
+	ClusterPending ClusterPhase = "Pending"
+	// ClusterProgressing: the cluster is taking on what the plan says.
+	ClusterProgressing ClusterPhase = "Progressing"
+	// ClusterReady: the cluster runs what the plan says, and all of it is available.
+	ClusterReady ClusterPhase = "Ready"
+	// ClusterFailed: it needs somebody's help; the row says what is wrong.
+	ClusterFailed ClusterPhase = "Failed"
+	// ClusterUnknown: the cluster cannot be observed. The row keeps what was known last.
+	ClusterUnknown ClusterPhase = "Unknown"
+	// ClusterRemoving: no longer in the plan; its objects are being removed.
+	ClusterRemoving ClusterPhase = "Removing"
+	// ClusterDetached: its Secret is gone. What ran there is left running, and the row keeps what was known last.
+	ClusterDetached ClusterPhase = "Detached"
+)
+
+// ClusterStatus is the row of one cluster: what it is to run, and what was observed there.
+//
+// +structType=atomic
+type ClusterStatus struct {
+	// Name is that of the MemberCluster.
+	Name string `json:"name"`
+	// Phase is the state there.
+	Phase ClusterPhase `json:"phase"`
+	// Generation is the generation of the AppService that the cluster is to run.
+	Generation int64 `json:"generation"`
+	// Replicas is how many pods the cluster is to run.
+	Replicas int32 `json:"replicas"`
+	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// CurrentReplicas is how many pods the cluster has, as last known.
+	// +optional
+	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
+	// ReadyReplicas is how many of them are ready, as last known.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// Reason is why the phase is not Ready: one word, documented.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message says more, for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// LastTransitionTime is when the phase changed last. While it is Unknown, that is how old what the row shows is.
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+}
+
+// Cluster returns the row of the named cluster, or nil.
+func (s *AppServiceStatus) Cluster(name string) *ClusterStatus {
+	for i := range s.Clusters {
+		if s.Clusters[i].Name == name {
+			return &s.Clusters[i]
+		}
+	}
+	return nil
+}
+
+// SamePlan tells whether two rows ask the same of their cluster, whatever was observed there.
+func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
+	return c.Name == other.Name &&
+		c.Generation == other.Generation &&
+		c.Replicas == other.Replicas &&
+		(c.Phase == ClusterRemoving) == (other.Phase == ClusterRemoving) &&
+		(c.Phase == ClusterDetached) == (other.Phase == ClusterDetached)
+}

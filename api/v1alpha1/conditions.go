@@ -1,0 +1,143 @@
+package v1alpha1
+
+// Condition types of an AppService. Ready, Reconciling and Stalled are those of kstatus
+// (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): Reconciling and Stalled are
+// abnormal-true, and present only while they are true.
+const (
+	// ConditionReady is True when every cluster of the plan runs the present generation and is Ready;
+	// Unknown when the only clusters that are not Ready cannot be observed. A MemberCluster has it too: True
+	// when it is connected and answers.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while something is under way that needs nobody's help.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when nothing more will happen until somebody changes something.
+	ConditionStalled = "Stalled"
+	// ConditionPlaced is True when the placement chose at least one cluster.
+	ConditionPlaced = "Placed"
+)
+
+// Condition types of a MemberCluster, beside [ConditionReady].
+const (
+	// ConditionCredentialsValid is True when the kubeconfig that the Secret holds now is accepted and the
+	// member accepts it. It is about the newest content: an older connection may go on working while it is False.
+	ConditionCredentialsValid = "CredentialsValid"
+)
+
+// Reasons of an AppService's conditions.
+const (
+	// ReasonReady: every cluster of the plan is Ready. Nothing to do.
+	ReasonReady = "Ready"
+	// ReasonProgressing: some clusters are still rolling out. Wait; the rows say which.
+	ReasonProgressing = "Progressing"
+	// ReasonClustersFailed: on some clusters the workload failed or was refused. Read the rows' reasons.
+	ReasonClustersFailed = "ClustersFailed"
+	// ReasonClustersUnknown: some clusters cannot be observed, the others are Ready. Look at those MemberClusters.
+	ReasonClustersUnknown = "ClustersUnknown"
+	// ReasonNoClusters: the placement chooses no cluster. status.placement.excluded says why not; change
+	// spec.placement or a member's labels, or add a member.
+	ReasonNoClusters = "NoClusters"
+	// ReasonPlaced: the placement chose clusters; they are the rows of status.clusters.
+	ReasonPlaced = "Placed"
+	// ReasonInvalidPlacement: spec.placement cannot be understood. The message says what; the clusters keep
+	// what they run until it is mended.
+	ReasonInvalidPlacement = "InvalidPlacement"
+	// ReasonDeleting: the AppService is being deleted; its workloads are being removed from the clusters in
+	// the rows.
+	ReasonDeleting = "Deleting"
+)
+
+// Reasons of a cluster's row in an AppService's status. A Ready row has none.
+const (
+	// ReasonPending: the cluster is in the plan and nothing has been observed there yet.
+	ReasonPending = "Pending"
+	// ReasonRollingOut: the member's Deployment is rolling out.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRolloutFailed: the member's Deployment gave up. The message is the Deployment's own.
+	ReasonRolloutFailed = "RolloutFailed"
+	// ReasonConflict: an object of that name exists on the member and is not this AppService's. It is left
+	// untouched. Rename or remove one of the two; the message says whose it is.
+	ReasonConflict = "Conflict"
+	// ReasonHubBehind: the member's object was applied for a later generation than the hub knows, so the
+	// hub's data is old (a restored backup, or a cache that lags). Nothing is changed on that member.
+	ReasonHubBehind = "HubBehind"
+	// ReasonRefused: the member's API server refused the objects (forbidden, invalid, quota, admission).
+	// The message is its answer. It is tried again within minutes.
+	ReasonRefused = "Refused"
+	// ReasonApplyFailed: the objects could not be sent for a reason that may pass. It is tried again, more
+	// and more slowly.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonClusterUnreachable: the cluster cannot be observed; the row shows what was known last.
+	ReasonClusterUnreachable = "ClusterUnreachable"
+	// ReasonClusterDetached: the cluster's Secret is gone. Its workload is left running and is no longer
+	// looked after. Add the Secret again to take it back.
+	ReasonClusterDetached = "ClusterDetached"
+	// ReasonRemoving: the workload is being removed from the cluster.
+	ReasonRemoving = "Removing"
+)
+
+// Reasons why a cluster is not in an AppService's plan (status.placement.excluded).
+const (
+	// ReasonNotNamed: spec.placement.clusterNames does not list the cluster.
+	ReasonNotNamed = "NotNamed"
+	// ReasonSelectorMismatch: spec.placement.clusterSelector does not match the cluster's labels.
+	ReasonSelectorMismatch = "SelectorMismatch"
+	// ReasonUnschedulable: the MemberCluster has spec.unschedulable, so it gets no new AppServices.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonClusterNotReady: the MemberCluster is not Ready, so it gets no new AppServices.
+	ReasonClusterNotReady = "ClusterNotReady"
+	// ReasonClusterDeleting: the MemberCluster is being deleted.
+	ReasonClusterDeleting = "ClusterDeleting"
+	// ReasonNoSuchCluster: spec.placement.clusterNames lists a name that no MemberCluster has.
+	ReasonNoSuchCluster = "NoSuchCluster"
+)
+
+// Reasons of a MemberCluster's Ready condition.
+const (
+	// ReasonConnected: the member answers and its caches are in step.
+	ReasonConnected = "Connected"
+	// ReasonConnecting: the first connection is being made.
+	ReasonConnecting = "Connecting"
+	// ReasonUnreachable: the member does not answer. Its workloads are left as they are; it is tried again.
+	ReasonUnreachable = "Unreachable"
+	// ReasonUnauthorized: the member refuses the credentials (401). Renew the Secret.
+	ReasonUnauthorized = "Unauthorized"
+	// ReasonForbidden: the credentials may not do what is needed (403). Grant what config/member lists.
+	ReasonForbidden = "Forbidden"
+	// ReasonUnhealthy: the member answers, but with errors or with something that is no Kubernetes API server.
+	ReasonUnhealthy = "Unhealthy"
+	// ReasonNoConnection: there is no accepted kubeconfig to connect with; see CredentialsValid.
+	ReasonNoConnection = "NoConnection"
+)
+
+// Reasons of a MemberCluster's CredentialsValid condition. The refusals are made before anything in the
+// kubeconfig is used, and their messages never quote it.
+const (
+	// ReasonAccepted: the kubeconfig is accepted and in use.
+	ReasonAccepted = "Accepted"
+	// ReasonNotTried: the kubeconfig can be read; whether the member accepts it is not known yet.
+	ReasonNotTried = "NotTried"
+	// ReasonKubeconfigMissing: the Secret has none of the keys kubeconfig, value, value.yaml.
+	ReasonKubeconfigMissing = "KubeconfigMissing"
+	// ReasonKubeconfigTooLarge: the kubeconfig is over 64 KiB.
+	ReasonKubeconfigTooLarge = "KubeconfigTooLarge"
+	// ReasonKubeconfigMalformed: it is not a kubeconfig, or its current-context leads nowhere.
+	ReasonKubeconfigMalformed = "KubeconfigMalformed"
+	// ReasonExecRefused: it asks to run a program. Use a token or a client certificate.
+	ReasonExecRefused = "ExecRefused"
+	// ReasonAuthProviderRefused: it asks for an auth provider. Use a token or a client certificate.
+	ReasonAuthProviderRefused = "AuthProviderRefused"
+	// ReasonFileRefused: it names files. Embed them (kubectl config view --flatten).
+	ReasonFileRefused = "FileRefused"
+	// ReasonProxyRefused: it names a proxy.
+	ReasonProxyRefused = "ProxyRefused"
+	// ReasonImpersonationRefused: it impersonates another user.
+	ReasonImpersonationRefused = "ImpersonationRefused"
+	// ReasonBasicAuthRefused: it holds a user name and password. Use a token or a client certificate.
+	ReasonBasicAuthRefused = "BasicAuthRefused"
+	// ReasonServerRefused: its server is not an https URL, or is at an address that members may not have.
+	ReasonServerRefused = "ServerRefused"
+	// ReasonInsecureTLSRefused: it turns off the check of the server's certificate, or brings no CA.
+	ReasonInsecureTLSRefused = "InsecureTLSRefused"
+	// ReasonNoCredentials: it holds neither a token nor a client certificate.
+	ReasonNoCredentials = "NoCredentials"
+)

@@ -1,0 +1,27 @@
+package v1alpha1
+
+const (
+	// LabelManagedBy marks, with the value [ManagedBy], every object that Fleetwright made on a member.
+	// A member's cache holds only objects with this label.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of [LabelManagedBy], and the field manager of every server-side apply.
+	ManagedBy = "fleetwright"
+	// LabelAppService names, on a member's object and its pods, the AppService that it belongs to. It is
+	// the selector of the member's Deployment and Service.
+	LabelAppService = "fleetwright.dev/appservice"
+
+	// AnnotationHub holds, on a member's object, the identity of the hub that owns it. An object of
+	// another hub is never touched.
+	AnnotationHub = "fleetwright.dev/hub"
+	// AnnotationUID holds, on a member's object, the UID of the AppService that owns it.
+	AnnotationUID = "fleetwright.dev/appservice-uid"
+	// AnnotationGeneration holds, on a member's object, the generation of the AppService that it was last
+	// applied for. One ahead of the hub's own means that the hub is behind: nothing is changed then.
+	AnnotationGeneration = "fleetwright.dev/generation"
+	// AnnotationHash holds, on a member's object, a hash of what was last applied, so that a field that is
+	// no longer wanted is noticed.
+	AnnotationHash = "fleetwright.dev/applied-hash"
+
+	// Finalizer keeps an AppService until no member holds anything of it.
+	Finalizer = "fleetwright.dev/cleanup"
+)

@@ -1,0 +1,91 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MemberCluster is a cluster that AppServices can run on. Fleetwright makes it from a kubeconfig Secret of the
+// same name, copies the Secret's labels to it, and deletes it when the Secret is gone, as a Node is made by
+// its kubelet. Its spec belongs to the administrator.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=memberclusters,singular=membercluster,shortName=mc,scope=Cluster,categories={fleet}
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Credentials",type=string,JSONPath=`.status.conditions[?(@.type=="CredentialsValid")].reason`
+// +kubebuilder:printcolumn:name="Unschedulable",type=boolean,priority=1,JSONPath=`.spec.unschedulable`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+type MemberCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Spec is the administrator's: Fleetwright never writes it.
+	// +optional
+	Spec MemberClusterSpec `json:"spec,omitzero"`
+
+	// Status is what is known of the cluster.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status MemberClusterStatus `json:"status,omitzero"`
+}
+
+// MemberClusterSpec is what an administrator says of a member.
+type MemberClusterSpec struct {
+	// Unschedulable keeps new AppServices away. Those already there stay and are kept up to date.
+	// +optional
+	Unschedulable bool `json:"unschedulable,omitempty"`
+}
+
+// MemberClusterStatus is what is known of a member.
+type MemberClusterStatus struct {
+	// ObservedGeneration is the generation that the conditions speak of; -1 before the first look.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Ready and CredentialsValid.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// SecretRef is the Secret that this member was made from.
+	// +optional
+	SecretRef *SecretReference `json:"secretRef,omitempty"`
+
+	// ID is the UID of the cluster's kube-system namespace: the identity of the cluster itself.
+	// +optional
+	ID types.UID `json:"id,omitempty"`
+
+	// Version is the cluster's Kubernetes version.
+	// +optional
+	Version string `json:"version,omitempty"`
+}
+
+// SecretReference names a Secret on the hub.
+type SecretReference struct {
+	// Namespace of the Secret.
+	Namespace string `json:"namespace"`
+	// Name of the Secret.
+	Name string `json:"name"`
+}
+
+// MemberClusterList is a list of MemberClusters.
+//
+// +kubebuilder:object:root=true
+type MemberClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []MemberCluster `json:"items"`
+}
+
+// IsReady tells whether the member is connected and answers.
+func (m *MemberCluster) IsReady() bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, ConditionReady)
+}
