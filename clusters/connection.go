@@ -1,0 +1,139 @@
+package clusters
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/connrotation"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Bounds of a connection. There is no time-out over a whole request: it would cut watches.
+const (
+	dialTimeout           = 5 * time.Second
+	tlsTimeout            = 5 * time.Second
+	responseHeaderTimeout = 30 * time.Second
+)
+
+// connection is the HTTP side of one member. Its credentials can be swapped while it is in use.
+type connection struct {
+	credentials atomic.Pointer[target]
+	tracker     *connrotation.ConnectionTracker
+	transport   *http.Transport
+	client      *http.Client
+	config      *rest.Config
+}
+
+// newConnection dials nothing yet.
+func (o *Options) newConnection(t *target) *connection {
+	c := &connection{tracker: connrotation.NewConnectionTracker()}
+	c.credentials.Store(t)
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.guard}
+	// The defaults add HTTP/2 with pings: a silent connection is noticed within 45 s.
+	c.transport = utilnet.SetTransportDefaults(&http.Transport{
+		Proxy:                 func(*http.Request) (*url.URL, error) { return nil, nil },
+		TLSClientConfig:       c.tlsConfig(t),
+		DialContext:           connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker).DialContext,
+		TLSHandshakeTimeout:   tlsTimeout,
+		ResponseHeaderTimeout: responseHeaderTimeout,
+		MaxIdleConnsPerHost:   2,
+		IdleConnTimeout:       90 * time.Second,
+	})
+	c.client = &http.Client{
+		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, &bearer{next: c.transport, credentials: &c.credentials}),
+		// A redirect would carry the credentials to where the kubeconfig does not say.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	c.config = &rest.Config{
+		Host:      t.host,
+		UserAgent: o.UserAgent,
+		// One bucket for all kinds of this member. ContentType stays empty: with protobuf, Apply fails.
+		RateLimiter:               flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst),
+		WarningHandlerWithContext: rest.NoWarnings{},
+	}
+	return c
+}
+
+func (c *connection) tlsConfig(t *target) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: t.serverName,
+		RootCAs:    t.roots,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if certificate := c.credentials.Load().certificate; certificate != nil {
+				return certificate, nil
+			}
+			return &tls.Certificate{}, nil
+		},
+	}
+}
+
+// rotate swaps the credentials in place. A new certificate needs new TLS handshakes: the connections are
+// closed, and watches go on from where they were.
+func (c *connection) rotate(t *target) {
+	old := c.credentials.Swap(t)
+	if !sameCertificate(old.certificate, t.certificate) {
+		c.tracker.CloseAll()
+	}
+}
+
+func sameCertificate(a, b *tls.Certificate) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return bytes.Equal(a.Certificate[0], b.Certificate[0])
+}
+
+// close ends every connection, also those in use.
+func (c *connection) close() {
+	c.transport.CloseIdleConnections()
+	c.tracker.CloseAll()
+}
+
+// guard refuses addresses that no member may have, when they are dialled: whatever a name resolves to by then.
+func (o *Options) guard(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return refuse(v1alpha1.ReasonServerRefused, "the server's address cannot be read")
+	}
+	ip := at.Addr().Unmap()
+	switch {
+	case ip.IsLoopback() && o.AllowLoopback:
+		return nil
+	case ip.IsLoopback():
+		return refuse(v1alpha1.ReasonServerRefused, "the server's address is the hub's own loopback; --allow-loopback-members permits it")
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
+		return refuse(v1alpha1.ReasonServerRefused, "the server's address is link-local, multicast or unspecified, where no member can be")
+	}
+	return nil
+}
+
+// bearer adds the present token to each request.
+type bearer struct {
+	next        http.RoundTripper
+	credentials *atomic.Pointer[target]
+}
+
+// RoundTrip sends the request with the token.
+func (b *bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if token := b.credentials.Load().token; token != "" {
+		request = utilnet.CloneRequest(request)
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return b.next.RoundTrip(request)
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (b *bearer) WrappedRoundTripper() http.RoundTripper { return b.next }

@@ -1,0 +1,28 @@
+// Package clusters turns kubeconfig Secrets on the hub into connected member clusters, and keeps them so. It is
+// a [multicluster.Provider]: each member is a [cluster.Cluster] with a client and a synced cache, handed to a
+// [multicluster.Aware] when it can be used, with a context that ends when it no longer can. The package knows no
+// AppService.
+//
+// # What always holds
+//
+//   - One goroutine for each member, on the lifetime of the process, does everything that can take long.
+//     Nothing that one member does, or leaves undone, is waited for by another; a member that must be found
+//     dead costs nothing but its own goroutine.
+//   - A Secret is hostile input. What it may hold is decided on the raw kubeconfig, before anything in it is
+//     used: no program is run and no file is read, and nothing of it is quoted in a condition or a log. Redirects are
+//     not followed, and addresses that no member may have are refused when they are dialled.
+//   - Make before break: a changed kubeconfig is tried first. While it is bad, the connection that there is goes on.
+//     Other credentials for the same server are swapped in place, without a relist.
+//   - A cluster is engaged only with its caches in step. It is disengaged when it has not answered some probes in a row, and
+//     engaged anew, with new caches, when it is back: what was cached before an outage is never taken for the present.
+//   - Every step is bounded in time.
+//
+// # The data flow
+//
+//	Secret ──▶ Reconciler ──▶ member (a goroutine): probe, connect, sync, publish, engage, supervise
+//	               ▲                │
+//	MemberCluster ◀┘◀── snapshot ───┘
+//
+// The shape follows Cluster API's controllers/clustercache: connecting outside of any lock, state in one
+// guarded struct.
+package clusters

@@ -1,0 +1,123 @@
+package clusters
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// maxMessage is how many bytes of an error are told in a condition.
+const maxMessage = 512
+
+// statusError is an answer other than 200 to a probe.
+type statusError struct{ code int }
+
+// Error names the status.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the server answers %d %s", e.code, http.StatusText(e.code))
+}
+
+// verdict is the status, reason and message of a condition.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+// diagnose turns the error of a connection into the verdict of the member's Ready condition.
+func diagnose(err error) verdict {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, refusal.Message}
+	}
+	switch code := statusCode(err); {
+	case code == http.StatusUnauthorized:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"}
+	case code == http.StatusForbidden:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: " + describe(err)}
+	case code != 0:
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, describe(err)}
+	case isNetwork(err):
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + describe(err)}
+	}
+	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, describe(err)}
+}
+
+// statusCode is the HTTP status in an error, or 0.
+func statusCode(err error) int {
+	var answer *statusError
+	if errors.As(err, &answer) {
+		return answer.code
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return int(status.Status().Code)
+	}
+	return 0
+}
+
+func isNetwork(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(syscall.Errno))
+}
+
+// describe says what is wrong without the addresses and names that errors of the network carry: they come
+// from the Secret.
+func describe(err error) string {
+	var (
+		errno     syscall.Errno
+		dns       *net.DNSError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		status    apierrors.APIStatus
+	)
+	switch {
+	case errors.As(err, &status):
+		return clean(status.Status().Message)
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return "its name cannot be resolved"
+	case errors.As(err, &authority):
+		return "its certificate is not signed by the CA in the kubeconfig"
+	case errors.As(err, &name):
+		return "its certificate is for another name than the kubeconfig's server"
+	case errors.As(err, &invalid):
+		return "its certificate is not valid: " + invalid.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timed out"
+	case isNetwork(err):
+		return "the connection failed"
+	}
+	return clean(err.Error())
+}
+
+// clean makes a text of a member fit for a condition: printable, on one line, and bounded.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	return cut(text, maxMessage)
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// options are what the flags say.
+type options struct {
+	kubeconfig, context     string
+	secretNamespace         string
+	secretSelector          string
+	hubID                   string
+	allowLoopback           bool
+	memberQPS               float32
+	memberBurst             int
+	metricsAddress          string
+	probeAddress            string
+	leaderElect             bool
+	leaderElectionNamespace string
+	logLevel, logFormat     string
+}
+
+func newCommand() *cobra.Command {
+	o := &options{}
+	command := &cobra.Command{
+		Use:   "fleetwright",
+		Short: "Run AppServices on many Kubernetes clusters",
+		Long: `Fleetwright runs AppServices, declared once on a hub cluster, on every member cluster that
+they are placed on, and gathers the state of all of them in that one object.
+A member is added by a Secret on the hub that holds its kubeconfig.`,
+		Version:       version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := setUpLogging(o.logLevel, o.logFormat); err != nil {
+				return err
+			}
+			return run(command.Context(), o)
+		},
+	}
+	o.addFlags(command)
+	command.AddCommand(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(command.OutOrStdout(), "fleetwright %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	})
+	return command
+}
+
+func (o *options) addFlags(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the hub; without it $KUBECONFIG, the service account of the pod, or ~/.kube/config")
+	f.StringVar(&o.context, "context", "", "`context` of that kubeconfig; its current one by default")
+	f.StringVar(&o.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub whose Secrets are members")
+	f.StringVar(&o.secretSelector, "secret-selector", "sigs.k8s.io/multicluster-runtime-kubeconfig=true", "label `selector` of those Secrets")
+	f.StringVar(&o.hubID, "hub-id", "", "`identity` of the hub, marked on every object on a member; the UID of the hub's kube-system namespace by default. A rebuilt hub that is given its predecessor's takes over what that ran")
+	f.BoolVar(&o.allowLoopback, "allow-loopback-members", false, "let members have loopback addresses, for a demonstration on one machine")
+	f.Float32Var(&o.memberQPS, "member-qps", 20, "requests a second to one member, on average")
+	f.IntVar(&o.memberBurst, "member-burst", 40, "requests to one member that may be sent at once")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics, 0 for none")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas, let only the elected one act")
+	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "`namespace` of the election's Lease; that of the Secrets by default")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
+}
+
+// selector parses the selector of the members' Secrets.
+func (o *options) selector() (labels.Selector, error) {
+	selector, err := labels.Parse(o.secretSelector)
+	if err != nil {
+		return nil, fmt.Errorf("--secret-selector %q: %w", o.secretSelector, err)
+	}
+	if selector.Empty() {
+		return nil, fmt.Errorf("--secret-selector is empty: it would take every Secret of namespace %s for a member", o.secretNamespace)
+	}
+	return selector, nil
+}
+
+func setUpLogging(level, format string) error {
+	var at slog.Level
+	if err := at.UnmarshalText([]byte(level)); err != nil {
+		return fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+	}
+	var handler slog.Handler
+	switch strings.ToLower(format) {
+	case "json":
+		handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: at})
+	case "text":
+		handler = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: at})
+	default:
+		return fmt.Errorf("--log-format %q: want json or text", format)
+	}
+	log := logr.FromSlogHandler(handler)
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	return nil
+}

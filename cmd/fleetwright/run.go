@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/controllers/delivery"
+	"github.com/fleetwright/fleetwright/controllers/fleet"
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=fleetwright-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=fleetwright-system,resources=events,verbs=create;patch
+
+// run builds the operator from the options and runs it until the context ends.
+func run(ctx context.Context, o *options) error {
+	selector, err := o.selector()
+	if err != nil {
+		return err
+	}
+	types, err := newScheme()
+	if err != nil {
+		return err
+	}
+	hub, err := o.hubConfig()
+	if err != nil {
+		return err
+	}
+	hubID, err := identify(ctx, hub, types)
+	if err != nil {
+		return err
+	}
+	provider := clusters.New(ctx, o.memberOptions(types))
+	manager, err := mcmanager.New(hub, provider, o.managerOptions(types, selector))
+	if err != nil {
+		return fmt.Errorf("make the manager: %w", err)
+	}
+	if err := o.assemble(manager, provider, cmp.Or(o.hubID, hubID)); err != nil {
+		return fmt.Errorf("assemble the operator: %w", err)
+	}
+	manager.GetLogger().Info("Starting", "version", version, "hub", cmp.Or(o.hubID, hubID))
+	return manager.Start(ctx)
+}
+
+// assemble connects the rooms: members are engaged with delivery, which reports to the planner.
+func (o *options) assemble(manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
+	hub := manager.GetLocalManager()
+	observations := fleet.NewObservations()
+	return errors.Join(
+		manager.Add(delivery.New(hub, hubID, observations)),
+		fleet.SetupWithManager(hub, observations),
+		provider.SetupWithManager(hub, manager, o.secretNamespace),
+		manager.AddHealthzCheck("ping", healthz.Ping),
+		manager.AddReadyzCheck("caches", synced(hub.GetCache())),
+	)
+}
+
+// synced is ready when the hub's caches are in step. No member has a part in it.
+func synced(hub cache.Cache) healthz.Checker {
+	return func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		if !hub.WaitForCacheSync(ctx) {
+			return errors.New("the hub's caches are not in step")
+		}
+		return nil
+	}
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	types := runtime.NewScheme()
+	return types, errors.Join(scheme.AddToScheme(types), v1alpha1.AddToScheme(types))
+}
+
+func (o *options) hubConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	hub, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the hub: %w", err)
+	}
+	hub.UserAgent = "fleetwright/" + version
+	hub.QPS = -1 // the API server's own priority and fairness decides
+	return hub, nil
+}
+
+// startTimeout bounds the first question to the hub.
+const startTimeout = 15 * time.Second
+
+// identify asks the hub who it is, and whether it has our CRDs: so that a hub that is away, or not prepared, is said in one line.
+func identify(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	bounded := rest.CopyConfig(hub)
+	bounded.Timeout = startTimeout
+	c, err := client.New(bounded, client.Options{Scheme: types})
+	if err != nil {
+		return "", fmt.Errorf("make a client for the hub: %w", err)
+	}
+	namespace := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
+		return "", fmt.Errorf("reach the hub at %s: %w", hub.Host, err)
+	}
+	for _, list := range []client.ObjectList{&v1alpha1.AppServiceList{}, &v1alpha1.MemberClusterList{}} {
+		if err := c.List(ctx, list, client.Limit(1)); meta.IsNoMatchError(err) {
+			return "", fmt.Errorf("the hub at %s lacks the CRDs of Fleetwright (make install, or kubectl apply --server-side -f config/crd/bases): %w", hub.Host, err)
+		} else if err != nil {
+			return "", fmt.Errorf("read from the hub at %s: %w", hub.Host, err)
+		}
+	}
+	return string(namespace.UID), nil
+}
+
+func (o *options) managerOptions(types *runtime.Scheme, selector labels.Selector) manager.Options {
+	warm := true
+	return manager.Options{
+		Scheme: types,
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: clusters.SecretCache(o.secretNamespace, selector),
+		}},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "fleetwright",
+		LeaderElectionNamespace:       cmp.Or(o.leaderElectionNamespace, o.secretNamespace),
+		LeaderElectionReleaseOnCancel: true, // the process ends when run returns
+		// A replica that waits to be elected has the hub's caches ready.
+		Controller: config.Controller{EnableWarmup: &warm},
+	}
+}
+
+func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
+	return clusters.Options{
+		Scheme: types,
+		Mapper: memberMapper(),
+		Cache: cache.Options{
+			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
+			DefaultTransform:     cache.TransformStripManagedFields(),
+		},
+		Watch:          delivery.Kinds(),
+		UserAgent:      "fleetwright/" + version,
+		QPS:            o.memberQPS,
+		Burst:          o.memberBurst,
+		ConnectTimeout: 30 * time.Second,
+		MaxConnecting:  32,
+		AllowLoopback:  o.allowLoopback,
+	}
+}
+
+// memberMapper knows the kinds that are used on members, so that no member is asked for them.
+func memberMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	return mapper
+}

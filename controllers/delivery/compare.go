@@ -1,0 +1,44 @@
+package delivery
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// comparer tells whether an object already holds what would be applied to it, by the rules of server-side
+// apply: lists with keys are compared by key, and fields that are not applied do not count. It is safe for
+// concurrent use.
+type comparer struct {
+	types managedfields.TypeConverter
+}
+
+func newComparer() comparer {
+	return comparer{types: applyconfigurations.NewTypeConverter(scheme.Scheme)}
+}
+
+// holds tells whether the object holds every field that is wanted. The object must know its kind.
+func (c comparer) holds(object runtime.Object, want *unstructured.Unstructured) (bool, error) {
+	wanted, err := c.types.ObjectToTyped(want)
+	if err != nil {
+		return false, fmt.Errorf("read what is wanted: %w", err)
+	}
+	existing, err := c.types.ObjectToTyped(object, typed.AllowDuplicates)
+	if err != nil {
+		return false, fmt.Errorf("read what exists: %w", err)
+	}
+	fields, err := wanted.ToFieldSet()
+	if err != nil {
+		return false, fmt.Errorf("list the fields that are wanted: %w", err)
+	}
+	difference, err := wanted.Compare(existing.ExtractItems(fields))
+	if err != nil {
+		return false, fmt.Errorf("compare: %w", err)
+	}
+	return difference.IsSame(), nil
+}

@@ -1,0 +1,160 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+const (
+	// workers is how many AppServices are delivered to one member at a time.
+	workers = 2
+	// A failed delivery is tried again after minBackoff, then twice that, and at most maxBackoff.
+	minBackoff, maxBackoff = time.Second, 5 * time.Minute
+	// timeout bounds one delivery.
+	timeout = time.Minute
+)
+
+// queue holds the AppServices that one member is to look at.
+type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+
+// Deliverer runs a controller for each engaged member. It is a [multicluster.Aware], and safe for concurrent use.
+type Deliverer struct {
+	hub      cluster.Cluster
+	hubID    string
+	reporter Reporter
+	comparer comparer
+
+	mu     sync.Mutex
+	queues map[multicluster.ClusterName]queue
+}
+
+// New returns a Deliverer for the AppServices of a hub, which marks its objects with the hub's identity and tells
+// the reporter what it sees.
+func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
+	return &Deliverer{
+		hub:      hub,
+		hubID:    hubID,
+		reporter: reporter,
+		comparer: newComparer(),
+		queues:   map[multicluster.ClusterName]queue{},
+	}
+}
+
+// Kinds are the kinds that a member's cache must hold.
+func Kinds() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
+
+// Engage starts the controller of a member, which ends with the context. It does not block.
+func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
+	skip := true // one name for the metrics of all members
+	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
+	c, err := controller.NewTypedUnmanaged("delivery", controller.TypedOptions[mcreconcile.Request]{
+		SkipNameValidation:      &skip,
+		MaxConcurrentReconciles: workers,
+		ReconciliationTimeout:   timeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](minBackoff, maxBackoff),
+		Reconciler:              d.reconciler(name, member),
+		LogConstructor:          func(request *mcreconcile.Request) logr.Logger { return logger(log, request) },
+	})
+	if err != nil {
+		return fmt.Errorf("make the controller: %w", err)
+	}
+	sources := []source.TypedSource[mcreconcile.Request]{source.TypedFunc[mcreconcile.Request](func(ctx context.Context, q queue) error {
+		return d.join(ctx, name, q)
+	})}
+	for _, object := range Kinds() {
+		sources = append(sources, source.TypedKind(member.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(owner(name))))
+	}
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watch the member: %w", err)
+		}
+	}
+	go func() {
+		if err := c.Start(ctx); err != nil {
+			log.Error(err, "Stop delivering")
+		}
+	}()
+	return nil
+}
+
+func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
+	return &reconciler{
+		hub:      d.hub.GetClient(),
+		hubLive:  d.hub.GetAPIReader(),
+		hubID:    d.hubID,
+		member:   member.GetClient(),
+		live:     member.GetAPIReader(),
+		cluster:  name.String(),
+		reporter: d.reporter,
+		comparer: d.comparer,
+	}
+}
+
+// logger names the member and the AppService in every line.
+func logger(log logr.Logger, request *mcreconcile.Request) logr.Logger {
+	if request == nil {
+		return log
+	}
+	return log.WithValues("AppService", request.NamespacedName)
+}
+
+// owner maps an object of a member to the AppService that it is labelled with.
+func owner(name multicluster.ClusterName) handler.TypedMapFunc[client.Object, mcreconcile.Request] {
+	return func(_ context.Context, object client.Object) []mcreconcile.Request {
+		app := object.GetLabels()[v1alpha1.LabelAppService]
+		if app == "" || app != object.GetName() {
+			return nil
+		}
+		return []mcreconcile.Request{request(name, client.ObjectKeyFromObject(object))}
+	}
+}
+
+func request(cluster multicluster.ClusterName, app types.NamespacedName) mcreconcile.Request {
+	return mcreconcile.Request{ClusterName: cluster, Request: ctrl.Request{NamespacedName: app}}
+}
+
+// join takes the queue of a member that begins, so that the hub's events reach it, and fills it with all that is
+// planned there. When the member's engagement ends, it is taken out again, unless a successor is in its place.
+func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, q queue) error {
+	d.mu.Lock()
+	d.queues[name] = q
+	d.mu.Unlock()
+	context.AfterFunc(ctx, func() { d.leave(name, q) })
+	var apps v1alpha1.AppServiceList
+	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list AppServices: %w", err)
+	}
+	for i := range apps.Items {
+		if apps.Items[i].Status.Cluster(name.String()) != nil {
+			q.Add(request(name, client.ObjectKeyFromObject(&apps.Items[i])))
+		}
+	}
+	return nil
+}
+
+func (d *Deliverer) leave(name multicluster.ClusterName, q queue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.queues[name] == q {
+		delete(d.queues, name)
+		d.reporter.ForgetCluster(name.String())
+	}
+}

@@ -1,0 +1,57 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Start dispatches the hub's changes of plan to the members that they concern, until the context ends.
+func (d *Deliverer) Start(ctx context.Context) error {
+	informer, err := d.hub.GetCache().GetInformer(ctx, &v1alpha1.AppService{})
+	if err != nil {
+		return fmt.Errorf("watch AppServices: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(added any) {
+			if app, isApp := added.(*v1alpha1.AppService); isApp {
+				d.dispatch(&v1alpha1.AppService{}, app)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			d.dispatch(before.(*v1alpha1.AppService), after.(*v1alpha1.AppService))
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch AppServices: %w", err)
+	}
+	<-ctx.Done()
+	return informer.RemoveEventHandler(registration)
+}
+
+// dispatch has every member look at the AppService whose part of it changed.
+func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
+	same := before.UID == after.UID && before.Generation == after.Generation
+	old := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
+	for _, row := range before.Status.Clusters {
+		old[row.Name] = row
+	}
+	for _, row := range after.Status.Clusters {
+		if previous, found := old[row.Name]; !same || !found || !previous.SamePlan(row) {
+			d.enqueue(row.Name, after)
+		}
+	}
+}
+
+func (d *Deliverer) enqueue(cluster string, app *v1alpha1.AppService) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q, engaged := d.queues[multicluster.ClusterName(cluster)]; engaged {
+		q.Add(request(multicluster.ClusterName(cluster), client.ObjectKeyFromObject(app)))
+	}
+}

@@ -1,0 +1,17 @@
+// Package delivery makes each connected member match its rows of the plan, and observes what it runs. Every
+// member has a controller of its own (queue, back-off, workers), which lives exactly as long as its engagement: what
+// one member does or suffers, no other feels.
+//
+// For one AppService on one member a reconcile gathers (the AppService and its row from the hub's cache, the
+// objects from the member's), decides (see decide, which is pure), acts, and reports what it saw to the planner.
+//
+// # What always holds
+//
+//   - Nothing is sent for a row that the planner has not written, nor for a generation that it has not planned.
+//   - Nothing is sent when the member's objects already hold every field that is wanted. The rest of their fields
+//     belongs to others.
+//   - An object that is not marked as this AppService's of this hub is never touched. It cannot even be met by accident: an
+//     object is made by an apply that fails when there is one, and changed by an apply that names the UID of the one that was seen.
+//   - Nothing is deleted but after a live read of the AppService that says so, and by the UID that was seen.
+//   - An object that was applied for a later generation than the hub knows is left alone.
+package delivery

@@ -1,0 +1,79 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// removalPoll is how often a removal is looked at, beside what the watch tells.
+const removalPoll = 10 * time.Second
+
+// errNotMeant is returned where a live read of the hub does not bear out a removal. The cache is about to follow.
+var errNotMeant = errors.New("the hub no longer asks for this removal")
+
+// remove takes the AppService's objects away from the member. It looks at the member itself, not at its cache, which may not
+// show yet what was made a moment ago; what is foreign is left, and does not count.
+func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
+	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
+	if err != nil {
+		return r.failed(ctx, t, err)
+	}
+	t.objects = objects
+	left := 0
+	for _, object := range objects.all() {
+		if r.foreign(t.app, object) != "" {
+			continue
+		}
+		left++
+		if err := r.takeAway(ctx, t, object); err != nil {
+			return r.failed(ctx, t, err)
+		}
+	}
+	if left > 0 {
+		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving})
+		return reconcile.Result{RequeueAfter: removalPoll}, nil
+	}
+	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
+	return reconcile.Result{}, nil
+}
+
+// takeAway deletes one object of the AppService, when a live read of the hub bears that out: by its UID, and
+// with its dependents first.
+func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object) error {
+	if !object.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if err := r.confirm(ctx, t); err != nil {
+		return err
+	}
+	uid := object.GetUID()
+	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s: %w", kindOf(object), err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", kindOf(object), "generation", t.app.Generation)
+	return nil
+}
+
+// confirm reads the AppService live: it must be the same one, of the same generation, and ask the same of this member.
+func (r *reconciler) confirm(ctx context.Context, t task) error {
+	app := &v1alpha1.AppService{}
+	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
+		return fmt.Errorf("confirm a removal with the hub: %w", err)
+	}
+	row := app.Status.Cluster(r.cluster)
+	if app.UID != t.app.UID || app.Generation != t.app.Generation || row == nil || !row.SamePlan(*t.row) {
+		return errNotMeant
+	}
+	return nil
+}

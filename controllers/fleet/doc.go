@@ -1,0 +1,13 @@
+// Package fleet plans: it decides for each AppService which clusters run it, and writes what shall be and what is
+// into its status. It reads the hub's caches and the observations that delivery reports, knows no connection to any
+// member, and is the only writer of an AppService's status and of our finalizer on it; it writes nothing else.
+//
+// # What always holds
+//
+//   - A row is written before anything is made on its cluster, and taken away only when delivery has confirmed that
+//     nothing is left there, or when the cluster has left the fleet.
+//   - A plan that changed is written at once. What was merely observed is written at once the first time, and then at most
+//     once a second for each AppService, whatever the number of its clusters.
+//   - When nothing changed, nothing is written; a restart is no change.
+//   - The finalizer goes after the last row.
+package fleet

@@ -1,0 +1,59 @@
+package rollup
+
+import (
+	"fmt"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Observation is what was seen of one AppService on one member. The zero value says nothing.
+type Observation struct {
+	// UID is that of the AppService it was made for.
+	UID types.UID
+	// Generation is that of the row it answers. An answer to an older row says nothing of the present one
+	// but the counts.
+	Generation int64
+	// Phase is Progressing, Ready or Failed; or Removing, for a row that is being removed.
+	Phase v1alpha1.ClusterPhase
+	// Reason and Message are those of the row. Ready has none.
+	Reason, Message string
+	// Applied is the newest generation that the member has taken on, or 0.
+	Applied int64
+	// Replicas and ReadyReplicas are the pods that the member's Deployment counts.
+	Replicas, ReadyReplicas int32
+	// GoneSince is set when nothing is left on the member: it is the LastTransitionTime of the Removing row
+	// that this answers.
+	GoneSince metav1.Time
+}
+
+// WithDeployment returns the observation with the counts and, as kstatus sees it, the phase of a member's
+// Deployment.
+func (o Observation) WithDeployment(deployment *appsv1.Deployment) (Observation, error) {
+	o.Replicas, o.ReadyReplicas = deployment.Status.Replicas, deployment.Status.ReadyReplicas
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment)
+	if err != nil {
+		return o, fmt.Errorf("read Deployment: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	result, err := status.Compute(object)
+	if err != nil {
+		return o, fmt.Errorf("compute the status of the Deployment: %w", err)
+	}
+	switch result.Status {
+	case status.CurrentStatus:
+		o.Phase, o.Reason, o.Message = v1alpha1.ClusterReady, "", ""
+	case status.FailedStatus:
+		o.Phase, o.Reason, o.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRolloutFailed, result.Message
+	default:
+		o.Phase, o.Reason, o.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, result.Message
+	}
+	return o, nil
+}

@@ -1,0 +1,153 @@
+package rollup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// detachedGrace is how long a row stays Detached before the deletion of its AppService lets go of it. A
+// MemberCluster that was deleted by hand is made again well within it.
+const detachedGrace = 30 * time.Second
+
+// rows returns the new rows, sorted by name: one for each cluster of the plan and each that has one already
+// and is not confirmed empty.
+func (in Input) rows() []v1alpha1.ClusterStatus {
+	var rows []v1alpha1.ClusterStatus
+	for _, name := range in.names() {
+		previous := in.App.Status.Cluster(name)
+		row := in.row(name, previous)
+		if row == nil {
+			continue
+		}
+		row.LastTransitionTime = in.Now
+		if previous != nil && previous.Phase == row.Phase {
+			row.LastTransitionTime = previous.LastTransitionTime
+		}
+		rows = append(rows, *row)
+	}
+	return rows
+}
+
+// names are those of the rows there are and of the clusters chosen.
+func (in Input) names() []string {
+	var names []string
+	for _, row := range in.App.Status.Clusters {
+		names = append(names, row.Name)
+	}
+	for _, decision := range in.Plan {
+		if decision.Chosen() && !in.deleting() {
+			names = append(names, decision.Cluster)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (in Input) deleting() bool { return !in.App.DeletionTimestamp.IsZero() }
+
+// row returns the row of one cluster, or nil when it is done with. previous is nil for a new one.
+func (in Input) row(name string, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
+	row := v1alpha1.ClusterStatus{Name: name}
+	if previous != nil {
+		row = *previous
+	}
+	member, joined := in.Members[name]
+	seen := in.observation(name)
+	decision := in.Plan.Find(name)
+	switch {
+	case !joined:
+		return in.detached(row, previous)
+	case in.deleting(), in.PlanError == nil && !decision.Chosen():
+		return in.removing(row, previous, seen, member)
+	case in.PlanError == nil:
+		row.Generation, row.Replicas = in.App.Generation, decision.Replicas
+	}
+	return in.running(row, previous, seen, member)
+}
+
+// observation of a cluster, unless it was made for another AppService of that name.
+func (in Input) observation(cluster string) *Observation {
+	seen, found := in.Observations[cluster]
+	if !found || seen.UID != in.App.UID {
+		return nil
+	}
+	return &seen
+}
+
+// detached is the row of a cluster whose MemberCluster is gone. What runs there is left alone, so when the
+// AppService is deleted it is let go.
+func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
+	if in.deleting() && previous.Phase == v1alpha1.ClusterDetached && in.Now.Sub(previous.LastTransitionTime.Time) >= detachedGrace {
+		return nil
+	}
+	if previous.Phase != v1alpha1.ClusterDetached {
+		row.Message = "the cluster's Secret is gone; its workload is left running" + lastKnown(previous)
+	}
+	row.Phase, row.Reason = v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached
+	return &row
+}
+
+// removing is the row of a cluster that is no longer in the plan. It ends when delivery has confirmed, in
+// answer to this very row, that nothing is left.
+func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
+	row.Generation = in.App.Generation
+	row.Phase, row.Reason, row.Message = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving, ""
+	switch {
+	case !member.IsReady():
+		row.Reason, row.Message = v1alpha1.ReasonClusterUnreachable, "it is removed when the cluster can be reached; see MemberCluster "+member.Name
+	case previous.Phase != v1alpha1.ClusterRemoving || seen == nil:
+	case !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&previous.LastTransitionTime):
+		return nil
+	case seen.Phase == v1alpha1.ClusterRemoving:
+		row.Reason, row.Message = cmp.Or(seen.Reason, row.Reason), seen.Message
+		row.CurrentReplicas, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+	}
+	return &row
+}
+
+// running is the row of a cluster in the plan.
+func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
+	switch {
+	case !member.IsReady():
+		return unknown(row, previous, member)
+	case seen != nil:
+		observed(&row, *seen)
+	case previous == nil || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
+		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
+	case previous.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation:
+		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
+	}
+	return &row
+}
+
+// observed fills in the observed half of a row.
+func observed(row *v1alpha1.ClusterStatus, seen Observation) {
+	row.CurrentReplicas, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+	row.ObservedGeneration = max(row.ObservedGeneration, seen.Applied)
+	if seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterRemoving {
+		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
+		return
+	}
+	row.Phase, row.Reason, row.Message = seen.Phase, seen.Reason, seen.Message
+}
+
+// unknown is the row of a cluster that cannot be observed: it keeps what was known last.
+func unknown(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
+	if previous == nil || previous.Phase != v1alpha1.ClusterUnknown {
+		row.Message = fmt.Sprintf("MemberCluster %s is not Ready%s", member.Name, lastKnown(previous))
+	}
+	row.Phase, row.Reason = v1alpha1.ClusterUnknown, v1alpha1.ReasonClusterUnreachable
+	return &row
+}
+
+// lastKnown says what a row said, for one that can no longer be observed.
+func lastKnown(previous *v1alpha1.ClusterStatus) string {
+	if previous == nil || previous.Phase == v1alpha1.ClusterPending {
+		return "; nothing was seen there yet"
+	}
+	return fmt.Sprintf("; last known: %s, %d of %d replicas ready", previous.Phase, previous.ReadyReplicas, previous.Replicas)
+}

@@ -1,0 +1,168 @@
+package rollup
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// Input is all that a status depends on.
+type Input struct {
+	// App is the AppService, with the status that it has.
+	App *v1alpha1.AppService
+	// Plan is where it shall run.
+	Plan placement.Plan
+	// PlanError is why there is no plan. Every row stays as it was planned then.
+	PlanError error
+	// Members are all MemberClusters, by name.
+	Members map[string]*v1alpha1.MemberCluster
+	// Observations are what was seen of it since the operator started, by cluster.
+	Observations map[string]Observation
+	// Now is written where something changed.
+	Now metav1.Time
+}
+
+// Status returns the status of the AppService.
+func Status(in Input) v1alpha1.AppServiceStatus {
+	rows := in.rows()
+	summary := summarize(rows)
+	return v1alpha1.AppServiceStatus{
+		ObservedGeneration: in.App.Generation,
+		Conditions:         in.keepTimes(in.conditions(rows, summary)),
+		Replicas:           meanReplicas(rows),
+		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
+		Summary:            summary,
+		Placement:          v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()},
+		Clusters:           rows,
+	}
+}
+
+func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
+	var sum v1alpha1.ClusterSummary
+	for _, row := range rows {
+		sum.ReadyReplicas += row.ReadyReplicas
+		switch row.Phase {
+		case v1alpha1.ClusterReady:
+			sum.Ready++
+		case v1alpha1.ClusterPending, v1alpha1.ClusterProgressing:
+			sum.Progressing++
+		case v1alpha1.ClusterFailed:
+			sum.Failed++
+		case v1alpha1.ClusterUnknown:
+			sum.Unknown++
+		case v1alpha1.ClusterDetached:
+			sum.Detached++
+			continue
+		case v1alpha1.ClusterRemoving:
+			sum.Removing++
+			continue
+		}
+		sum.Clusters++
+		sum.Replicas += row.Replicas
+	}
+	sum.Display = fmt.Sprintf("%d/%d", sum.Ready, sum.Clusters)
+	return sum
+}
+
+// meanReplicas is how many pods a cluster of the plan has, rounded up.
+func meanReplicas(rows []v1alpha1.ClusterStatus) int32 {
+	var pods, clusters int32
+	for _, row := range rows {
+		if planned(row) {
+			pods += row.CurrentReplicas
+			clusters++
+		}
+	}
+	if clusters == 0 {
+		return 0
+	}
+	return (pods + clusters - 1) / clusters
+}
+
+// planned tells whether the row's cluster is in the plan.
+func planned(row v1alpha1.ClusterStatus) bool {
+	return row.Phase != v1alpha1.ClusterRemoving && row.Phase != v1alpha1.ClusterDetached
+}
+
+// conditions returns Placed and Ready and, while they are true, Reconciling or Stalled.
+func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
+	if in.deleting() {
+		message := "removing it " + from(rows)
+		return []metav1.Condition{
+			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, message),
+			condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonDeleting, message),
+		}
+	}
+	if in.PlanError != nil {
+		message := in.PlanError.Error()
+		return []metav1.Condition{
+			condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
+			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
+			condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlacement, message),
+		}
+	}
+	ready := readiness(rows, sum)
+	return append([]metav1.Condition{placed(sum, in.Plan), ready}, kstatus(ready, sum)...)
+}
+
+func placed(sum v1alpha1.ClusterSummary, plan placement.Plan) metav1.Condition {
+	if sum.Clusters == 0 {
+		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(plan))
+	}
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d", clusters(sum.Clusters), len(plan)))
+}
+
+// readiness is the Ready condition: the worst of the rows decides.
+func readiness(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) metav1.Condition {
+	status, reason := metav1.ConditionFalse, v1alpha1.ReasonProgressing
+	switch {
+	case sum.Clusters == 0:
+		reason = v1alpha1.ReasonNoClusters
+	case sum.Ready == sum.Clusters:
+		return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running "+on(rows))
+	case sum.Failed > 0:
+		reason = v1alpha1.ReasonClustersFailed
+	case sum.Unknown > 0 && sum.Progressing == 0:
+		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown
+	}
+	return condition(v1alpha1.ConditionReady, status, reason, notReady(rows, sum))
+}
+
+// kstatus is Reconciling while something is under way, Stalled when only failures are left, and nothing
+// when all is done. A cluster that cannot be observed may come back: that is under way.
+func kstatus(ready metav1.Condition, sum v1alpha1.ClusterSummary) []metav1.Condition {
+	switch {
+	case sum.Failed > 0 && sum.Progressing == 0 && sum.Unknown == 0:
+		return []metav1.Condition{condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, ready.Reason, ready.Message)}
+	case ready.Status != metav1.ConditionTrue:
+		return []metav1.Condition{condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, ready.Reason, ready.Message)}
+	case sum.Removing > 0:
+		return []metav1.Condition{condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRemoving, "removing it from "+clusters(sum.Removing))}
+	}
+	return nil
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: strings.TrimSpace(message)}
+}
+
+// keepTimes gives each condition the generation, and the time of its last transition: the one it has, when
+// its status is the same.
+func (in Input) keepTimes(conditions []metav1.Condition) []metav1.Condition {
+	for i := range conditions {
+		next := &conditions[i]
+		next.ObservedGeneration, next.LastTransitionTime = in.App.Generation, in.Now
+		previous := meta.FindStatusCondition(in.App.Status.Conditions, next.Type)
+		if previous != nil && previous.Status == next.Status {
+			next.LastTransitionTime = previous.LastTransitionTime
+		}
+	}
+	return conditions
+}
