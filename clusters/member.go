@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// probeInterval is how often a connected member is asked for a sign of life, less or more a quarter.
-	probeInterval = 10 * time.Second
 	// maxMisses is how many probes in a row may fail before a member is disengaged.
 	maxMisses = 3
 	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a probe.
@@ -31,6 +29,7 @@ type member struct {
 	name     multicluster.ClusterName
 	options  *Options
 	provider *Provider
+	log      logr.Logger
 	wake     chan struct{}
 	cancel   context.CancelFunc
 
@@ -96,11 +95,15 @@ func (m *member) tell(change func(*snapshot)) {
 	m.mu.Lock()
 	before := m.snapshot
 	change(&m.snapshot)
-	news := m.snapshot != before
+	after := m.snapshot
 	m.mu.Unlock()
-	if news {
-		m.provider.changed(m.name)
+	if after == before {
+		return
 	}
+	if after.ready != before.ready {
+		m.log.Info("Readiness changed", "status", after.ready.status, "reason", after.ready.reason, "message", after.ready.message)
+	}
+	m.provider.changed(m.name)
 }
 
 // run is the member's goroutine. It ends with the context, and leaves nothing connected.
@@ -130,7 +133,7 @@ func (m *member) step(ctx context.Context) time.Duration {
 		return time.Until(m.retryAt)
 	}
 	m.supervise(ctx)
-	return jitter(probeInterval)
+	return jitter(m.options.ProbeInterval)
 }
 
 // adopt changes over to what is wanted: make before break.
@@ -145,7 +148,7 @@ func (m *member) adopt(ctx context.Context, want *target) {
 	case ctx.Err() != nil:
 	case err != nil:
 		m.postpone(want)
-		m.tell(func(s *snapshot) { s.failed(diagnose(err), statusCode(err), m.session != nil) })
+		m.tell(func(s *snapshot) { s.failed(err, m.session != nil) })
 	default:
 		m.held, m.failed, m.fails, m.misses = want, nil, 0, 0
 		m.tell(func(s *snapshot) {
@@ -156,11 +159,15 @@ func (m *member) adopt(ctx context.Context, want *target) {
 
 var connected = verdict{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
 
-// failed notes that what the Secret holds could not be taken up. A session that goes on stays Ready.
-func (s *snapshot) failed(v verdict, code int, goesOn bool) {
+// failed notes that the member could not be reached with what the Secret holds. A session that goes on stays Ready.
+func (s *snapshot) failed(err error, goesOn bool) {
+	v := diagnose(err)
+	var refusal *Refusal
 	switch {
-	case code == http.StatusUnauthorized:
-		s.credentials = verdict{metav1.ConditionFalse, v.reason, v.message}
+	case errors.As(err, &refusal):
+		s.credentials = verdict{metav1.ConditionFalse, refusal.Reason, refusal.Message}
+	case v.reason == v1alpha1.ReasonUnauthorized:
+		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:
 		s.credentials = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig could not be tried: " + v.message}
 	}
@@ -228,7 +235,7 @@ func (m *member) supervise(ctx context.Context) {
 	default:
 		m.retire()
 		m.postpone(m.wanted())
-		m.tell(func(s *snapshot) { s.failed(diagnose(err), statusCode(err), false) })
+		m.tell(func(s *snapshot) { s.failed(err, false) })
 	}
 }
 

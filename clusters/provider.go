@@ -9,13 +9,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// Options say how members are reached. All of them but the flags for tests have to be set.
+// Options say how members are reached. All have to be set.
 type Options struct {
 	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on one.
 	Scheme *runtime.Scheme
@@ -31,6 +32,9 @@ type Options struct {
 	Burst int
 	// ConnectTimeout bounds the listing that precedes an engagement.
 	ConnectTimeout time.Duration
+	// ProbeInterval is how often a connected member is asked for a sign of life, less or more a quarter. One that
+	// fails to give any three times in a row is disengaged.
+	ProbeInterval time.Duration
 	// MaxConnecting is how many members may be listing at the same time.
 	MaxConnecting int
 	// AllowLoopback lets members have loopback addresses: for demonstrations and tests on one machine.
@@ -125,7 +129,14 @@ func (p *Provider) ensure(name multicluster.ClusterName) *member {
 		return m
 	}
 	ctx, cancel := context.WithCancel(p.lifetime)
-	m := &member{name: name, options: &p.options, provider: p, wake: make(chan struct{}, 1), cancel: cancel}
+	m := &member{
+		name:     name,
+		options:  &p.options,
+		provider: p,
+		log:      ctrl.Log.WithName("clusters").WithValues("cluster", name),
+		wake:     make(chan struct{}, 1),
+		cancel:   cancel,
+	}
 	p.members[name] = m
 	p.running.Go(func() { m.run(ctx) })
 	return m

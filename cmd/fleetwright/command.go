@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ type options struct {
 	allowLoopback           bool
 	memberQPS               float32
 	memberBurst             int
+	probeInterval           time.Duration
 	metricsAddress          string
 	probeAddress            string
 	leaderElect             bool
@@ -72,6 +74,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.BoolVar(&o.allowLoopback, "allow-loopback-members", false, "let members have loopback addresses, for a demonstration on one machine")
 	f.Float32Var(&o.memberQPS, "member-qps", 20, "requests a second to one member, on average")
 	f.IntVar(&o.memberBurst, "member-burst", 40, "requests to one member that may be sent at once")
+	f.DurationVar(&o.probeInterval, "member-probe-interval", 10*time.Second, "how often a member is asked for a sign of life; three that fail in a row make it unreachable")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics, 0 for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas, let only the elected one act")

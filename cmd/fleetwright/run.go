@@ -166,6 +166,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		Burst:          o.memberBurst,
 		ConnectTimeout: 30 * time.Second,
 		MaxConnecting:  32,
+		ProbeInterval:  o.probeInterval,
 		AllowLoopback:  o.allowLoopback,
 	}
 }
