@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,18 +30,19 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		return r.failed(ctx, t, err)
 	}
 	t.objects = objects
-	left := 0
+	var left []string
 	for _, object := range objects.all() {
 		if r.foreign(t.app, object) != "" {
 			continue
 		}
-		left++
+		left = append(left, kindOf(object))
 		if err := r.takeAway(ctx, t, object); err != nil {
 			return r.failed(ctx, t, err)
 		}
 	}
-	if left > 0 {
-		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving})
+	if len(left) > 0 {
+		message := "waiting for the member to finish deleting: " + strings.Join(left, ", ")
+		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
 	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
