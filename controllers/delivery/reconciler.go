@@ -54,15 +54,20 @@ func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	switch decide(t.app, t.row) {
-	case await:
-		return reconcile.Result{}, r.observe(t, t.row.ObservedGeneration)
-	case maintain:
-		return r.maintain(ctx, t)
+	intent := decide(t.app, t.row)
+	switch intent {
+	case leave:
+		return reconcile.Result{}, nil
 	case remove:
 		return r.remove(ctx, t)
 	}
-	return reconcile.Result{}, nil
+	if obstacle := r.obstacles(t.app, t.objects); obstacle != nil {
+		return r.stopped(t, obstacle)
+	}
+	if intent == await {
+		return reconcile.Result{}, r.observe(t, t.row.ObservedGeneration)
+	}
+	return r.maintain(ctx, t)
 }
 
 // gather reads what is decided on. There may be no AppService, and no row.
@@ -102,9 +107,6 @@ func read(ctx context.Context, from client.Reader, key types.NamespacedName) (li
 
 // maintain applies what the member's objects do not hold yet, and observes them when they hold all.
 func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
-	if obstacle := r.obstacles(t.app, t.objects); obstacle != nil {
-		return r.stopped(t, obstacle)
-	}
 	want, err := workload.Render(t.app, t.row, r.hubID)
 	if err != nil {
 		return reconcile.Result{}, err

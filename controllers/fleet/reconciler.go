@@ -83,6 +83,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, status
 	if wait := r.pace.wait(app.UID, now); wait > 0 && samePlan(app.Status, status) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	r.forgetAnswers(app, status)
 	updated := app.DeepCopy()
 	updated.Status = status
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}))
@@ -94,6 +95,16 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, status
 	}
 	r.pace.wrote(app.UID, now)
 	return reconcile.Result{RequeueAfter: recheckAfter(app, status)}, nil
+}
+
+// forgetAnswers drops what was seen on clusters whose rows turn Removing now: it cannot be an answer to that.
+func (r *Reconciler) forgetAnswers(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus) {
+	for _, row := range status.Clusters {
+		previous := app.Status.Cluster(row.Name)
+		if row.Phase == v1alpha1.ClusterRemoving && previous != nil && previous.Phase != row.Phase {
+			r.observations.forget(client.ObjectKeyFromObject(app), row.Name)
+		}
+	}
 }
 
 // recheckAfter is when to look again at a status that time alone may change; 0 for never. It is a Detached row

@@ -14,10 +14,12 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -91,6 +93,12 @@ func compile(p *v1alpha1.Placement) (criteria, error) {
 	fits := criteria{names: p.ClusterNames}
 	if p.ClusterSelector == nil {
 		return fits, nil
+	}
+	// That goes through matchLabels in the order of a map and stops at the first that is wrong: look in order.
+	for _, key := range slices.Sorted(maps.Keys(p.ClusterSelector.MatchLabels)) {
+		if _, err := labels.NewRequirement(key, selection.Equals, []string{p.ClusterSelector.MatchLabels[key]}); err != nil {
+			return fits, fmt.Errorf("spec.placement.clusterSelector: %w", err)
+		}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(p.ClusterSelector)
 	if err != nil {

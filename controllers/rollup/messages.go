@@ -11,6 +11,18 @@ import (
 // maxNamed is how many clusters a message names; a message stays readable with a thousand.
 const maxNamed = 5
 
+// maxMessage is how many characters the schema takes in the message of a row. One longer would have the whole
+// status refused: one member would hold up the rows of all others.
+const maxMessage = 1024
+
+func bounded(message string) string {
+	characters := []rune(message)
+	if len(characters) <= maxMessage {
+		return message
+	}
+	return string(characters[:maxMessage-1]) + "…"
+}
+
 // on says where it runs: "on 3 clusters: east, north, south".
 func on(rows []v1alpha1.ClusterStatus) string {
 	var names []string

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -52,6 +53,9 @@ func (o Observation) WithDeployment(deployment *appsv1.Deployment) (Observation,
 		o.Phase, o.Reason, o.Message = v1alpha1.ClusterReady, "", ""
 	case status.FailedStatus:
 		o.Phase, o.Reason, o.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRolloutFailed, result.Message
+		for _, condition := range result.Conditions {
+			o.Message = cmp.Or(condition.Message, o.Message) // the Deployment's own
+		}
 	default:
 		o.Phase, o.Reason, o.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, result.Message
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -39,7 +40,7 @@ func (in Input) names() []string {
 		names = append(names, row.Name)
 	}
 	for _, decision := range in.Plan {
-		if decision.Chosen() && !in.deleting() {
+		if decision.Chosen() && !in.deleting() && in.Members[decision.Cluster] != nil {
 			names = append(names, decision.Cluster)
 		}
 	}
@@ -61,7 +62,7 @@ func (in Input) row(name string, previous *v1alpha1.ClusterStatus) *v1alpha1.Clu
 	switch {
 	case !joined:
 		return in.detached(row, previous)
-	case in.deleting(), in.PlanError == nil && !decision.Chosen():
+	case in.deleting(), in.PlanError == nil && !decision.Chosen(), in.PlanError != nil && row.Phase == v1alpha1.ClusterRemoving:
 		return in.removing(row, previous, seen, member)
 	case in.PlanError == nil:
 		row.Generation, row.Replicas = in.App.Generation, decision.Replicas
@@ -95,18 +96,26 @@ func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 // answer to this very row, that nothing is left.
 func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
 	row.Generation = in.App.Generation
-	row.Phase, row.Reason, row.Message = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving, ""
+	row.Phase = v1alpha1.ClusterRemoving
 	switch {
 	case !member.IsReady():
 		row.Reason, row.Message = v1alpha1.ReasonClusterUnreachable, "it is removed when the cluster can be reached; see MemberCluster "+member.Name
-	case previous.Phase != v1alpha1.ClusterRemoving || seen == nil:
-	case !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&previous.LastTransitionTime):
+	case seen != nil && answers(*seen, previous):
 		return nil
-	case seen.Phase == v1alpha1.ClusterRemoving:
-		row.Reason, row.Message = cmp.Or(seen.Reason, row.Reason), seen.Message
+	case seen != nil && seen.Phase == v1alpha1.ClusterRemoving:
+		row.Reason, row.Message = cmp.Or(seen.Reason, v1alpha1.ReasonRemoving), bounded(seen.Message)
 		row.CurrentReplicas, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+	case seen == nil && previous.Phase == v1alpha1.ClusterRemoving && previous.Reason != v1alpha1.ReasonClusterUnreachable:
+		// Nothing was seen since the start: it is what the row says already.
+	default:
+		row.Reason, row.Message = v1alpha1.ReasonRemoving, ""
 	}
 	return &row
+}
+
+// answers tells whether an observation confirms that nothing is left, in answer to this very row.
+func answers(seen Observation, row *v1alpha1.ClusterStatus) bool {
+	return row.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&row.LastTransitionTime)
 }
 
 // running is the row of a cluster in the plan.
@@ -128,11 +137,12 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 func observed(row *v1alpha1.ClusterStatus, seen Observation) {
 	row.CurrentReplicas, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
 	row.ObservedGeneration = max(row.ObservedGeneration, seen.Applied)
-	if seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterRemoving {
+	behind := seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation
+	if behind || seen.Phase == v1alpha1.ClusterRemoving {
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 		return
 	}
-	row.Phase, row.Reason, row.Message = seen.Phase, seen.Reason, seen.Message
+	row.Phase, row.Reason, row.Message = seen.Phase, seen.Reason, bounded(seen.Message)
 }
 
 // unknown is the row of a cluster that cannot be observed: it keeps what was known last.
@@ -148,6 +158,11 @@ func unknown(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, membe
 func lastKnown(previous *v1alpha1.ClusterStatus) string {
 	if previous == nil || previous.Phase == v1alpha1.ClusterPending {
 		return "; nothing was seen there yet"
+	}
+	if previous.Phase == v1alpha1.ClusterUnknown || previous.Phase == v1alpha1.ClusterDetached {
+		if i := strings.LastIndex(previous.Message, "; "); i >= 0 {
+			return previous.Message[i:] // that row could not be observed either
+		}
 	}
 	return fmt.Sprintf("; last known: %s, %d of %d replicas ready", previous.Phase, previous.ReadyReplicas, previous.Replicas)
 }

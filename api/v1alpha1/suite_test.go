@@ -1,0 +1,96 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// hub is a client of an API server that has the CRDs, and refuses fields that they do not know.
+var hub client.Client
+
+func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
+
+// withHub runs the tests on a real API server: only that says what the schema accepts.
+func withHub(run func() int) int {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		return 1
+	}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{"../../config/crd/bases"},
+		ErrorIfCRDPathMissing: true,
+		UseExistingCluster:    new(false),
+	}
+	code, err := func() (int, error) {
+		config, err := environment.Start()
+		if err != nil {
+			return 1, fmt.Errorf("start the API server: %w", err)
+		}
+		scheme := runtime.NewScheme()
+		if err := v1alpha1.AddToScheme(scheme); err != nil {
+			return 1, err
+		}
+		unchecked, err := client.New(config, client.Options{Scheme: scheme})
+		if err != nil {
+			return 1, err
+		}
+		hub = client.WithFieldValidation(unchecked, metav1.FieldValidationStrict)
+		return run(), nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		return 1
+	}
+	return code
+}
+
+// manifest is an AppService as people write it.
+func manifest(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(),
+		"kind":       "AppService",
+		"metadata":   map[string]any{"namespace": "default", "name": name},
+		"spec":       parse(t, spec),
+	}}
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var parsed map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// tried returns what the API server would make of an object.
+func tried(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	t.Helper()
+	answer := object.DeepCopy()
+	err := hub.Create(t.Context(), answer, client.DryRunAll)
+	return answer, err
+}
+
+// document is a value as YAML, in which 1 and 1.0 are the same.
+func document(t *testing.T, value any) string {
+	t.Helper()
+	content, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -1,0 +1,190 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+func TestDecide_does_not_depend_on_the_order_of_the_members(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
+		shuffled := rapid.Permutation(fleet).Draw(t, "shuffled")
+		if diff := cmp.Diff(decide(t, app, fleet), decide(t, app, shuffled)); diff != "" {
+			t.Fatalf("plans differ (-sorted +shuffled):\n%s", diff)
+		}
+	})
+}
+
+func TestDecide_gives_the_same_answer_to_the_same_question_and_changes_nothing_of_it(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
+		appBefore, fleetBefore := app.DeepCopy(), deepCopy(fleet)
+		first := decide(t, app, fleet)
+		if diff := cmp.Diff(first, decide(t, app, fleet)); diff != "" {
+			t.Fatalf("plans differ (-first +second):\n%s", diff)
+		}
+		if diff := cmp.Diff(appBefore, app) + cmp.Diff(fleetBefore, fleet); diff != "" {
+			t.Fatalf("the input changed (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestDecide_decides_exactly_once_for_every_member_and_every_name(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
+		want := clusterNames(app)
+		for _, member := range fleet {
+			want = append(want, member.Name)
+		}
+		slices.Sort(want)
+		var got []string
+		for _, decision := range decide(t, app, fleet) {
+			got = append(got, decision.Cluster)
+		}
+		if diff := cmp.Diff(slices.Compact(want), got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("clusters decided for (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Law 2: a cluster never loses an AppService for what state it is in.
+func TestDecide_never_takes_it_from_a_cluster_that_fits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
+		plan := decide(t, app, fleet)
+		for i := range fleet {
+			member := &fleet[i]
+			if app.Status.Cluster(member.Name) != nil && fits(app, member) && !plan.Find(member.Name).Chosen() {
+				t.Fatalf("%s holds it and fits, and is not chosen: %+v", member.Name, plan.Find(member.Name))
+			}
+		}
+	})
+}
+
+func TestDecide_never_chooses_a_cluster_that_does_not_fit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
+		for _, decision := range decide(t, app, fleet) {
+			i := slices.IndexFunc(fleet, func(m v1alpha1.MemberCluster) bool { return m.Name == decision.Cluster })
+			if decision.Chosen() && (i < 0 || !fits(app, &fleet[i])) {
+				t.Fatalf("%s does not fit, and is chosen", decision.Cluster)
+			}
+			if want := replicasOf(app, decision); decision.Replicas != want {
+				t.Fatalf("%s is to run %d replicas, want %d", decision.Cluster, decision.Replicas, want)
+			}
+		}
+	})
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, clusters := range []int{10, 100, 1000} {
+		var all []string
+		var fleet []v1alpha1.MemberCluster
+		for i := range clusters {
+			all = append(all, fmt.Sprintf("member-%04d", i))
+			fleet = append(fleet, member(all[i], label("tier", "prod")))
+		}
+		shuffled := slices.Clone(fleet)
+		rand.New(rand.NewPCG(1, 2)).Shuffle(clusters, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		for _, test := range []struct {
+			name string
+			app  *v1alpha1.AppService
+		}{
+			{"new", app(selected(matching("tier", "prod")))},
+			{"held", app(selected(matching("tier", "prod")), holding(all...))},
+			{"held and named", app(named(all...), holding(all...))},
+		} {
+			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := placement.Decide(test.app, shuffled); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func decide(t *rapid.T, app *v1alpha1.AppService, fleet []v1alpha1.MemberCluster) placement.Plan {
+	plan, err := placement.Decide(app, fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// fits says in other words than the package what it is for a cluster to fit.
+func fits(app *v1alpha1.AppService, member *v1alpha1.MemberCluster) bool {
+	if names := clusterNames(app); len(names) > 0 && !slices.Contains(names, member.Name) {
+		return false
+	}
+	if app.Spec.Placement == nil || app.Spec.Placement.ClusterSelector == nil {
+		return true
+	}
+	return labels.SelectorFromSet(app.Spec.Placement.ClusterSelector.MatchLabels).Matches(labels.Set(member.Labels))
+}
+
+func clusterNames(app *v1alpha1.AppService) []string {
+	if app.Spec.Placement == nil {
+		return nil
+	}
+	return slices.Clone(app.Spec.Placement.ClusterNames)
+}
+
+func replicasOf(app *v1alpha1.AppService, decision placement.Decision) int32 {
+	if !decision.Chosen() {
+		return 0
+	}
+	return app.DesiredReplicas()
+}
+
+func deepCopy(fleet []v1alpha1.MemberCluster) []v1alpha1.MemberCluster {
+	list := v1alpha1.MemberClusterList{Items: fleet}
+	return list.DeepCopy().Items
+}
+
+// Whatever there can be. Few names and labels, so that they meet.
+
+var anyName = rapid.SampledFrom([]string{"a", "a-1", "b", "c", "d", "e", "f"})
+
+func anyApp() *rapid.Generator[*v1alpha1.AppService] {
+	return rapid.Custom(func(t *rapid.T) *v1alpha1.AppService {
+		app := app(holding(rapid.SliceOfDistinct(anyName, rapid.ID[string]).Draw(t, "holding")...))
+		if rapid.Bool().Draw(t, "says replicas") {
+			replicas(rapid.Int32Range(0, 3).Draw(t, "replicas"))(app)
+		}
+		if rapid.Bool().Draw(t, "names clusters") {
+			named(rapid.SliceOfDistinct(anyName, rapid.ID[string]).Draw(t, "names")...)(app)
+		}
+		if rapid.Bool().Draw(t, "selects clusters") {
+			selected(metav1.LabelSelector{MatchLabels: anyLabels.Draw(t, "selector")})(app)
+		}
+		return app
+	})
+}
+
+func anyFleet() *rapid.Generator[[]v1alpha1.MemberCluster] {
+	anyMember := rapid.Custom(func(t *rapid.T) v1alpha1.MemberCluster {
+		member := member(anyName.Draw(t, "name"))
+		member.Labels = anyLabels.Draw(t, "labels")
+		for _, change := range rapid.SliceOf(rapid.SampledFrom([]func(*v1alpha1.MemberCluster){deleting, unschedulable, notReady, neverSeen})).Draw(t, "state") {
+			change(&member)
+		}
+		return member
+	})
+	return rapid.SliceOfDistinct(anyMember, func(m v1alpha1.MemberCluster) string { return m.Name })
+}
+
+var anyLabels = rapid.MapOfN(rapid.SampledFrom([]string{"tier", "zone"}), rapid.SampledFrom([]string{"x", "y"}), 0, 2)

@@ -1,0 +1,187 @@
+package rollup_test
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+const (
+	uid        = "uid-1"
+	generation = 2
+)
+
+var (
+	now    = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	before = ago(time.Hour)
+)
+
+func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
+
+// given is an input: an AppService of generation 2, without rows, plan, members or observations but those
+// that the case is about.
+func given(changes ...func(*rollup.Input)) rollup.Input {
+	in := rollup.Input{
+		App:          &v1alpha1.AppService{},
+		Plan:         placement.Plan{},
+		Members:      map[string]*v1alpha1.MemberCluster{},
+		Observations: map[string]rollup.Observation{},
+		Now:          now,
+	}
+	in.App.Namespace, in.App.Name, in.App.UID, in.App.Generation = "shop", "web", uid, generation
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+// then is the input after its status was written, and something else.
+func then(in rollup.Input, changes ...func(*rollup.Input)) rollup.Input {
+	in.App = in.App.DeepCopy()
+	in.App.Status = rollup.Status(in)
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+func later(d time.Duration) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.Now = metav1.NewTime(in.Now.Add(d)) }
+}
+
+// restarted has seen nothing yet.
+func restarted(in *rollup.Input) { in.Observations = map[string]rollup.Observation{} }
+
+func deleting(in *rollup.Input) { in.App.DeletionTimestamp = &before }
+
+func planError(err error) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.Plan, in.PlanError = nil, err }
+}
+
+// has gives the AppService rows.
+func has(rows ...v1alpha1.ClusterStatus) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.App.Status.Clusters = append(in.App.Status.Clusters, rows...) }
+}
+
+// chosen plans two replicas for a member that is Ready.
+func chosen(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Replicas: 2})
+		in.Members[cluster] = member(cluster, metav1.ConditionTrue)
+	}
+}
+
+// notChosen leaves a member out that is Ready.
+func notChosen(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSelectorMismatch})
+		in.Members[cluster] = member(cluster, metav1.ConditionTrue)
+	}
+}
+
+func decide(in *rollup.Input, decision placement.Decision) {
+	in.Plan = slices.DeleteFunc(slices.Clone(in.Plan), func(d placement.Decision) bool { return d.Cluster == decision.Cluster })
+	in.Plan = append(in.Plan, decision)
+	slices.SortFunc(in.Plan, func(a, b placement.Decision) int {
+		if a.Cluster < b.Cluster {
+			return -1
+		}
+		return 1
+	})
+}
+
+// unreachable makes a member one that cannot be observed.
+func unreachable(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.Members[cluster] = member(cluster, metav1.ConditionFalse) }
+}
+
+func saw(cluster string, seen rollup.Observation) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.Observations[cluster] = seen }
+}
+
+func member(name string, ready metav1.ConditionStatus) *v1alpha1.MemberCluster {
+	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready}}
+	return member
+}
+
+// row is that of a cluster that runs two replicas of the present generation since an hour.
+func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
+	row := v1alpha1.ClusterStatus{
+		Name:               cluster,
+		Phase:              phase,
+		Generation:         generation,
+		Replicas:           2,
+		ObservedGeneration: generation,
+		CurrentReplicas:    2,
+		ReadyReplicas:      2,
+		LastTransitionTime: before,
+	}
+	for _, change := range changes {
+		change(&row)
+	}
+	return row
+}
+
+func since(t metav1.Time) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.LastTransitionTime = t }
+}
+
+func because(reason, message string) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
+}
+
+// running says how many pods there are and how many of them are ready.
+func running(pods, ready int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.CurrentReplicas, row.ReadyReplicas = pods, ready }
+}
+
+// plannedFor says which generation, and how many of it, the cluster is to run.
+func plannedFor(generation int64, replicas int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.Generation, row.Replicas = generation, replicas }
+}
+
+// tookOn says which generation the cluster has taken on.
+func tookOn(generation int64) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = generation }
+}
+
+func neverSeen(row *v1alpha1.ClusterStatus) {
+	tookOn(0)(row)
+	running(0, 0)(row)
+}
+
+// seen is an answer to the present generation, with two pods ready.
+func seen(phase v1alpha1.ClusterPhase, changes ...func(*rollup.Observation)) rollup.Observation {
+	seen := rollup.Observation{UID: uid, Generation: generation, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
+	for _, change := range changes {
+		change(&seen)
+	}
+	return seen
+}
+
+func saying(reason, message string) func(*rollup.Observation) {
+	return func(seen *rollup.Observation) { seen.Reason, seen.Message = reason, message }
+}
+
+func counting(pods, ready int32) func(*rollup.Observation) {
+	return func(seen *rollup.Observation) { seen.Replicas, seen.ReadyReplicas = pods, ready }
+}
+
+func answering(generation int64) func(*rollup.Observation) {
+	return func(seen *rollup.Observation) { seen.Generation, seen.Applied = generation, generation }
+}
+
+func ofAnother(seen *rollup.Observation) { seen.UID = "uid-2" }
+
+// goneSince is what delivery says when nothing is left: which Removing row it answers.
+func goneSince(t metav1.Time) func(*rollup.Observation) {
+	return func(seen *rollup.Observation) {
+		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.GoneSince = 0, 0, 0, t
+	}
+}
