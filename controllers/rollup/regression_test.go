@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-func TestDefects_rows(t *testing.T) {
+func TestRows_of_cases_that_once_went_wrong(t *testing.T) {
 	long := strings.Repeat("é", 2000)
 	cut := strings.Repeat("é", 1023) + "…"
 	tests := map[string]struct {
@@ -65,7 +65,7 @@ func TestDefects_rows(t *testing.T) {
 	}
 }
 
-func TestDefects_restart_with_removing_too(t *testing.T) {
+func TestStatus_after_a_restart_keeps_what_a_removal_waits_for(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := then(anyInput.Draw(t, "input"))
 		before = then(before)
@@ -75,7 +75,7 @@ func TestDefects_restart_with_removing_too(t *testing.T) {
 	})
 }
 
-func TestDefects_D10_the_Deployments_own_words(t *testing.T) {
+func TestObservation_has_the_Deployments_own_words(t *testing.T) {
 	got, err := rollup.Observation{}.WithDeployment(deployment(func(d *appsv1.Deployment) {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-1" has timed out progressing.`}}
 	}))
