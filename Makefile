@@ -85,8 +85,7 @@ demo: build ## a hub and members on this machine, with an app running on them
 	PATH=$(BIN):$$PATH go run ./e2e/demo up
 
 demo-down: ## take the demo down again
-	$(call need,kwokctl kubectl)
-	PATH=$(BIN):$$PATH go run ./e2e/demo down
+	go run ./e2e/demo down
 
 ## Tools
 

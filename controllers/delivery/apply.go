@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,7 +63,31 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 	}
 	stamped := workload.Stamp(want, t.app.Generation)
 	stamped.SetUID(existing.GetUID()) // not one that took its place
-	return true, r.apply(ctx, stamped)
+	err = r.apply(ctx, stamped)
+	if service, isService := existing.(*corev1.Service); isService && apierrors.IsInvalid(err) {
+		err = r.replacePorts(ctx, service, stamped)
+	}
+	return true, err
+}
+
+// replacePorts applies a Service whose ports somebody else has changed. Server-side apply keeps a port of theirs beside ours,
+// for the number is the key of the list; but it bears the name of ours, and names must differ. So theirs have to go first.
+func (r *reconciler) replacePorts(ctx context.Context, existing *corev1.Service, want *unstructured.Unstructured) error {
+	replaced := existing.DeepCopy()
+	replaced.Spec.Ports = nil
+	ports, _, _ := unstructured.NestedSlice(want.Object, "spec", "ports")
+	for _, port := range ports {
+		var typed corev1.ServicePort
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(port.(map[string]any), &typed); err != nil {
+			return fmt.Errorf("read the ports of the Service: %w", err)
+		}
+		replaced.Spec.Ports = append(replaced.Spec.Ports, typed)
+	}
+	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+	if err := r.member.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
+		return fmt.Errorf("replace the ports of the Service: %w", err)
+	}
+	return r.apply(ctx, want)
 }
 
 // create makes an object, and its namespace where that is missing.

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
+)
+
+const (
+	hubName = "hub"
+	crds    = "config/crd/bases"
+	sample  = "config/samples/appservice.yaml"
+)
+
+// members are the clusters of a new demo.
+var members = []string{"north", "south", "east"}
+
+// regions are the values of the members' label region, for placements to choose by.
+var regions = map[string]string{"north": "eu", "south": "us", "east": "ap", "west": "us"}
+
+// demo is the commands' common ground. It holds no state: that is in the directory and in the clusters.
+type demo struct {
+	dir string
+	bin string
+	env *kwok.Environment
+}
+
+func newDemo(dir, bin string) (*demo, error) {
+	env, err := kwok.New(dir, bin)
+	if err != nil {
+		return nil, err
+	}
+	return &demo{dir: dir, bin: bin, env: env}, env.Lock()
+}
+
+func (d *demo) down(ctx context.Context) error {
+	return step("remove the clusters and the operator", func() error { return d.env.Clean(ctx) })
+}
+
+func (d *demo) stop(ctx context.Context, name string) error {
+	cluster, err := d.member(name)
+	if err != nil {
+		return err
+	}
+	if err := step("stop cluster "+name, func() error { return cluster.Stop(ctx) }); err != nil {
+		return err
+	}
+	fmt.Printf("\nWithin a minute its row says Unknown, and the others go on:\n\n  %s get appservices,memberclusters --watch-only\n", d.kubectl())
+	fmt.Printf("  %s get appservice web -o yaml\n  go run ./e2e/demo start %s\n", d.kubectl(), name)
+	return nil
+}
+
+func (d *demo) start(ctx context.Context, name string) error {
+	if err := d.env.CheckPrograms(); err != nil {
+		return err
+	}
+	cluster, err := d.member(name)
+	if err != nil {
+		return err
+	}
+	return step("start cluster "+name, func() error { return cluster.Start(ctx) })
+}
+
+var clusterName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$`)
+
+func (d *demo) add(ctx context.Context, name string) error {
+	if !clusterName.MatchString(name) {
+		return fmt.Errorf("%q is no name for a cluster: up to 32 lower-case letters, digits and '-'", name)
+	}
+	if err := d.env.CheckPrograms(); err != nil {
+		return err
+	}
+	hub, err := d.hub(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := d.member(name); err == nil {
+		return fmt.Errorf("there is a cluster %s already: demo start %s starts it, if it is stopped", name, name)
+	}
+	if err := step("cluster "+name, func() error { return d.create(ctx, name) }); err != nil {
+		return err
+	}
+	if err := d.writeKubeconfigs(); err != nil {
+		return err
+	}
+	if err := d.join(ctx, hub); err != nil {
+		return err
+	}
+	if err := d.awaitRow(ctx, hub, name); err != nil {
+		say("%v\nPerhaps its placement leaves out the new cluster.", err)
+	}
+	return d.show(ctx)
+}
+
+// create makes clusters.
+func (d *demo) create(ctx context.Context, names ...string) error {
+	_, err := environment.CreateAll(ctx, d.env, names...)
+	return err
+}
+
+// writeKubeconfigs leaves a kubeconfig of each cluster for people.
+func (d *demo) writeKubeconfigs() error {
+	clusters, err := d.env.Clusters()
+	if err != nil {
+		return err
+	}
+	for _, cluster := range clusters {
+		if err := os.WriteFile(d.kubeconfig(cluster.Name()), cluster.Kubeconfig(), 0o600); err != nil {
+			return fmt.Errorf("write kubeconfig: %w", err)
+		}
+	}
+	return nil
+}
+
+// hub is a client of the hub, if that is up.
+func (d *demo) hub(ctx context.Context) (client.Client, error) {
+	cluster, err := d.cluster(hubName)
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.Ready(ctx); err != nil {
+		return nil, fmt.Errorf("the hub is not well (make demo mends it): %w", err)
+	}
+	return environment.NewClient(cluster.Kubeconfig())
+}
+
+func (d *demo) member(name string) (environment.Cluster, error) {
+	if name == hubName {
+		return nil, fmt.Errorf("%s is the hub, not a member", name)
+	}
+	return d.cluster(name)
+}
+
+func (d *demo) cluster(name string) (environment.Cluster, error) {
+	clusters, err := d.env.Clusters()
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range clusters {
+		if cluster.Name() == name {
+			return cluster, nil
+		}
+	}
+	if len(clusters) == 0 {
+		return nil, errors.New("the demo is not up: make demo starts it")
+	}
+	return nil, fmt.Errorf("there is no cluster %s, only: %s", name, strings.Join(names(clusters), ", "))
+}
+
+// members are all clusters but the hub.
+func (d *demo) members() ([]environment.Cluster, error) {
+	clusters, err := d.env.Clusters()
+	return slices.DeleteFunc(clusters, func(c environment.Cluster) bool { return c.Name() == hubName }), err
+}
+
+func (d *demo) kubeconfig(cluster string) string {
+	return filepath.Join(d.dir, cluster+".kubeconfig")
+}
+
+// kubectl is how to call it for the hub from the root of the repository.
+func (d *demo) kubectl() string {
+	return fmt.Sprintf("%s --kubeconfig %s", filepath.Join(d.bin, "kubectl"), d.kubeconfig(hubName))
+}
+
+func names(clusters []environment.Cluster) []string {
+	var all []string
+	for _, cluster := range clusters {
+		all = append(all, cluster.Name())
+	}
+	return all
+}

@@ -1,0 +1,73 @@
+// Command demo runs a fleet on this machine for a person to play with: a hub, three members, the operator
+// and the sample AppService, all as local processes that go on when the command ends. It is run from the
+// root of the repository, by `make demo` and `make demo-down`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+const usage = `usage: go run ./e2e/demo COMMAND
+
+  up             start the demo, or mend it
+  stop CLUSTER   the cluster dies, as in a power cut
+  start CLUSTER  it comes back
+  add CLUSTER    start one more cluster, and make it a member
+  down           remove all of it
+
+flags, before the command:
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted; `make demo` goes on from here, `make demo-down` removes what there is")
+		}
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	dir := flags.String("dir", ".demo", "directory of everything that the demo keeps")
+	bin := flags.String("bin", "bin", "directory of the programs")
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	d, err := newDemo(*dir, *bin)
+	if err != nil {
+		return err
+	}
+	name := flags.Arg(1)
+	switch command := fmt.Sprintf("%s/%d", flags.Arg(0), flags.NArg()); command {
+	case "up/1":
+		return d.up(ctx)
+	case "stop/2":
+		return d.stop(ctx, name)
+	case "start/2":
+		return d.start(ctx, name)
+	case "add/2":
+		return d.add(ctx, name)
+	case "down/1":
+		return d.down(ctx)
+	default:
+		flags.Usage()
+		return fmt.Errorf("no such command: demo %s", strings.Join(flags.Args(), " "))
+	}
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// step says what begins, and how long it took when it is done.
+func step(what string, do func() error) error {
+	begun := time.Now()
+	fmt.Printf("%s …", what)
+	if err := do(); err != nil {
+		fmt.Println(" failed")
+		return err
+	}
+	fmt.Printf(" %s\n", seconds(time.Since(begun)))
+	return nil
+}
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

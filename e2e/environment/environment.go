@@ -1,0 +1,67 @@
+// Package environment is where whole fleets run: it makes clusters and runs the operator against one of
+// them. The end-to-end suite and the demo know only these interfaces; the package kwok beside this one runs
+// everything as local processes.
+//
+// What an Environment makes outlives the process that asked for it: contexts bound the waiting, not the
+// clusters or the operator. A later process finds it again, and [Environment.Clean] removes all of it.
+package environment
+
+import "context"
+
+// Environment makes clusters and runs the operator.
+type Environment interface {
+	// Create makes a cluster and waits until it can run pods. What an earlier run left under that name is
+	// removed first. It may be called for several clusters at once.
+	Create(ctx context.Context, name string) (Cluster, error)
+
+	// Clusters are those that exist, running or not, from this process or an earlier one, sorted by name.
+	Clusters() ([]Cluster, error)
+
+	// StartOperator runs the operator with this cluster as its hub and waits until it says that it is ready.
+	// args come after the environment's own. There is one operator at a time.
+	StartOperator(ctx context.Context, hub Cluster, args ...string) (Operator, error)
+
+	// Operator is the operator that runs, from this process or an earlier one, or nil.
+	Operator() (Operator, error)
+
+	// Clean ends the operator and removes every cluster, in whatever state they are. It may be repeated.
+	Clean(ctx context.Context) error
+}
+
+// Cluster is one Kubernetes cluster.
+type Cluster interface {
+	// Name is unique in its environment.
+	Name() string
+
+	// Kubeconfig is the administrator's, whole in itself: it names no file and runs no program. Its server
+	// is reachable from this process and from the operator. It is nil while a cluster is only half made.
+	Kubeconfig() []byte
+
+	// Ready tells with a nil error that the API server answers, is ready, and has a node to run pods on.
+	Ready(ctx context.Context) error
+
+	// Stop ends the whole control plane at once, as a power cut does. The state is kept.
+	Stop(ctx context.Context) error
+
+	// Start brings a stopped cluster back at the same address, or what has died of a cluster, and waits
+	// until it is ready.
+	Start(ctx context.Context) error
+
+	// Delete removes the cluster and everything that it holds. It may be repeated.
+	Delete(ctx context.Context) error
+}
+
+// Operator is a running operator.
+type Operator interface {
+	// Kill ends it as a crash does (SIGKILL), and waits until it is gone.
+	Kill(ctx context.Context) error
+
+	// Stop asks it to end (SIGTERM) and waits until it has.
+	Stop(ctx context.Context) error
+
+	// Log is what it and its predecessors have logged.
+	Log() string
+
+	// MetricsURL is where its metrics are served.
+	MetricsURL() string
+}

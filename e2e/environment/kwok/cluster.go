@@ -1,0 +1,191 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+// nodes is how many simulated nodes a cluster has.
+const nodes = "2"
+
+// components are the processes of a cluster, by the names that kwokctl gives them.
+var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"}
+
+// cluster holds nothing but names: its state is in the files and the processes below dir.
+type cluster struct {
+	env  *Environment
+	name string
+	dir  string
+}
+
+// Name is part of [environment.Cluster].
+func (c *cluster) Name() string { return c.name }
+
+// Kubeconfig is part of [environment.Cluster].
+func (c *cluster) Kubeconfig() []byte {
+	content, err := c.flatKubeconfig()
+	if err != nil {
+		return nil
+	}
+	return content
+}
+
+// flatKubeconfig is kwokctl's own with the certificates in place of their files' names.
+func (c *cluster) flatKubeconfig() ([]byte, error) {
+	config, err := clientcmd.LoadFromFile(filepath.Join(c.dir, "kubeconfig.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	if err := clientcmdapi.FlattenConfig(config); err != nil {
+		return nil, fmt.Errorf("flatten the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	return clientcmd.Write(*config)
+}
+
+func (c *cluster) create(ctx context.Context) error {
+	config, err := c.configuration()
+	if err != nil {
+		return err
+	}
+	// kwokctl's own --wait ends without an error when it was in vain.
+	if err := c.env.kwokctl(ctx, config, "create", "cluster", "--name", c.name, "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
+		return err
+	}
+	return c.complete(ctx)
+}
+
+// complete adds the nodes that are missing and waits until all of it is ready.
+func (c *cluster) complete(ctx context.Context) error {
+	if err := c.env.kwokctl(ctx, nil, "scale", "node", "--name", c.name, "--replicas", nodes); err != nil {
+		return err
+	}
+	return environment.Await(ctx, 30*time.Second, "cluster "+c.name+" to be ready", c.Ready)
+}
+
+// Ready is part of [environment.Cluster].
+func (c *cluster) Ready(ctx context.Context) error {
+	kubeconfig, err := c.flatKubeconfig()
+	if err != nil {
+		return err
+	}
+	if dead, err := c.dead(); err != nil || len(dead) > 0 {
+		return errors.Join(fmt.Errorf("cluster %s has no process for %s", c.name, strings.Join(dead, ", ")), err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	config.Timeout = 3 * time.Second
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the nodes of cluster %s: %w", c.name, err)
+	}
+	if !slices.ContainsFunc(list.Items, nodeIsReady) {
+		return fmt.Errorf("cluster %s has no ready node", c.name)
+	}
+	return nil
+}
+
+// dead are the components that have no process, in the order of their dependence.
+func (c *cluster) dead() ([]string, error) {
+	processes, err := processesIn(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	dead := slices.Clone(components)
+	for _, p := range processes {
+		dead = slices.DeleteFunc(dead, func(name string) bool { return name == filepath.Base(p.program) })
+	}
+	return dead, nil
+}
+
+func nodeIsReady(node corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Stop is part of [environment.Cluster]. kwokctl's own goes by the process ids in its files alone; since a
+// reboot they may be anybody's.
+func (c *cluster) Stop(ctx context.Context) error {
+	if err := endAll(ctx, c.dir, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("stop cluster %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// Start is part of [environment.Cluster].
+func (c *cluster) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.start(ctx); err != nil {
+		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis())
+	}
+	return nil
+}
+
+func (c *cluster) start(ctx context.Context) error {
+	if _, err := c.flatKubeconfig(); err != nil {
+		return fmt.Errorf("it was never whole: %w", err)
+	}
+	dead, err := c.dead()
+	if err != nil {
+		return err
+	}
+	for _, component := range dead {
+		// With this file kwokctl would take any process of that id for the component, and a zombie too.
+		if err := os.RemoveAll(filepath.Join(c.dir, "pids", component+".pid")); err != nil {
+			return err
+		}
+	}
+	if err := c.env.kwokctl(ctx, nil, "start", "cluster", "--name", c.name, "--timeout", "30s"); err != nil {
+		return err
+	}
+	return c.complete(ctx)
+}
+
+// Delete is part of [environment.Cluster].
+func (c *cluster) Delete(ctx context.Context) error {
+	if err := endAll(ctx, c.dir, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// diagnosis says how the log of the first dead component ends; those after it died of that.
+func (c *cluster) diagnosis() string {
+	dead, err := c.dead()
+	if err != nil || len(dead) == 0 {
+		return ""
+	}
+	log, err := os.ReadFile(filepath.Join(c.dir, "logs", dead[0]+".log"))
+	if err != nil {
+		return "" // It was not started yet.
+	}
+	return fmt.Sprintf("\n%s is not running; its log ends:\n%s", dead[0], environment.Tail(string(log), 8))
+}

@@ -1,0 +1,51 @@
+package kwok
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+)
+
+// configuration is what kwokctl shall make of a new cluster.
+func (c *cluster) configuration() ([]byte, error) {
+	ports, err := c.env.ports.take(6)
+	if err != nil {
+		return nil, err
+	}
+	bin := func(name string) string { return filepath.Join(c.env.bin, name) }
+	// One instance of each needs no election; a restarted one would wait for its predecessor's lease.
+	alone := map[string]any{"key": "leader-elect", "value": "false"}
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+		"kind":       "KwokctlConfiguration",
+		"options": map[string]any{
+			"runtime":                     "binary",
+			"bindAddress":                 loopback,
+			"etcdBinary":                  bin("etcd"),
+			"kubeApiserverBinary":         bin("kube-apiserver"),
+			"kubeControllerManagerBinary": bin("kube-controller-manager"),
+			"kubeSchedulerBinary":         bin("kube-scheduler"),
+			"kwokControllerBinary":        bin("kwok"),
+			"kubectlBinary":               bin("kubectl"),
+			"etcdPort":                    ports[0],
+			"etcdPeerPort":                ports[1],
+			"kubeApiserverPort":           ports[2],
+			"kubeControllerManagerPort":   ports[3],
+			"kubeSchedulerPort":           ports[4],
+			"kwokControllerPort":          ports[5],
+			// kwokctl makes it five seconds. A kwok that is started again waits as long before it takes over
+			// its predecessor's nodes; by default that is minutes.
+			"nodeLeaseDurationSeconds": 1,
+		},
+		"componentsPatches": []any{
+			map[string]any{"name": "kube-controller-manager", "extraArgs": []any{alone}},
+			map[string]any{"name": "kube-scheduler", "extraArgs": []any{alone}},
+			// Nobody needs these clusters after a power cut, and a slow disk would be all that is measured.
+			map[string]any{"name": "etcd", "extraArgs": []any{map[string]any{"key": "unsafe-no-fsync", "value": "true"}}},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the configuration: %w", err)
+	}
+	return content, nil
+}

@@ -1,0 +1,86 @@
+package kwok
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+)
+
+const (
+	loopback = "127.0.0.1"
+
+	// Ports are taken from this range, which is below those that systems hand out to clients.
+	firstPort, lastPort = 20000, 30000
+)
+
+// ports hands out free ports for the processes of one environment. A stopped cluster keeps its own: they are
+// not free, although nobody listens there.
+type ports struct {
+	dir string
+
+	mu   sync.Mutex
+	next int
+}
+
+// newPorts begins at a place of the directory's own, so that the demo does not take the ports of a cluster
+// that the suite has stopped for a moment.
+func newPorts(dir string) *ports {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(dir)) // It never fails.
+	return &ports{dir: dir, next: firstPort + int(hash.Sum32()%(lastPort-firstPort))}
+}
+
+// take returns n ports that nobody listens on, and never the same twice.
+func (p *ports) take(n int) ([]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept := p.kept()
+	var free []int
+	for range lastPort - firstPort {
+		port := p.next
+		if p.next++; p.next == lastPort {
+			p.next = firstPort
+		}
+		if kept[port] || !isFree(port) {
+			continue
+		}
+		if free = append(free, port); len(free) == n {
+			return free, nil
+		}
+	}
+	return nil, fmt.Errorf("no %d ports are free on %s from %d to %d", n, loopback, firstPort, lastPort)
+}
+
+var portSetting = regexp.MustCompile(`[pP]ort: (\d+)`)
+
+// kept are the ports of this directory's clusters, by kwokctl's own records.
+func (p *ports) kept() map[int]bool {
+	kept := map[int]bool{}
+	files, _ := filepath.Glob(filepath.Join(p.dir, "clusters", "*", "kwok.yaml")) // The pattern is valid.
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // It is being deleted.
+		}
+		for _, match := range portSetting.FindAllSubmatch(content, -1) {
+			if port, err := strconv.Atoi(string(match[1])); err == nil {
+				kept[port] = true
+			}
+		}
+	}
+	return kept
+}
+
+func isFree(port int) bool {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+// A fourth cluster comes, goes and comes back while an AppService runs. Nobody touches the AppService.
+func TestMembership(t *testing.T) {
+	f := theFleet
+	west := f.addCluster(t, "west")
+	app := f.declare(t, "crew")
+	f.awaitReady(t, app, "north", "south", "east")
+	generation := app.Generation
+	join := func(t *testing.T) {
+		t.Helper()
+		if err := environment.Join(t.Context(), f.hub.api, west, map[string]string{"region": "us"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	t.Run("a new Secret brings the app to its cluster", func(t *testing.T) {
+		join(t)
+		t.Logf("4/4 Ready %s after the Secret", round(f.awaitReady(t, app, "north", "south", "east", "west")))
+		if app.Generation != generation {
+			t.Errorf("the AppService is at generation %d, it was %d", app.Generation, generation)
+		}
+	})
+
+	t.Run("a Secret that is deleted leaves the workload, and the row says Detached", func(t *testing.T) {
+		f.leave(t, "west")
+		eventually(t, "the row of west to be Detached, and to count no more", func() error {
+			return f.reports(app, metav1.ConditionTrue, map[string]v1alpha1.ClusterPhase{
+				"north": v1alpha1.ClusterReady, "south": v1alpha1.ClusterReady, "east": v1alpha1.ClusterReady, "west": v1alpha1.ClusterDetached,
+			})
+		})
+		stays(t, 5*time.Second, "west runs the app, although its Secret is gone", func() error { return runs(west, app) })
+	})
+
+	t.Run("the Secret that comes back takes the workload back", func(t *testing.T) {
+		join(t)
+		f.awaitReady(t, app, "north", "south", "east", "west")
+	})
+}
+
+// addCluster makes one that is no member yet. It ends with the test, after the AppServices that the test
+// declares later.
+func (f *fleet) addCluster(t *testing.T, name string) *cluster {
+	t.Helper()
+	made, err := f.environment.Create(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := environment.NewClient(made.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.members[name] = &cluster{Cluster: made, api: api}
+	t.Cleanup(func() {
+		delete(f.members, name)
+		if err := made.Delete(background); err != nil {
+			t.Error(err)
+		}
+		f.leave(t, name)
+	})
+	return f.members[name]
+}
+
+// leave deletes a member's Secret, and waits until its MemberCluster is gone.
+func (f *fleet) leave(t *testing.T, name string) {
+	t.Helper()
+	secret, member := &corev1.Secret{}, &v1alpha1.MemberCluster{}
+	secret.Namespace, secret.Name, member.Name = environment.SecretNamespace, name, name
+	if err := f.hub.api.Delete(background, secret); client.IgnoreNotFound(err) != nil {
+		t.Errorf("delete the Secret of %s: %v", name, err)
+	}
+	eventually(t, "MemberCluster "+name+" to be gone", func() error { return f.absent(f.hub, member) })
+}
