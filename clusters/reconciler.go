@@ -123,8 +123,8 @@ func (r *Reconciler) publish(ctx context.Context, secret *corev1.Secret, known s
 	if equality.Semantic.DeepEqual(mc.Status, updated.Status) {
 		return nil
 	}
-	if err := r.hub.Status().Patch(ctx, updated, client.MergeFrom(mc)); err != nil {
-		return fmt.Errorf("write the status of MemberCluster: %w", client.IgnoreNotFound(err))
+	if err := r.hub.Status().Patch(ctx, updated, client.MergeFrom(mc)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of MemberCluster: %w", err)
 	}
 	return nil
 }

@@ -50,11 +50,20 @@ func (r *reconciler) obstacles(app *v1alpha1.AppService, objects live) *obstacle
 		if owner := r.foreign(app, object); owner != "" {
 			return &obstacle{v1alpha1.ReasonConflict, fmt.Sprintf("%s %s exists and is not this AppService's: %s", kindOf(object), object.GetName(), owner)}
 		}
-		if stamp := generationOf(object); stamp > app.Generation {
-			return &obstacle{v1alpha1.ReasonHubBehind, fmt.Sprintf("%s was applied for generation %d, the hub has only %d", kindOf(object), stamp, app.Generation)}
+		if obstacle := ahead(app, object); obstacle != nil {
+			return obstacle
 		}
 	}
 	return nil
+}
+
+// ahead is the obstacle of an object that was applied for a later generation than the hub knows, or nil.
+func ahead(app *v1alpha1.AppService, object client.Object) *obstacle {
+	stamp := generationOf(object)
+	if stamp <= app.Generation {
+		return nil
+	}
+	return &obstacle{v1alpha1.ReasonHubBehind, fmt.Sprintf("%s was applied for generation %d, the hub has only %d", kindOf(object), stamp, app.Generation)}
 }
 
 // foreign says whose an object is, when it is not this AppService's; empty when it is.

@@ -21,6 +21,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
 const (
@@ -65,19 +66,20 @@ func Kinds() []client.Object { return []client.Object{&appsv1.Deployment{}, &cor
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
 	skip := true // one name for the metrics of all members
 	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
+	r := d.reconciler(name, member)
 	c, err := controller.NewTypedUnmanaged("delivery", controller.TypedOptions[mcreconcile.Request]{
 		SkipNameValidation:      &skip,
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](minBackoff, maxBackoff),
-		Reconciler:              d.reconciler(name, member),
+		Reconciler:              r,
 		LogConstructor:          func(request *mcreconcile.Request) logr.Logger { return logger(log, request) },
 	})
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
 	}
 	sources := []source.TypedSource[mcreconcile.Request]{source.TypedFunc[mcreconcile.Request](func(ctx context.Context, q queue) error {
-		return d.join(ctx, name, q)
+		return d.join(ctx, name, q, r.engagement)
 	})}
 	for _, object := range Kinds() {
 		sources = append(sources, source.TypedKind(member.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(owner(name))))
@@ -97,14 +99,14 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
 	return &reconciler{
-		hub:      d.hub.GetClient(),
-		hubLive:  d.hub.GetAPIReader(),
-		hubID:    d.hubID,
-		member:   member.GetClient(),
-		live:     member.GetAPIReader(),
-		cluster:  name.String(),
-		reporter: d.reporter,
-		comparer: d.comparer,
+		hub:        d.hub.GetClient(),
+		hubLive:    d.hub.GetAPIReader(),
+		hubID:      d.hubID,
+		member:     member.GetClient(),
+		live:       member.GetAPIReader(),
+		cluster:    name.String(),
+		comparer:   d.comparer,
+		engagement: &engagement{reporter: d.reporter},
 	}
 }
 
@@ -131,13 +133,39 @@ func request(cluster multicluster.ClusterName, app types.NamespacedName) mcrecon
 	return mcreconcile.Request{ClusterName: cluster, Request: ctrl.Request{NamespacedName: app}}
 }
 
+// engagement is the time that a member is delivered to. What is seen on it is reported only while it lasts. It is safe for
+// concurrent use.
+type engagement struct {
+	reporter Reporter
+
+	mu    sync.Mutex
+	ended bool
+}
+
+func (e *engagement) report(app types.NamespacedName, cluster string, seen rollup.Observation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.ended {
+		e.reporter.Report(app, cluster, seen)
+	}
+}
+
+func (e *engagement) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+}
+
 // join takes the queue of a member that begins, so that the hub's events reach it, and fills it with all that is
-// planned there. When the member's engagement ends, it is taken out again, unless a successor is in its place.
-func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, q queue) error {
+// planned there. When the engagement ends, it is taken out again, unless a successor is in its place.
+func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, q queue, e *engagement) error {
 	d.mu.Lock()
 	d.queues[name] = q
 	d.mu.Unlock()
-	context.AfterFunc(ctx, func() { d.leave(name, q) })
+	context.AfterFunc(ctx, func() {
+		e.end()
+		d.leave(name, q)
+	})
 	var apps v1alpha1.AppServiceList
 	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list AppServices: %w", err)

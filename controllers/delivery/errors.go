@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// maxMessage is how many bytes of a member's answer are told in a row.
+// maxMessage is how many bytes are told in a row.
 const maxMessage = 512
 
 // failed sorts an error where it is known what it means: what the member refuses is told in the row and
@@ -28,13 +28,13 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 	case apierrors.IsConflict(err):
 		return r.collided(ctx, t, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return r.stopped(t, &obstacle{v1alpha1.ReasonRefused, message(err)})
+		return r.stopped(t, &obstacle{v1alpha1.ReasonRefused, err.Error()})
 	}
 	phase := v1alpha1.ClusterProgressing
 	if t.row.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
-	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: message(err)})
+	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()})
 	if seconds, suggested := apierrors.SuggestsClientDelay(err); suggested {
 		return reconcile.Result{RequeueAfter: time.Duration(seconds) * time.Second}, nil
 	}
@@ -54,14 +54,14 @@ func (r *reconciler) collided(ctx context.Context, t task, conflict error) (reco
 	return reconcile.Result{}, fmt.Errorf("the member's cache is behind: %w", conflict)
 }
 
-// message is an error for people: printable, on one line, and bounded.
-func message(err error) string {
-	text := strings.Map(func(c rune) rune {
+// clean makes a text that may come from a member fit for a row: printable, on one line, and bounded.
+func clean(text string) string {
+	text = strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
 			return c
 		}
 		return ' '
-	}, err.Error())
+	}, text)
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}

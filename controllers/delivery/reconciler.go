@@ -37,8 +37,9 @@ type reconciler struct {
 	member   client.Client // reads from the member's cache
 	live     client.Reader
 	cluster  string
-	reporter Reporter
 	comparer comparer
+
+	engagement *engagement
 }
 
 // task is one AppService on this member.
@@ -139,11 +140,11 @@ func (r *reconciler) observe(t task, applied int64) error {
 
 // report reports an observation in answer to the task's row.
 func (r *reconciler) report(t task, seen rollup.Observation) {
-	seen.UID, seen.Generation = t.app.UID, t.row.Generation
-	if d := t.objects.deployment; d != nil {
+	seen.UID, seen.Generation, seen.Message = t.app.UID, t.row.Generation, clean(seen.Message)
+	if d := t.objects.deployment; d != nil && r.foreign(t.app, d) == "" {
 		seen.Replicas, seen.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	}
-	r.reporter.Report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
+	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
 }
 
 // stopped reports what stands in the way, and looks again later: what it is may be of a kind that is not watched.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +31,14 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		return r.failed(ctx, t, err)
 	}
 	t.objects = objects
-	var left []string
-	for _, object := range objects.all() {
-		if r.foreign(t.app, object) != "" {
-			continue
+	ours := slices.DeleteFunc(objects.all(), func(o client.Object) bool { return r.foreign(t.app, o) != "" })
+	for _, object := range ours {
+		if obstacle := ahead(t.app, object); obstacle != nil {
+			return r.stopped(t, obstacle)
 		}
+	}
+	var left []string
+	for _, object := range ours {
 		left = append(left, kindOf(object))
 		if err := r.takeAway(ctx, t, object); err != nil {
 			return r.failed(ctx, t, err)
@@ -46,7 +50,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
 	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }
 
 // takeAway deletes one object of the AppService, when a live read of the hub bears that out: by its UID, and

@@ -42,15 +42,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return reconcile.Result{}, r.setFinalizer(ctx, app, controllerutil.AddFinalizer)
 	}
-	now := metav1.Now().Rfc3339Copy()
-	status, err := r.status(ctx, app, now)
+	status, err := r.status(ctx, app, metav1.Now().Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if !app.DeletionTimestamp.IsZero() && len(status.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, app)
 	}
-	return r.write(ctx, app, status, now.Time)
+	return r.write(ctx, app, status, time.Now())
 }
 
 // status gathers what the status depends on, and has it computed.
@@ -83,28 +82,19 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, status
 	if wait := r.pace.wait(app.UID, now); wait > 0 && samePlan(app.Status, status) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	r.forgetAnswers(app, status)
 	updated := app.DeepCopy()
 	updated.Status = status
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("write the status: %w", client.IgnoreNotFound(err))
+		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
 	}
 	r.pace.wrote(app.UID, now)
 	return reconcile.Result{RequeueAfter: recheckAfter(app, status)}, nil
-}
-
-// forgetAnswers drops what was seen on clusters whose rows turn Removing now: it cannot be an answer to that.
-func (r *Reconciler) forgetAnswers(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus) {
-	for _, row := range status.Clusters {
-		previous := app.Status.Cluster(row.Name)
-		if row.Phase == v1alpha1.ClusterRemoving && previous != nil && previous.Phase != row.Phase {
-			r.observations.forget(client.ObjectKeyFromObject(app), row.Name)
-		}
-	}
 }
 
 // recheckAfter is when to look again at a status that time alone may change; 0 for never. It is a Detached row

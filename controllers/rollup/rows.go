@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
@@ -24,13 +26,24 @@ func (in Input) rows() []v1alpha1.ClusterStatus {
 		if row == nil {
 			continue
 		}
-		row.LastTransitionTime = in.Now
-		if previous != nil && previous.Phase == row.Phase {
-			row.LastTransitionTime = previous.LastTransitionTime
-		}
+		row.LastTransitionTime = in.since(previous, row.Phase)
 		rows = append(rows, *row)
 	}
 	return rows
+}
+
+// since is when the row of a phase came to have it. Two transitions of a row never have the same time, though times
+// have whole seconds only: that nothing is left is answered to the row that was Removing since then, and no other.
+func (in Input) since(previous *v1alpha1.ClusterStatus, phase v1alpha1.ClusterPhase) metav1.Time {
+	switch {
+	case previous == nil:
+		return in.Now
+	case previous.Phase == phase:
+		return previous.LastTransitionTime
+	case previous.LastTransitionTime.Before(&in.Now):
+		return in.Now
+	}
+	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
 }
 
 // names are those of the rows there are and of the clusters chosen.

@@ -37,13 +37,25 @@ func container(app *v1alpha1.AppService) corev1.Container {
 		Image:     app.Spec.Image,
 		Command:   app.Spec.Command,
 		Args:      app.Spec.Args,
-		Env:       app.Spec.Env,
+		Env:       env(app.Spec.Env),
 		Resources: app.Spec.Resources,
 	}
 	for _, port := range app.Spec.Ports {
 		container.Ports = appendPort(container.Ports, port)
 	}
 	return container
+}
+
+// env is the environment with what the API server would fill in where that is part of a whole that is compared as one.
+func env(variables []corev1.EnvVar) []corev1.EnvVar {
+	filled := slices.Clone(variables)
+	for i := range filled {
+		if from := filled[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == "" {
+			filled[i].ValueFrom = from.DeepCopy()
+			filled[i].ValueFrom.FieldRef.APIVersion = "v1"
+		}
+	}
+	return filled
 }
 
 // appendPort adds the container's side of a port of the Service. Two ports of a Service may lead to one port

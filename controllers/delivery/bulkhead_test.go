@@ -1,0 +1,286 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// hanging is a way to a member that can be made to hang: what is sent is taken, and nothing ever comes back.
+type hanging struct {
+	net.Listener
+	silent atomic.Bool
+}
+
+// throughHanging returns a member's config that leads through it.
+func throughHanging(t *testing.T, config *rest.Config) (*rest.Config, *hanging) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hanging{Listener: listener}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); listener.Close() })
+	server := strings.Trim(strings.TrimPrefix(config.Host, "https://"), "/")
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", server)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { near.Close(); far.Close() })
+			go func() { _, _ = io.Copy(far, near) }()
+			go func() { _, _ = io.Copy(&silencer{near, &h.silent}, far) }()
+		}
+	}()
+	config = rest.CopyConfig(config)
+	config.Host = "https://" + listener.Addr().String()
+	return config, h
+}
+
+// silencer drops what is written while it is to be silent.
+type silencer struct {
+	io.Writer
+	silent *atomic.Bool
+}
+
+func (s *silencer) Write(p []byte) (int, error) {
+	if s.silent.Load() {
+		return len(p), nil
+	}
+	return s.Writer.Write(p)
+}
+
+// Law 1.
+func TestMember_that_hangs_slows_no_other(t *testing.T) {
+	s := declared(t)
+	slow := s.beside("slow")
+	config, way := throughHanging(t, granted)
+	member, _ := connected(t.Context(), t, config)
+	s.must(s.deliverer.Engage(t.Context(), slow.clusterName(), member))
+
+	const apps = 20
+	last := slow
+	// deliver plans new AppServices for both members, and measures how long it takes until the one that answers runs them all.
+	deliver := func(name string) time.Duration {
+		t.Helper()
+		begin := time.Now()
+		var all []*scene
+		for i := range apps {
+			app := &v1alpha1.AppService{Spec: s.app.Spec}
+			app.Namespace, app.Name = s.app.Namespace, fmt.Sprintf("%s-%d", name, i)
+			s.must(onHub.Create(t.Context(), app))
+			one := &scene{T: t, operator: s.operator, app: app, cluster: s.cluster}
+			one.plan()
+			row := app.Status.Clusters[0]
+			row.Name = slow.cluster
+			one.writeRows(app.Status.Clusters[0], row)
+			all = append(all, one)
+		}
+		for _, one := range all {
+			one.reports(one.ready())
+		}
+		last = all[apps-1].beside("slow")
+		return time.Since(begin)
+	}
+	deliver("warm")
+	last.reports(last.ready())
+	alone := deliver("before")
+	last.reports(last.ready())
+	way.silent.Store(true)
+	beside := deliver("after")
+	t.Logf("%d AppServices: %v while both answer, %v beside a member that hangs", apps, alone, beside)
+	if limit := 3*alone + 3*time.Second; beside > limit {
+		t.Errorf("took %v beside a member that hangs, %v before", beside, alone)
+	}
+	if seen := s.told.all(last.key(), slow.cluster); len(seen) > 0 {
+		t.Errorf("the member that hangs reported %+v: it did not hang", seen)
+	}
+}
+
+// settled are the controllers' goroutines when those of earlier tests have ended.
+func settled(t *testing.T) map[string]int {
+	t.Helper()
+	same, before := 0, goroutines()
+	eventually(t, func() error {
+		now := goroutines()
+		if !maps.Equal(now, before) {
+			same, before = 0, now
+		}
+		if same++; same < 10 {
+			return fmt.Errorf("goroutines come and go: %v", now)
+		}
+		return nil
+	})
+	return before
+}
+
+// back waits until there are no more of the controllers' goroutines than before.
+func back(t *testing.T, before map[string]int) {
+	t.Helper()
+	eventually(t, func() error {
+		for maker, number := range goroutines() {
+			if number > before[maker] {
+				return fmt.Errorf("%d goroutines %s, %d before", number, maker, before[maker])
+			}
+		}
+		return nil
+	})
+}
+
+// goroutines are those that a Deliverer or a controller made, by where.
+func goroutines() map[string]int {
+	var stacks bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	makers := map[string]int{}
+	for stack := range strings.SplitSeq(stacks.String(), "\n\n") {
+		_, maker, _ := strings.Cut(stack, "\ncreated by ")
+		maker, _, _ = strings.Cut(maker, " ")
+		for _, whose := range []string{"delivery.(*Deliverer)", "internal/controller.", "priorityqueue."} {
+			if strings.Contains(maker, whose) {
+				makers["created by "+maker]++
+			}
+		}
+	}
+	return makers
+}
+
+func TestEngagement_that_ends_leaves_nothing(t *testing.T) {
+	s := delivered(t)
+	before := settled(t)
+	west := s.beside("west")
+	ctx, cancel := context.WithCancel(t.Context())
+	member, _ := connected(ctx, t, granted)
+	s.must(s.deliverer.Engage(ctx, west.clusterName(), member))
+	row := s.app.Status.Clusters[0]
+	row.Name = west.cluster
+	s.writeRows(s.app.Status.Clusters[0], row)
+	west.reports(west.ready())
+	if during := goroutines(); maps.Equal(during, before) {
+		t.Errorf("%v during the engagement: this test sees nothing", during)
+	}
+
+	cancel()
+	back(t, before)
+	if diff := cmp.Diff([]string{west.cluster}, s.told.forgot()); diff != "" {
+		t.Errorf("forgotten (-want +got):\n%s", diff)
+	}
+	if s.deliverer.queueOf(west) != nil {
+		t.Error("the queue is still there")
+	}
+	// The other member is delivered to as before.
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	s.plan()
+	s.reports(s.ready())
+}
+
+func (d *Deliverer) queueOf(s *scene) queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.queues[s.clusterName()]
+}
+
+// Make before break: the successor is engaged while its predecessor still is.
+func TestSuccessor_keeps_its_queue_when_its_predecessor_ends(t *testing.T) {
+	s := delivered(t)
+	predecessor := s.deliverer.queueOf(s)
+	before := settled(t)
+	member, sent := connected(t.Context(), t, granted)
+	s.must(s.deliverer.Engage(t.Context(), s.clusterName(), member))
+	eventually(t, func() error {
+		if s.deliverer.queueOf(s) == predecessor {
+			return errors.New("the predecessor's queue is still in place")
+		}
+		return nil
+	})
+	s.disengage()
+	back(t, before)
+	if !predecessor.ShuttingDown() {
+		t.Error("the predecessor's queue goes on")
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	s.plan()
+	s.reports(s.ready())
+	if !slices.Contains(sent.all(), "PATCH deployments/web") {
+		t.Error("the successor sent", sent.all())
+	}
+	if forgot := s.told.forgot(); len(forgot) > 0 {
+		t.Error("forgotten:", forgot)
+	}
+}
+
+// Law 3: the planner has forgotten a cluster when its engagement ends. What was seen before and is told after would be
+// taken for the present when the member returns.
+func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
+	s := delivered(t)
+	s.end()
+	eventually(t, func() error {
+		if forgot := s.told.forgot(); len(forgot) != 1 {
+			return fmt.Errorf("forgotten: %v", forgot)
+		}
+		return nil
+	})
+	before := settled(t)
+	hub := slowHub{hubCached, s.key(), make(chan struct{}), make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	member, _ := connected(ctx, t, granted)
+	s.must(New(hub, thisHub, s.told).Engage(ctx, s.clusterName(), member))
+	<-hub.asked
+	cancel()
+	eventually(t, func() error {
+		if forgot := s.told.forgot(); len(forgot) != 2 {
+			return fmt.Errorf("forgotten: %v", forgot)
+		}
+		return nil
+	})
+	close(hub.answer)
+	back(t, before)
+	if seen := s.told.all(s.key(), s.cluster); len(seen) > 0 {
+		t.Errorf("reported after the end: %+v", seen)
+	}
+}
+
+// slowHub answers what it is asked of one AppService only when it may.
+type slowHub struct {
+	cluster.Cluster
+	about         client.ObjectKey
+	asked, answer chan struct{}
+}
+
+func (h slowHub) GetClient() client.Client { return slowClient{h.Cluster.GetClient(), h} }
+
+type slowClient struct {
+	client.Client
+	hub slowHub
+}
+
+func (c slowClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if key == c.hub.about {
+		close(c.hub.asked)
+		<-c.hub.answer
+	}
+	return c.Client.Get(ctx, key, into, options...)
+}

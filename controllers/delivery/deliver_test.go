@@ -1,0 +1,379 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+func TestMember_is_sent_nothing(t *testing.T) {
+	tests := map[string]func(*scene){
+		"without a row": func(*scene) {},
+		"for the row of another cluster": func(s *scene) {
+			s.plan(func(row *v1alpha1.ClusterStatus) { row.Name = "west-of-" + s.app.Namespace })
+		},
+		"for a generation that the planner has not planned": func(s *scene) { s.plan(plannedFor(s.app.Generation - 1)) },
+		"for a row that is Detached":                        func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
+		"for an AppService that is being deleted and is not planned anew": func(s *scene) {
+			s.edit(func(app *v1alpha1.AppService) { app.Finalizers = []string{v1alpha1.Finalizer} })
+			s.plan(plannedFor(s.app.Generation + 1)) // what the deletion makes it
+			s.must(onHub.Delete(s.Context(), s.app))
+		},
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := declared(t)
+			given(s)
+			_, _, err := s.look()
+			s.must(err)
+			s.hasSent()
+			if got := s.outline(); got != "no Deployment; no Service" {
+				t.Error("the member runs", got)
+			}
+		})
+	}
+}
+
+// The last generation goes on, and is observed, until the planner has taken the next one up.
+func TestMember_keeps_the_last_generation_until_the_next_is_planned(t *testing.T) {
+	s := delivered(t)
+	want := s.ready()
+	s.sent.reset()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	want.Applied = 0 // as the row says
+	seen, _, err := s.look()
+	s.must(err)
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+	s.hasSent()
+}
+
+func TestMember_gets_what_is_planned_and_nothing_else(t *testing.T) {
+	s := declared(t)
+	asked.reset()
+	s.plan()
+	s.reports(s.ready())
+	if diff := cmp.Diff([]string{"PATCH deployments/web", "POST namespaces", "PATCH services/web"}, s.sent.writes()); diff != "" {
+		t.Errorf("sent to the member (-want +got):\n%s", diff)
+	}
+	s.runs("1 × web:1 A=1; ClusterIP 80→8080/TCP")
+	if all := asked.all(); len(all) > 0 {
+		t.Error("the hub was asked", all)
+	}
+
+	namespace := &corev1.Namespace{}
+	s.must(onMember.Get(t.Context(), client.ObjectKey{Name: s.app.Namespace}, namespace))
+	delete(namespace.Labels, corev1.LabelMetadataName)
+	got := map[string]marks{
+		"Namespace":  {namespace.Labels, namespace.Annotations},
+		"Deployment": {s.deployment().Labels, ours(s.deployment())},
+		"Service":    {s.service().Labels, ours(s.service())},
+	}
+	object := marks{
+		Labels: map[string]string{
+			"app.kubernetes.io/name":       "web",
+			"app.kubernetes.io/managed-by": "fleetwright",
+			"fleetwright.dev/appservice":   "web",
+		},
+		Annotations: map[string]string{
+			"fleetwright.dev/hub":            thisHub,
+			"fleetwright.dev/appservice-uid": string(s.app.UID),
+			"fleetwright.dev/generation":     "1",
+		},
+	}
+	want := map[string]marks{
+		"Namespace": {
+			Labels:      map[string]string{"app.kubernetes.io/managed-by": "fleetwright"},
+			Annotations: map[string]string{"fleetwright.dev/hub": thisHub},
+		},
+		"Deployment": object,
+		"Service":    object,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("marks (-want +got):\n%s", diff)
+	}
+}
+
+type marks struct{ Labels, Annotations map[string]string }
+
+// ours are an object's annotations, but for the hash.
+func ours(object client.Object) map[string]string {
+	annotations := object.GetAnnotations()
+	delete(annotations, v1alpha1.AnnotationHash)
+	return annotations
+}
+
+func TestMember_reports_that_it_rolls_out(t *testing.T) {
+	s := declared(t)
+	s.plan()
+	s.reports(s.ready())
+	rolling := s.ready()
+	rolling.Phase, rolling.Reason, rolling.Replicas, rolling.ReadyReplicas = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, 0, 0
+	if diff := cmp.Diff(rolling, s.told.all(s.key(), s.cluster)[0]); diff != "" {
+		t.Errorf("the first report (-want +got):\n%s", diff)
+	}
+}
+
+// awkward is written as no API server would write it, and has all that one fills in.
+func awkward(app *v1alpha1.AppService) {
+	app.Spec.Env = []corev1.EnvVar{
+		{Name: "Z", Value: ""},
+		{Name: "CPU", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},
+		{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "a", LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}}},
+	}
+	app.Spec.Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("0.50"), "memory": resource.MustParse("1024Mi")},
+		Limits:   corev1.ResourceList{"cpu": resource.MustParse("1000m"), "memory": resource.MustParse("2e9")},
+	}
+	app.Spec.Args = []string{}
+	app.Spec.Ports = []v1alpha1.ServicePort{
+		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+		{Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP, NodePort: 30053},
+		{Name: "web", Port: 80, TargetPort: 8080, AppProtocol: new("http")},
+		{Name: "also-web", Port: 8080, Protocol: corev1.ProtocolTCP},
+	}
+}
+
+func TestMember_at_rest_is_sent_nothing(t *testing.T) {
+	tests := map[string]func(*v1alpha1.AppService){
+		"with a ClusterIP that the member allocates":                  func(*v1alpha1.AppService) {},
+		"without a Service":                                           func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
+		"with no replicas":                                            func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(0)) },
+		"with node ports that the member allocates, and its defaults": awkward,
+		"with a fieldRef, whose apiVersion the member fills in": func(app *v1alpha1.AppService) {
+			app.Spec.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+		},
+	}
+	for name, spec := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t, spec)
+			s.sent.reset()
+			_, _, err := s.look()
+			s.must(err)
+			s.hasSent()
+
+			s.restart()
+			s.reports(s.ready())
+			_, _, err = s.look()
+			s.must(err)
+			s.hasSent()
+
+			// A new generation that is the same for the member.
+			s.edit(func(app *v1alpha1.AppService) {
+				app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{s.cluster}}
+			})
+			s.plan()
+			s.reports(s.ready())
+			s.hasSent()
+			s.reportsOnly(v1alpha1.ClusterReady)
+		})
+	}
+}
+
+// reportsOnly fails the test when the operator ever reported another phase.
+func (s *scene) reportsOnly(phase v1alpha1.ClusterPhase) {
+	s.Helper()
+	all := s.told.all(s.key(), s.cluster)
+	if slices.ContainsFunc(all, func(seen rollup.Observation) bool { return seen.Phase != phase }) {
+		s.Errorf("reported %+v, want only %s", all, phase)
+	}
+}
+
+func TestMember_keeps_what_others_set(t *testing.T) {
+	tests := map[string]struct {
+		change func(*scene)
+		want   string
+	}{
+		"an annotation": {
+			func(s *scene) {
+				d := s.deployment()
+				s.someone(d, func() { d.Annotations["note"] = "theirs" })
+			},
+			"1 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"a container that is injected": {
+			func(s *scene) {
+				d, pod := s.deployment(), (*corev1.PodSpec)(nil)
+				pod = &d.Spec.Template.Spec
+				s.someone(d, func() { pod.Containers = append(pod.Containers, corev1.Container{Name: "mesh", Image: "mesh:1"}) })
+			},
+			"1 × web:1 A=1 mesh:1; ClusterIP 80→8080/TCP",
+		},
+		"a variable of our container": {
+			func(s *scene) {
+				d := s.deployment()
+				c := &d.Spec.Template.Spec.Containers[0]
+				s.someone(d, func() { c.Env = append(c.Env, corev1.EnvVar{Name: "THEIRS", Value: "1"}) })
+			},
+			"1 × web:1 A=1 THEIRS=1; ClusterIP 80→8080/TCP",
+		},
+		"a label of the Service": {
+			func(s *scene) {
+				service := s.service()
+				s.someone(service, func() { service.Labels["note"] = "theirs" })
+			},
+			"1 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"a port of the Service": {
+			func(s *scene) {
+				service := s.service()
+				theirs := corev1.ServicePort{Name: "theirs", Port: 81, TargetPort: intstr.FromInt32(81)}
+				s.someone(service, func() {
+					service.Spec.Ports[0].Name = "web" // the API server wants names when there are two
+					service.Spec.Ports = append(service.Spec.Ports, theirs)
+				})
+			},
+			"1 × web:1 A=1; ClusterIP 80→8080/TCP 81→81/TCP",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			s.sent.reset()
+			test.change(s)
+			_, _, err := s.look()
+			s.must(err)
+			s.hasSent()
+			s.runs(test.want)
+			s.reports(s.ready())
+		})
+	}
+}
+
+func TestMember_is_brought_back_in_line(t *testing.T) {
+	tests := map[string]func(*scene){
+		"when someone changes the image": func(s *scene) {
+			d := s.deployment()
+			s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Image = "bad:1" })
+		},
+		"when someone scales it": func(s *scene) {
+			d := s.deployment()
+			s.someone(d, func() { d.Spec.Replicas = new(int32(7)) })
+		},
+		"when someone removes a variable": func(s *scene) {
+			d := s.deployment()
+			s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
+		},
+		"when someone removes our label": func(s *scene) {
+			d := s.deployment()
+			s.someone(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
+		},
+		"when someone leads the Service elsewhere": func(s *scene) {
+			service := s.service()
+			s.someone(service, func() { service.Spec.Ports[0].TargetPort = intstr.FromInt32(1) })
+		},
+		"when someone makes the Service one of node ports": func(s *scene) {
+			service := s.service()
+			s.someone(service, func() { service.Spec.Type = corev1.ServiceTypeNodePort })
+		},
+		"when the Deployment is deleted": func(s *scene) { s.must(onMember.Delete(s.Context(), s.deployment())) },
+		"when the Deployment is deleted in the foreground": func(s *scene) {
+			deleted := s.deployment()
+			s.must(onMember.Delete(s.Context(), deleted, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+			eventually(s.T, func() error {
+				if d := s.deployment(); d != nil && d.UID == deleted.UID {
+					return errors.New("the Deployment that was deleted is still there")
+				}
+				return nil
+			})
+		},
+		"when the Service is deleted": func(s *scene) { s.must(onMember.Delete(s.Context(), s.service())) },
+	}
+	for name, disturb := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			labels := s.deployment().Labels
+			disturb(s)
+			s.runs("1 × web:1 A=1; ClusterIP 80→8080/TCP")
+			s.reports(s.ready())
+			eventually(t, func() error {
+				if diff := cmp.Diff(labels, s.deployment().Labels); diff != "" {
+					return fmt.Errorf("labels (-want +got):\n%s", diff)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestMember_follows_an_edit(t *testing.T) {
+	tests := map[string]struct {
+		from, edit func(*v1alpha1.AppService)
+		want       string
+	}{
+		"of the image": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" },
+			want: "1 × web:2 A=1; ClusterIP 80→8080/TCP",
+		},
+		"of the replicas": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) },
+			want: "3 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"that scales to zero": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(0)) },
+			want: "0 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"that removes a variable": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Env = nil },
+			want: "1 × web:1; ClusterIP 80→8080/TCP",
+		},
+		"that makes a value one of a Secret": {
+			edit: func(app *v1alpha1.AppService) {
+				secret := &corev1.SecretKeySelector{Key: "a", LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}
+				app.Spec.Env[0] = corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: secret}}
+			},
+			want: "1 × web:1 A=; ClusterIP 80→8080/TCP",
+		},
+		"of the protocol": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].Protocol = corev1.ProtocolUDP },
+			want: "1 × web:1 A=1; ClusterIP 80→8080/UDP",
+		},
+		"that moves a port": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].Port = 81 },
+			want: "1 × web:1 A=1; ClusterIP 81→8080/TCP",
+		},
+		"that adds a node port": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 30080 },
+			want: "1 × web:1 A=1; NodePort 80→8080/TCP",
+		},
+		"that takes a node port away": {
+			from: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 30081 },
+			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 0 },
+			want: "1 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"that adds the first port": {
+			from: func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
+			edit: func(app *v1alpha1.AppService) { app.Spec.Ports = []v1alpha1.ServicePort{{Port: 80}} },
+			want: "1 × web:1 A=1; ClusterIP 80→80/TCP",
+		},
+		"that removes the last port": {
+			edit: func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
+			want: "1 × web:1 A=1; no Service",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t, func(app *v1alpha1.AppService) {
+				if test.from != nil {
+					test.from(app)
+				}
+			})
+			s.edit(test.edit)
+			s.plan()
+			s.reports(s.ready())
+			s.runs(test.want)
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+const running = "1 × web:1 A=1; ClusterIP 80→8080/TCP"
+
+// removing is what is to be reported for a row that is Removing.
+func (s *scene) removing(changes ...func(*rollup.Observation)) rollup.Observation {
+	seen := rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving}
+	for _, change := range changes {
+		change(&seen)
+	}
+	return seen
+}
+
+// gone answers the present row.
+func (s *scene) gone(seen *rollup.Observation) {
+	seen.GoneSince = s.app.Status.Cluster(s.cluster).LastTransitionTime
+}
+
+func since(age time.Duration) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.LastTransitionTime = metav1.NewTime(time.Now().Add(-age)).Rfc3339Copy()
+	}
+}
+
+// beingDeleted has the planner's finalizer, and is being deleted.
+func (s *scene) beingDeleted() {
+	s.Helper()
+	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = []string{v1alpha1.Finalizer} })
+	s.must(onHub.Delete(s.Context(), s.app))
+	s.must(onHub.Get(s.Context(), s.key(), s.app))
+}
+
+func TestRemoving_row_takes_everything_away_and_answers_that_very_row(t *testing.T) {
+	tests := map[string]func(*scene){
+		"when the plan no longer has the cluster": func(*scene) {},
+		"when the AppService is being deleted":    (*scene).beingDeleted,
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			given(s)
+			s.plan(inPhase(v1alpha1.ClusterRemoving), since(time.Hour))
+			s.reports(s.removing(s.gone))
+			s.runs("no Deployment; no Service")
+
+			// After a restart it is confirmed again, and nothing is sent.
+			s.restart()
+			s.reports(s.removing(s.gone))
+			s.sendsNo(s.T, "DELETE", "PATCH", "POST")
+		})
+	}
+}
+
+// sendsNo fails the test when the member was sent a request that begins so.
+func (o *operator) sendsNo(t *testing.T, beginnings ...string) {
+	t.Helper()
+	for _, request := range o.sent.all() {
+		if slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(request, b) }) {
+			t.Error("sent", request)
+		}
+	}
+}
+
+func TestRemoving_row_is_answered_only_when_nothing_is_left(t *testing.T) {
+	s := delivered(t)
+	held := s.deployment()
+	s.someone(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	s.reports(s.removing(func(seen *rollup.Observation) {
+		seen.Message = "waiting for the member to finish deleting: Deployment"
+		seen.Replicas, seen.ReadyReplicas = 1, 1
+	}))
+	eventually(t, func() error {
+		if s.service() != nil {
+			return fmt.Errorf("the Service is still there")
+		}
+		return nil
+	})
+	_, result, err := s.look()
+	s.must(err)
+	if result.RequeueAfter != removalPoll {
+		t.Error("looks again after", result.RequeueAfter)
+	}
+	for _, seen := range s.told.all(s.key(), s.cluster) {
+		if !seen.GoneSince.IsZero() {
+			t.Errorf("reported %+v while a Deployment is left", seen)
+		}
+	}
+	held = s.deployment()
+	s.someone(held, func() { held.Finalizers = nil })
+	s.reports(s.removing(s.gone))
+}
+
+func TestRemoving_row_leaves_what_is_foreign_and_the_namespace(t *testing.T) {
+	for kind, object := range objects {
+		t.Run(kind, func(t *testing.T) {
+			s := declared(t)
+			was := s.somebodys(object, nil, nil)
+			s.plan()
+			if kind == "Service" { // the Deployment is ours
+				s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and is not this AppService's: it is managed by "somebody"`), whateverRuns)
+			}
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+			s.reports(s.removing(s.gone))
+			s.untouched(was)
+			s.sendsNo(t, "DELETE namespaces")
+			if kind == "Service" && s.deployment() != nil {
+				t.Error("our Deployment is left")
+			}
+		})
+	}
+}
+
+// Law 2: that there is no AppService, or no row of it, is no reason to delete.
+func TestWithout_evidence_nothing_is_deleted(t *testing.T) {
+	tests := map[string]func(*scene){
+		"when the hub has no such AppService": func(s *scene) {
+			s.must(onHub.Delete(s.Context(), s.app))
+		},
+		"when the AppService has no rows, as after a restore": func(s *scene) { s.writeRows() },
+		"when there is no row of this member": func(s *scene) {
+			s.plan(func(row *v1alpha1.ClusterStatus) { row.Name = "west-of-" + s.app.Namespace })
+		},
+		"when the row is Detached": func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
+		"when the AppService is being deleted and the row is not Removing": (*scene).beingDeleted,
+		"when it is another AppService of that name": func(s *scene) {
+			s.must(onHub.Delete(s.Context(), s.app))
+			s.app.UID, s.app.ResourceVersion = "", ""
+			s.must(onHub.Create(s.Context(), s.app))
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+		},
+		"when it is another AppService of that name, without ports": func(s *scene) {
+			s.must(onHub.Delete(s.Context(), s.app))
+			s.app.UID, s.app.ResourceVersion, s.app.Spec.Ports, s.app.Spec.Replicas = "", "", nil, new(int32(0))
+			s.must(onHub.Create(s.Context(), s.app))
+			s.plan()
+		},
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			given(s)
+			_, _, err := s.look()
+			s.must(err)
+			s.restart()
+			_, _, err = s.look()
+			s.must(err)
+			s.sendsNo(t, "DELETE", "PATCH", "POST")
+			if got := s.outline(); got != running {
+				t.Error("the member runs", got)
+			}
+		})
+	}
+}
+
+// Law 2, and the cache lags behind: what it says to delete is asked of the hub itself.
+func TestRemoval_that_the_hub_itself_does_not_bear_out_deletes_nothing(t *testing.T) {
+	tests := map[string]func(*scene){
+		"since the row is planned again": func(s *scene) { s.plan() },
+		"since the row is gone":          func(s *scene) { s.writeRows() },
+		"since the row is Detached":      func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
+		"since it was edited, and is not planned yet": func(s *scene) {
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+		},
+		"since the AppService is gone": func(s *scene) { s.must(onHub.Delete(s.Context(), s.app)) },
+		"since it is another AppService of that name": func(s *scene) {
+			s.must(onHub.Delete(s.Context(), s.app))
+			s.app.UID, s.app.ResourceVersion = "", ""
+			s.must(onHub.Create(s.Context(), s.app))
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+		},
+	}
+	for name, since := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			s.end()
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+			cached := s.app.DeepCopy()
+			since(s)
+			s.start()
+			s.sent.reset()
+			_, _, _ = s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
+			if got := s.outline(); got != running {
+				t.Error("the member runs", got)
+			}
+			s.sendsNo(t, "DELETE")
+		})
+	}
+}
+
+func TestService_that_only_the_cache_does_not_want_is_not_deleted(t *testing.T) {
+	s := delivered(t)
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
+	s.end()
+	s.plan()
+	cached := s.app.DeepCopy()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = []v1alpha1.ServicePort{{Port: 80, TargetPort: 8080}} })
+	s.start()
+	_, _, err := s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
+	s.must(err)
+	s.sendsNo(t, "DELETE")
+	if s.service() == nil {
+		t.Error("the Service is deleted")
+	}
+}
+
+// Law 8: an operator that dies in the middle of a removal leaves nothing behind that the next does not take away.
+func TestRemoval_goes_on_after_a_crash(t *testing.T) {
+	s := delivered(t)
+	s.sent.answers(refusing("DELETE services/web", 500, "crashed"))
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	eventually(t, func() error {
+		if got := s.outline(); got != "no Deployment; ClusterIP 80→8080/TCP" {
+			return fmt.Errorf("the member runs %s", got)
+		}
+		return nil
+	})
+	s.restart()
+	s.reports(s.removing(s.gone))
+	if diff := cmp.Diff([]string{"DELETE services/web"}, s.sent.writes()); diff != "" {
+		t.Errorf("sent after the crash (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,217 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// The API servers that all tests share. Each test has a namespace and a cluster of its own on them; many clusters are
+// the one member's API server under different names.
+var (
+	kinds     = runtime.NewScheme()
+	onHub     server
+	onMember  server
+	hubCached cluster.Cluster // as the operator has it: it reads from a cache
+	asked     traffic         // what hubCached asked the hub
+	granted   *rest.Config    // the member, with the rights of config/member and no other
+)
+
+// server is an API server and a client of its administrator, which has no cache.
+type server struct {
+	client.Client
+	environment envtest.Environment
+	config      *rest.Config
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testing.Verbose() {
+		klog.SetLogger(logr.Discard())
+	}
+	ctrl.SetLogger(klog.Background())
+	os.Exit(onServers(m.Run))
+}
+
+// onServers runs the tests on real API servers: only they say what server-side apply does.
+func onServers(run func() int) int {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		return 1
+	}
+	onHub.environment.CRDDirectoryPaths = []string{"../../config/crd/bases"}
+	started := make(chan error)
+	for _, s := range []*server{&onHub, &onMember} {
+		go func() { started <- s.start() }()
+		defer s.stop()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel() // before the servers stop, which would wait for the watches
+	err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds), <-started, <-started)
+	if err == nil {
+		err = errors.Join(connectHub(ctx), playControllers(ctx))
+	}
+	if err == nil {
+		granted, err = onMember.grant(ctx, "../../config/member/rbac.yaml")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run()
+}
+
+func (s *server) start() (err error) {
+	s.environment.UseExistingCluster = new(false)
+	s.environment.ErrorIfCRDPathMissing = true
+	s.environment.ControlPlaneStartTimeout = time.Minute
+	if s.config, err = s.environment.Start(); err != nil {
+		return fmt.Errorf("start an API server: %w", err)
+	}
+	s.config.QPS = -1
+	s.Client, err = client.New(s.config, client.Options{Scheme: kinds})
+	return err
+}
+
+func (s *server) stop() {
+	if err := s.environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop an API server:", err)
+	}
+}
+
+// connectHub makes hubCached, with the rights of config/rbac.
+func connectHub(ctx context.Context) error {
+	config, err := onHub.grant(ctx, "../../config/rbac/role.yaml")
+	if err != nil {
+		return err
+	}
+	config.Wrap(asked.wrap)
+	if hubCached, err = cluster.New(config, func(o *cluster.Options) { o.Scheme = kinds }); err != nil {
+		return err
+	}
+	if _, err = hubCached.GetCache().GetInformer(ctx, &v1alpha1.AppService{}); err != nil {
+		return err
+	}
+	go func() { _ = hubCached.Start(ctx) }()
+	if !hubCached.GetCache().WaitForCacheSync(ctx) {
+		return errors.New("the hub's cache does not sync")
+	}
+	return nil
+}
+
+// grant returns a config for a user that may do what the ClusterRole in a file says, and nothing else.
+func (s *server) grant(ctx context.Context, file string) (*rest.Config, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for document := range strings.SplitSeq(string(content), "---\n") {
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.UnmarshalStrict([]byte(document), role); err == nil && role.Kind == "ClusterRole" {
+			return s.user(ctx, "fleetwright", role.Rules)
+		}
+	}
+	return nil, fmt.Errorf("%s has no ClusterRole", file)
+}
+
+// user has the rights that the rules give, and no other.
+func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRule) (*rest.Config, error) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+	}
+	if err := errors.Join(s.Create(ctx, role), s.Create(ctx, binding)); err != nil {
+		return nil, err
+	}
+	user, err := s.environment.AddUser(envtest.User{Name: name}, s.config)
+	if err != nil {
+		return nil, err
+	}
+	return user.Config(), nil
+}
+
+// playControllers does on the member what its controller manager would: it rolls Deployments out, but for those that are
+// paused, and ends what is deleted in the foreground.
+func playControllers(ctx context.Context) error {
+	manager, err := ctrl.NewManager(onMember.config, ctrl.Options{Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	deployments := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		deployment := &appsv1.Deployment{}
+		if err := manager.GetClient().Get(ctx, r.NamespacedName, deployment); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		return reconcile.Result{}, errors.Join(collect(ctx, deployment), rollOut(ctx, deployment))
+	})
+	services := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		service := &corev1.Service{}
+		if err := manager.GetClient().Get(ctx, r.NamespacedName, service); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		return reconcile.Result{}, collect(ctx, service)
+	})
+	err = errors.Join(
+		ctrl.NewControllerManagedBy(manager).For(&appsv1.Deployment{}).Complete(deployments),
+		ctrl.NewControllerManagedBy(manager).For(&corev1.Service{}).Complete(services),
+	)
+	go func() { _ = manager.Start(ctx) }()
+	return err
+}
+
+func collect(ctx context.Context, object client.Object) error {
+	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	if object.GetDeletionTimestamp().IsZero() || len(finalizers) == len(object.GetFinalizers()) {
+		return nil
+	}
+	before := object.DeepCopyObject().(client.Object)
+	object.SetFinalizers(finalizers)
+	return client.IgnoreNotFound(onMember.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+func rollOut(ctx context.Context, deployment *appsv1.Deployment) error {
+	if deployment.Spec.Paused || deployment.Status.ObservedGeneration == deployment.Generation || !deployment.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	before := deployment.DeepCopy()
+	pods := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation,
+		Replicas:           pods,
+		UpdatedReplicas:    pods,
+		ReadyReplicas:      pods,
+		AvailableReplicas:  pods,
+		Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+		},
+	}
+	return client.IgnoreNotFound(onMember.Status().Patch(ctx, deployment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}

@@ -1,0 +1,226 @@
+package delivery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// refusing answers requests that begin so with a Status, in the member's place.
+func refusing(request string, code int32, message string) func(string) (*http.Response, error) {
+	return func(got string) (*http.Response, error) {
+		if !strings.HasPrefix(got, request) {
+			return nil, nil
+		}
+		status := metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure,
+			Code:     code,
+			Message:  message,
+		}
+		if code == http.StatusTooManyRequests {
+			status.Reason, status.Details = metav1.StatusReasonTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: 7}
+		}
+		body, err := json.Marshal(status)
+		return &http.Response{
+			StatusCode: int(code),
+			Header:     http.Header{"Content-Type": {"application/json"}},
+			Body:       io.NopCloser(strings.NewReader(string(body))),
+		}, err
+	}
+}
+
+// onlyReads is a member's kubeconfig that may list and watch what is delivered, and nothing else.
+func onlyReads(s *scene) *rest.Config {
+	s.Helper()
+	config, err := onMember.user(s.Context(), s.cluster, []rbacv1.PolicyRule{{
+		APIGroups: []string{"", "apps"},
+		Resources: []string{"deployments", "services"},
+		Verbs:     []string{"get", "list", "watch"},
+	}})
+	s.must(err)
+	return config
+}
+
+// What the member refuses is told in the row, in the member's words, and tried again in minutes.
+func TestRefusal_is_told_and_tried_again_in_minutes(t *testing.T) {
+	tests := map[string]struct {
+		spec  func(*v1alpha1.AppService)
+		given func(*scene)
+		row   func(*v1alpha1.ClusterStatus)
+		want  string // in the message
+	}{
+		"of credentials that may not": {
+			given: func(s *scene) { s.config = onlyReads(s) },
+			want:  `cannot patch resource "deployments" in API group "apps"`,
+		},
+		"of credentials that may not delete": {
+			given: func(s *scene) {
+				s.start()
+				s.plan()
+				s.reports(s.ready())
+				s.end()
+				s.config = onlyReads(s)
+			},
+			row:  inPhase(v1alpha1.ClusterRemoving),
+			want: `cannot delete resource "deployments" in API group "apps"`,
+		},
+		"of a node port out of range": {
+			spec: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 99 },
+			want: "apply Service: Service \"web\" is invalid: spec.ports[0].nodePort: Invalid value: 99: provided port is not in the valid range",
+		},
+		"of a namespace that is terminating": {
+			given: func(s *scene) {
+				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
+				s.must(onMember.Create(s.Context(), namespace))
+				s.must(onMember.Delete(s.Context(), namespace)) // nothing here brings that to an end
+			},
+			want: "because it is being terminated",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := undelivered(t, func(app *v1alpha1.AppService) {
+				if test.spec != nil {
+					test.spec(app)
+				}
+			})
+			if test.given != nil {
+				test.given(s)
+			}
+			s.start()
+			if test.row == nil {
+				test.row = func(*v1alpha1.ClusterStatus) {}
+			}
+			s.plan(test.row)
+			eventually(t, func() error {
+				seen := s.told.last(s.key(), s.cluster)
+				phase := s.app.Status.Cluster(s.cluster).Phase
+				if phase == v1alpha1.ClusterPending {
+					phase = v1alpha1.ClusterFailed
+				}
+				if seen.Phase != phase || seen.Reason != v1alpha1.ReasonRefused || !strings.Contains(seen.Message, test.want) {
+					return fmt.Errorf("reported %+v, want %s, Refused, %s", seen, phase, test.want)
+				}
+				return nil
+			})
+			_, result, err := s.look()
+			s.must(err)
+			if want := (reconcile.Result{RequeueAfter: obstacleRetry}); result != want {
+				t.Errorf("got %+v, want %+v", result, want)
+			}
+		})
+	}
+}
+
+// What may pass is told too, and tried again by the queue, or when the member says.
+func TestTrouble_that_may_pass_is_told_and_tried_again(t *testing.T) {
+	tests := map[string]struct {
+		answer     func(string) (*http.Response, error)
+		want       string
+		retryAfter time.Duration // by the queue when 0
+	}{
+		"an error of the server": {
+			answer: refusing("PATCH", 500, "etcd is full"),
+			want:   "apply Deployment: etcd is full",
+		},
+		"too many requests": {
+			answer:     refusing("PATCH", 429, "slow down"),
+			want:       "apply Deployment: slow down",
+			retryAfter: 7 * time.Second,
+		},
+		"a connection that breaks": {
+			answer: func(request string) (*http.Response, error) {
+				if strings.HasPrefix(request, "PATCH") {
+					return nil, errors.New("connection\x1b[31m\nreset")
+				}
+				return nil, nil
+			},
+			want: "connection [31m reset",
+		},
+		"a long story": {
+			answer: refusing("PATCH", 500, strings.Repeat("é", 5000)),
+			want:   "é…",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			s.sent.answers(test.answer)
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+			s.plan()
+			eventually(t, func() error {
+				seen := s.told.last(s.key(), s.cluster)
+				if seen.Phase != v1alpha1.ClusterProgressing || seen.Reason != v1alpha1.ReasonApplyFailed || !strings.Contains(seen.Message, test.want) || len(seen.Message) > 1024 {
+					return fmt.Errorf("reported %+v, want Progressing, ApplyFailed, %s", seen, test.want)
+				}
+				return nil
+			})
+			_, result, err := s.look()
+			if result.RequeueAfter != test.retryAfter || (err == nil) != (test.retryAfter > 0) {
+				t.Errorf("got %+v, %v, want to look again after %v", result, err, test.retryAfter)
+			}
+			s.sent.answers(nil)
+			if test.retryAfter == 0 {
+				s.reports(s.ready())
+			}
+		})
+	}
+}
+
+// Law 8: an operator that dies between two requests leaves a member that the next one only completes.
+func TestDelivery_goes_on_after_a_crash(t *testing.T) {
+	s := declared(t)
+	s.sent.answers(refusing("PATCH services/web", 500, "crashed"))
+	s.plan()
+	eventually(t, func() error {
+		if !slices.Contains(s.sent.all(), "PATCH services/web") {
+			return errors.New("it has not come to the Service yet")
+		}
+		return nil
+	})
+	s.restart()
+	s.reports(s.ready())
+	if diff := cmp.Diff([]string{"PATCH services/web"}, s.sent.writes()); diff != "" {
+		t.Errorf("sent after the crash (-want +got):\n%s", diff)
+	}
+}
+
+// The hub's schema takes 1024 characters: a longer message would keep it from taking the state of any cluster.
+func TestMember_that_tells_a_long_story_is_cut_short(t *testing.T) {
+	s := delivered(t)
+	story := s.deployment()
+	before := story.DeepCopy()
+	story.Status.Conditions = append(story.Status.Conditions, appsv1.DeploymentCondition{
+		Type: "Stalled", Status: corev1.ConditionTrue, Reason: "Story", Message: "once\n\x1b[31m" + strings.Repeat("é", 5000),
+	})
+	s.must(onMember.Status().Patch(t.Context(), story, client.MergeFrom(before)))
+	var seen rollup.Observation
+	eventually(t, func() error {
+		if seen = s.told.last(s.key(), s.cluster); seen.Phase != v1alpha1.ClusterFailed {
+			return fmt.Errorf("reported %+v, want Failed", seen)
+		}
+		return nil
+	})
+	if len(seen.Message) > 1024 || strings.ContainsAny(seen.Message, "\n\x1b") {
+		t.Errorf("the message has %d bytes, and begins with %.20q", len(seen.Message), seen.Message)
+	}
+}

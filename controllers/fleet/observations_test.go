@@ -1,0 +1,85 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+func TestPace(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
+	p := newPace()
+	at := func(app types.UID, after time.Duration, want time.Duration) {
+		t.Helper()
+		if got := p.wait(app, begin.Add(after)); got != want {
+			t.Errorf("%s after %v: wait %v, want %v", app, after, got, want)
+		}
+	}
+	at("a", 0, 0)
+	p.wrote("a", begin)
+	at("a", 0, statusInterval)
+	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
+	at("a", statusInterval, 0)
+	at("a", time.Hour, 0)
+	at("b", 0, 0) // each has its own
+	p.wrote("a", begin.Add(statusInterval))
+	at("a", statusInterval, statusInterval)
+	p.forget("a")
+	at("a", statusInterval, 0)
+}
+
+func TestObservations_queue_an_AppService_when_something_changes(t *testing.T) {
+	web, api := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "api"}
+	ready := rollup.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterReady}
+	failed := rollup.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
+
+	o := NewObservations()
+	o.Report(web, "east", ready) // nobody listens yet
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := o.listen(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	steps := []struct {
+		name   string
+		do     func()
+		queued []types.NamespacedName
+		web    map[string]rollup.Observation
+	}{
+		{"the same again", func() { o.Report(web, "east", ready) }, nil, map[string]rollup.Observation{"east": ready}},
+		{"another cluster", func() { o.Report(web, "west", ready) }, []types.NamespacedName{web}, map[string]rollup.Observation{"east": ready, "west": ready}},
+		{"something else", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]rollup.Observation{"east": failed, "west": ready}},
+		{"another AppService", func() { o.Report(api, "west", ready) }, []types.NamespacedName{api}, map[string]rollup.Observation{"east": failed, "west": ready}},
+		{"a cluster that nothing was seen on is lost", func() { o.ForgetCluster("north") }, nil, map[string]rollup.Observation{"east": failed, "west": ready}},
+		{"a cluster that only web was seen on is lost", func() { o.ForgetCluster("east") }, []types.NamespacedName{web}, map[string]rollup.Observation{"west": ready}},
+		{"the same as before it was lost", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]rollup.Observation{"east": failed, "west": ready}},
+		{"an AppService is gone", func() { o.forgetApp(web) }, nil, nil},
+	}
+	for _, step := range steps {
+		step.do()
+		var queued []types.NamespacedName
+		for queue.Len() > 0 {
+			request, _ := queue.Get()
+			queue.Done(request)
+			queued = append(queued, request.NamespacedName)
+		}
+		if diff := cmp.Diff(step.queued, queued); diff != "" {
+			t.Errorf("%s: queued (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(step.web, o.of(web)); diff != "" {
+			t.Errorf("%s: of web (-want +got):\n%s", step.name, diff)
+		}
+	}
+	// What is given out is the caller's own.
+	delete(o.of(api), "west")
+	if len(o.of(api)) != 1 {
+		t.Error("a caller can change what is held")
+	}
+}

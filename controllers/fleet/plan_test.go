@@ -1,0 +1,239 @@
+package fleet
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+const (
+	finalizer = "PATCH appservices/web"
+	status    = "PATCH appservices/web/status"
+)
+
+// Laws 4 and 8: the finalizer, then the rows, and of the AppService nothing else.
+func TestFinalizer_comes_before_the_rows(t *testing.T) {
+	s := undeclared(t, "east", "west")
+	s.app.Labels = map[string]string{"theirs": "1"}
+	s.app.Annotations = map[string]string{"theirs": "1"}
+	s.declare()
+	declared := s.app.DeepCopy()
+	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending))
+	s.look()
+	s.hasSent(finalizer, status)
+
+	var first map[string]map[string]any
+	s.must(json.Unmarshal([]byte(s.sent.all()[0].body), &first))
+	delete(first["metadata"], "resourceVersion")
+	if diff := cmp.Diff(map[string]map[string]any{"metadata": {"finalizers": []any{v1alpha1.Finalizer}}}, first); diff != "" {
+		t.Errorf("the first write (-want +got):\n%s", diff)
+	}
+	s.app.ResourceVersion, s.app.ManagedFields, s.app.Finalizers, s.app.Status = declared.ResourceVersion, declared.ManagedFields, nil, declared.Status
+	if diff := cmp.Diff(declared, s.app); diff != "" {
+		t.Errorf("the AppService was changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlan_says_where_it_runs_and_why_not_elsewhere(t *testing.T) {
+	s := undeclared(t, "east", "north", "south", "west")
+	s.answers("north", metav1.ConditionFalse)
+	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}
+	s.declare()
+	s.has(s.row("east", v1alpha1.ClusterPending))
+	s.says(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 4")
+	want := []v1alpha1.ExcludedClusters{
+		{Reason: v1alpha1.ReasonClusterNotReady, Count: 1, Examples: []string{"north"}},
+		{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"west"}},
+		{Reason: v1alpha1.ReasonUnschedulable, Count: 1, Examples: []string{"south"}},
+	}
+	if diff := cmp.Diff(want, s.app.Status.Placement.Excluded); diff != "" {
+		t.Errorf("excluded (-want +got):\n%s", diff)
+	}
+
+	// Whatever changes on a member that matters is planned anew.
+	s.answers("north", metav1.ConditionTrue)
+	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = false })
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "prod" })
+	s.has(
+		s.row("east", v1alpha1.ClusterPending), s.row("north", v1alpha1.ClusterPending),
+		s.row("south", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending),
+	)
+}
+
+func TestMember_that_joins_gets_a_row(t *testing.T) {
+	s := running(t, "east")
+	s.join("west")
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterPending))
+}
+
+func TestObservations_become_rows(t *testing.T) {
+	s := running(t, "east", "west")
+	s.says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west")
+	if s.app.Status.Replicas != 2 || s.app.Status.Summary.Display != "2/2" {
+		t.Errorf("replicas %d, %s ready", s.app.Status.Replicas, s.app.Status.Summary.Display)
+	}
+
+	refused := rollup.Observation{
+		UID: s.app.UID, Generation: 1, Phase: v1alpha1.ClusterFailed,
+		Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("no ", 700),
+	}
+	s.sees("west", refused)
+	row := s.row("west", v1alpha1.ClusterFailed, ran(1, 0), saying(v1alpha1.ReasonRefused, refused.Message[:1023]+"…"))
+	s.has(s.row("east", v1alpha1.ClusterReady), row)
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: west (Refused)")
+}
+
+func TestObservation_that_is_not_of_this_AppService_is_ignored(t *testing.T) {
+	s := planned(t, "east", "west")
+	lost := s.ready()
+	lost.UID = "uid-of-another"
+	s.sees("east", lost)
+	s.sees("west", s.ready())
+	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterReady))
+}
+
+func TestAppService_that_was_made_anew_is_not_taken_for_the_old_one(t *testing.T) {
+	s := running(t, "east")
+	s.delete()
+	s.has(s.removing("east"))
+	s.sees("east", s.gone(s.since("east")))
+	s.isGone()
+	s.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: s.app.Spec}
+	s.declare()
+	s.has(s.row("east", v1alpha1.ClusterPending))
+}
+
+func TestEdit_makes_every_row_one_of_the_new_generation(t *testing.T) {
+	s := running(t, "east", "west")
+	old := s.ready()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
+	if s.app.Generation != 2 {
+		t.Fatal("generation", s.app.Generation)
+	}
+	progressing := func(member string) v1alpha1.ClusterStatus {
+		return s.row(member, v1alpha1.ClusterProgressing, ran(1, 2))
+	}
+	s.has(progressing("east"), progressing("west"))
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (RollingOut), west (RollingOut)")
+
+	// An answer to the generation before is none to this one.
+	old.ReadyReplicas = 1
+	s.sees("east", old)
+	s.sees("west", s.ready())
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 1 }), s.row("west", v1alpha1.ClusterReady))
+}
+
+func TestPlacement_that_cannot_be_understood_changes_no_row(t *testing.T) {
+	s := running(t, "east", "west")
+	want := s.app.Status.Clusters
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "no such value!"}}}
+	})
+	eventually(t, func() error { return s.stalled(v1alpha1.ReasonInvalidPlacement) })
+	if diff := cmp.Diff(want, s.app.Status.Clusters); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	s.neverRemoved()
+}
+
+// Law 5.
+func TestPlanner_at_rest_writes_nothing(t *testing.T) {
+	s := running(t, "east", "west")
+	s.answers("west", metav1.ConditionFalse)
+	s.has(s.row("east", v1alpha1.ClusterReady), s.unknown("west"))
+	s.sent.reset()
+	s.look()
+	s.hasSent()
+
+	tests := map[string]func(){
+		"before anything is seen":     func() {},
+		"when it sees the same again": func() { s.sees("east", s.ready()) },
+		"when a member changes that is in no plan": func() {
+			s.member("west", func(m *v1alpha1.MemberCluster) { m.Annotations = map[string]string{"note": "1"} })
+		},
+	}
+	for name, then := range tests {
+		t.Run("after a restart "+name, func(t *testing.T) {
+			s.restart()
+			then()
+			s.look()
+			s.hasSent()
+			version := s.app.ResourceVersion
+			s.read()
+			if s.app.ResourceVersion != version {
+				t.Error("the AppService was written")
+			}
+		})
+	}
+}
+
+// However many reports there are, and of however many clusters, the status is written once a second.
+func TestReports_are_folded_into_a_write_a_second(t *testing.T) {
+	members := []string{"east", "north", "south", "west"}
+	s := running(t, members...)
+	<-time.After(time.Until(s.sent.all()[len(s.sent.all())-1].at.Add(statusInterval)))
+	// At the end of a second by the clock: a pace that is kept in whole seconds is none.
+	<-time.After(time.Until(time.Now().Truncate(time.Second).Add(1800 * time.Millisecond)))
+	s.sent.reset()
+	begin := time.Now()
+	seen := s.ready()
+	for time.Since(begin) < 2500*time.Millisecond {
+		seen.ReadyReplicas++
+		for _, member := range members {
+			s.observations.Report(s.key(), member, seen)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	var want []v1alpha1.ClusterStatus
+	for _, member := range members {
+		row := s.row(member, v1alpha1.ClusterReady)
+		row.ReadyReplicas = seen.ReadyReplicas
+		want = append(want, row)
+	}
+	s.has(want...)
+
+	writes := s.sent.all()
+	t.Logf("%d reports: %d writes", int(seen.ReadyReplicas)*len(members), len(writes))
+	if first := writes[0].at.Sub(begin); first > statusInterval/2 {
+		t.Errorf("the first report waited for %v", first)
+	}
+	for i := range writes[1:] {
+		if gap := writes[i+1].at.Sub(writes[i].at); gap < statusInterval*3/4 {
+			t.Errorf("two writes within %v", gap)
+		}
+	}
+}
+
+// A change of plan waits for no pace. This one would keep anything else waiting for an hour.
+func TestPlan_is_written_at_once(t *testing.T) {
+	s := running(t, "east")
+	s.stop()
+	r := &Reconciler{hub: hub, observations: s.observations, pace: newPace()}
+	r.pace.wrote(s.app.UID, time.Now().Add(time.Hour))
+	reconcile := func() time.Duration {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), s.request())
+		s.must(err)
+		s.read()
+		return result.RequeueAfter
+	}
+	seen := s.ready()
+	seen.ReadyReplicas = 1
+	s.observations.Report(s.key(), "east", seen)
+	if wait := reconcile(); wait < 59*time.Minute || s.app.Status.Clusters[0].ReadyReplicas != 2 {
+		t.Fatalf("what was merely observed waits for %v, and the row is %+v", wait, s.app.Status.Clusters[0])
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	if wait := reconcile(); wait != 0 || s.app.Status.Clusters[0].Generation != 2 {
+		t.Errorf("the plan waits for %v, and the row is %+v", wait, s.app.Status.Clusters[0])
+	}
+}

@@ -1,0 +1,283 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// stalled is an error until the AppService, which it reads, says that it is stalled for the reason.
+func (s *scene) stalled(reason string) error {
+	s.read()
+	got := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionStalled)
+	if got == nil || got.Reason != reason {
+		return fmt.Errorf("Stalled is %+v, want %s", got, reason)
+	}
+	return nil
+}
+
+// neverRemoved fails the test when a row was ever written as Removing: delivery would have begun to delete.
+func (s *scene) neverRemoved() {
+	s.Helper()
+	for _, w := range s.sent.all() {
+		if strings.Contains(w.body, string(v1alpha1.ClusterRemoving)) {
+			s.Error("a row was Removing:", w.body)
+		}
+	}
+}
+
+// unknown is the row of a member that ran the present generation and does not answer any more.
+func (s *scene) unknown(member string) v1alpha1.ClusterStatus {
+	return s.row(member, v1alpha1.ClusterUnknown, saying(v1alpha1.ReasonClusterUnreachable,
+		"MemberCluster "+member+" is not Ready; last known: Ready, 2 of 2 replicas ready"))
+}
+
+// removing is the row of a member that ran generation 1 and is Removing.
+func (s *scene) removing(member string) v1alpha1.ClusterStatus {
+	return s.row(member, v1alpha1.ClusterRemoving, ran(1, 2))
+}
+
+// unreachable is the row of a member that is Removing and does not answer.
+func (s *scene) unreachable(member string) v1alpha1.ClusterStatus {
+	return s.row(member, v1alpha1.ClusterRemoving, ran(1, 2), saying(v1alpha1.ReasonClusterUnreachable,
+		"it is removed when the cluster can be reached; see MemberCluster "+member))
+}
+
+// Law 3.
+func TestMember_that_does_not_answer_is_Unknown_with_what_was_known(t *testing.T) {
+	s := running(t, "east", "west")
+	before := s.since("west")
+	s.answers("west", metav1.ConditionUnknown)
+	s.observations.ForgetCluster("west")
+	s.has(s.row("east", v1alpha1.ClusterReady), s.unknown("west"))
+	s.says(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown, "1 of 2 clusters not ready: west (ClusterUnreachable)")
+	if since := s.since("west"); since.Before(&before) {
+		t.Errorf("Unknown since %v, Ready since %v", since, before)
+	}
+
+	// An edit changes what it is to run, not what is known.
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	west := s.unknown("west")
+	ran(1, 2)(&west)
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), west)
+}
+
+// That it answers says nothing of what it runs.
+func TestMember_that_answers_again_is_Ready_when_it_was_seen(t *testing.T) {
+	s := running(t, "east")
+	s.answers("east", metav1.ConditionFalse)
+	s.observations.ForgetCluster("east")
+	s.has(s.unknown("east"))
+	s.answers("east", metav1.ConditionTrue)
+	s.look()
+	s.has(s.unknown("east"))
+	s.run("east")
+}
+
+// Laws 2 and 8.
+func TestMember_whose_MemberCluster_is_gone_is_Detached_and_never_Removing(t *testing.T) {
+	s := running(t, "east", "west")
+	s.detach("west")
+	s.observations.ForgetCluster("west")
+	detached := s.row("west", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
+	s.has(s.row("east", v1alpha1.ClusterReady), detached)
+	s.says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 1 cluster: east")
+
+	// Neither an edit, nor a placement without it, nor a restart makes it Removing.
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"east"}}
+	})
+	s.sees("east", s.ready())
+	s.has(s.row("east", v1alpha1.ClusterReady), detached)
+	s.restart()
+	s.look()
+	s.has(s.row("east", v1alpha1.ClusterReady), detached)
+	s.neverRemoved()
+
+	// Its Secret is back.
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
+	s.join("west")
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(2, 2)), s.row("west", v1alpha1.ClusterPending, ran(1, 2)))
+	s.run("east", "west")
+}
+
+func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing.T) {
+	s := undeclared(t, "east", "west")
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}
+	s.declare()
+	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending))
+	s.run("east", "west")
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
+	removing := s.removing("west")
+	s.has(s.row("east", v1alpha1.ClusterReady), removing)
+	s.says(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster")
+
+	// What was confirmed of an earlier removal is no answer to this one.
+	s.sees("west", s.gone(metav1.NewTime(s.since("west").Add(-time.Minute))))
+	s.look()
+	ran(1, 0)(&removing)
+	s.has(s.row("east", v1alpha1.ClusterReady), removing)
+
+	s.restart()
+	s.look()
+	s.has(s.row("east", v1alpha1.ClusterReady), removing)
+	s.sees("west", s.gone(s.since("west")))
+	s.has(s.row("east", v1alpha1.ClusterReady))
+}
+
+func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
+	s := running(t, "east")
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"west"}}
+	})
+	s.has(s.removing("east"))
+	since := s.since("east")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)))
+	s.sees("east", s.gone(since)) // an answer that comes too late
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 0)))
+}
+
+func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {
+	s := running(t, "east", "west")
+	s.sent.reset()
+	s.delete()
+	s.has(s.removing("east"), s.removing("west"))
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "removing it from 2 clusters: east, west")
+	s.sees("east", s.gone(s.since("east")))
+	s.has(s.removing("west"))
+	if !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) {
+		t.Error("the finalizer is gone before the last row")
+	}
+	s.restart()
+	s.look()
+	s.has(s.removing("west"))
+	s.sees("west", s.gone(s.since("west")))
+	s.isGone()
+	eventually(t, func() error {
+		if left := s.observations.of(s.key()); len(left) > 0 {
+			return fmt.Errorf("still remembered: %v", left)
+		}
+		return nil
+	})
+}
+
+func TestDeletion_waits_for_a_member_that_cannot_be_reached_and_names_it(t *testing.T) {
+	s := running(t, "east", "west")
+	s.answers("west", metav1.ConditionFalse)
+	s.has(s.row("east", v1alpha1.ClusterReady), s.unknown("west"))
+	s.delete()
+	s.has(s.removing("east"), s.unreachable("west"))
+	s.sees("east", s.gone(s.since("east")))
+	s.has(s.unreachable("west"))
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: west (ClusterUnreachable)")
+	s.look()
+	s.has(s.unreachable("west"))
+	s.answers("west", metav1.ConditionTrue)
+	s.has(s.removing("west"))
+	s.sees("west", s.gone(s.since("west")))
+	s.isGone()
+}
+
+// What runs on a cluster whose Secret is gone is left, so the AppService is let go: but not at once, for a
+// MemberCluster that was deleted by hand is made again.
+func TestDeletion_lets_go_of_a_member_that_is_Detached_for_a_while(t *testing.T) {
+	s := running(t, "east")
+	s.detach("east")
+	detached := s.row("east", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
+	s.has(detached)
+	s.delete()
+	if wait := s.look().RequeueAfter; wait != recheck {
+		t.Errorf("looks again after %v, want %v", wait, recheck)
+	}
+	s.has(detached)
+	s.neverRemoved()
+	s.stop()
+	s.app.Status.Clusters[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	s.must(hub.Status().Update(t.Context(), s.app))
+	s.start()
+	s.isGone()
+	s.neverRemoved()
+}
+
+func TestAppService_that_never_had_a_row_is_let_go_at_once(t *testing.T) {
+	s := undeclared(t)
+	s.declare()
+	eventually(t, func() error {
+		s.read()
+		if !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) || s.app.Status.ObservedGeneration != 1 {
+			return fmt.Errorf("the planner has not looked: %+v", s.app)
+		}
+		return nil
+	})
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded")
+	if diff := cmp.Diff([]string{finalizer, status}, s.sent.lines()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	s.must(hub.Delete(t.Context(), s.app))
+	s.isGone()
+}
+
+// behind has a cache that still shows an AppService as it was.
+type behind struct {
+	client.Client
+	shown *v1alpha1.AppService
+	then  func() // happens when the MemberClusters are read
+}
+
+func (b behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	b.shown.DeepCopyInto(into.(*v1alpha1.AppService))
+	return nil
+}
+
+func (b behind) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+	if b.then != nil {
+		b.then()
+	}
+	return b.Client.List(ctx, into, options...)
+}
+
+func TestAppService_that_goes_while_it_is_looked_at_is_no_error(t *testing.T) {
+	s := running(t, "east")
+	s.stop()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	shown := s.app.DeepCopy()
+	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
+	s.must(hub.Delete(t.Context(), s.app))
+	r := &Reconciler{hub: behind{hub, shown, nil}, observations: s.observations, pace: newPace()}
+	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Delivery says once that nothing is left: were that lost, the row would be Removing for ever.
+func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
+	s := running(t, "east")
+	shown := s.app.DeepCopy()
+	s.delete()
+	s.has(s.removing("east"))
+	s.stop()
+	shown.DeletionTimestamp, shown.Generation = s.app.DeletionTimestamp, s.app.Generation // and its row is still Ready
+	confirm := func() { s.observations.Report(s.key(), "east", s.gone(s.since("east"))) }
+	r := &Reconciler{hub: behind{hub, shown, confirm}, observations: s.observations, pace: newPace()}
+	_, err := r.Reconcile(t.Context(), s.request())
+	s.must(err)
+	r.hub = hub
+	for range 2 { // the row, then the finalizer
+		_, err = r.Reconcile(t.Context(), s.request())
+		s.must(err)
+	}
+	s.isGone()
+}

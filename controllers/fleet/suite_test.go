@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// The hub that all tests share, one after the other: MemberClusters have no namespace.
+var (
+	kinds   = runtime.NewScheme()
+	hub     client.Client // the administrator's, without a cache
+	granted *rest.Config  // with the rights of config/rbac and no other
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testing.Verbose() {
+		klog.SetLogger(logr.Discard())
+	}
+	ctrl.SetLogger(klog.Background())
+	os.Exit(onHub(m.Run))
+}
+
+// onHub runs the tests on a real API server.
+func onHub(run func() int) int {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		return 1
+	}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:        []string{"../../config/crd/bases"},
+		ErrorIfCRDPathMissing:    true,
+		UseExistingCluster:       new(false),
+		ControlPlaneStartTimeout: time.Minute,
+	}
+	defer func() {
+		if err := environment.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		}
+	}()
+	if err := start(environment); err != nil {
+		fmt.Fprintln(os.Stderr, "start the hub:", err)
+		return 1
+	}
+	return run()
+}
+
+func start(environment *envtest.Environment) error {
+	config, err := environment.Start()
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		return err
+	}
+	if hub, err = client.New(config, client.Options{Scheme: kinds}); err != nil {
+		return err
+	}
+	return grant(environment, config)
+}
+
+// grant lets a user do what config/rbac says that the operator may.
+func grant(environment *envtest.Environment, config *rest.Config) error {
+	file, err := os.ReadFile("../../config/rbac/role.yaml")
+	if err != nil {
+		return err
+	}
+	for document := range strings.SplitSeq(string(file), "---\n") {
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.UnmarshalStrict([]byte(document), role); err != nil || role.Kind != "ClusterRole" {
+			continue
+		}
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "fleetwright"}},
+		}
+		ctx := context.Background()
+		if err := errors.Join(hub.Create(ctx, role), hub.Create(ctx, binding)); err != nil {
+			return err
+		}
+		user, err := environment.AddUser(envtest.User{Name: "fleetwright"}, config)
+		if err != nil {
+			return err
+		}
+		granted = user.Config()
+		granted.QPS = -1
+		return nil
+	}
+	return errors.New("config/rbac has no ClusterRole")
+}
