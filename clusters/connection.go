@@ -2,7 +2,9 @@ package clusters
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,6 +36,7 @@ type connection struct {
 	transport   *http.Transport
 	client      *http.Client
 	config      *rest.Config
+	closed      atomic.Bool
 }
 
 // newConnection dials nothing yet.
@@ -43,16 +46,16 @@ func (o *Options) newConnection(t *target) *connection {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.guard}
 	// The defaults add HTTP/2 with pings: a silent connection is noticed within 45 s.
 	c.transport = utilnet.SetTransportDefaults(&http.Transport{
-		Proxy:                 func(*http.Request) (*url.URL, error) { return nil, nil },
+		Proxy:                 func(*http.Request) (*url.URL, error) { return t.proxy, nil }, // never the environment's
 		TLSClientConfig:       c.tlsConfig(t),
-		DialContext:           connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker).DialContext,
+		DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
 		TLSHandshakeTimeout:   tlsTimeout,
 		ResponseHeaderTimeout: responseHeaderTimeout,
 		MaxIdleConnsPerHost:   2,
 		IdleConnTimeout:       90 * time.Second,
 	})
 	c.client = &http.Client{
-		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, &bearer{next: c.transport, credentials: &c.credentials}),
+		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, &bearer{next: newBudget(c.transport), credentials: &c.credentials}),
 		// A redirect would carry the credentials to where the kubeconfig does not say.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -71,6 +74,8 @@ func (c *connection) tlsConfig(t *target) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		ServerName: t.serverName,
 		RootCAs:    t.roots,
+		// Only what the administrator permits gets here.
+		InsecureSkipVerify: t.insecure,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if certificate := c.credentials.Load().certificate; certificate != nil {
 				return certificate, nil
@@ -96,8 +101,21 @@ func sameCertificate(a, b *tls.Certificate) bool {
 	return bytes.Equal(a.Certificate[0], b.Certificate[0])
 }
 
-// close ends every connection, also those in use.
+// dial leaves nothing open that is dialled while the connection is closed: http.Transport goes on dialling after its
+// request has ended, to have the result at hand for the next.
+func (c *connection) dial(dialer *connrotation.Dialer) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil && c.closed.Load() {
+			return nil, errors.Join(net.ErrClosed, conn.Close())
+		}
+		return conn, err
+	}
+}
+
+// close ends every connection, also those in use, for good.
 func (c *connection) close() {
+	c.closed.Store(true)
 	c.transport.CloseIdleConnections()
 	c.tracker.CloseAll()
 }
@@ -110,7 +128,7 @@ func (o *Options) guard(_, address string, _ syscall.RawConn) error {
 	}
 	ip := at.Addr().Unmap()
 	switch {
-	case ip.IsLoopback() && o.AllowLoopback:
+	case ip.IsLoopback() && o.Policy.AllowLoopback:
 		return nil
 	case ip.IsLoopback():
 		return refuse(v1alpha1.ReasonServerRefused, "the server's address is the hub's own loopback; --allow-loopback-members permits it")

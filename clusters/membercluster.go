@@ -3,8 +3,8 @@ package clusters
 import (
 	"maps"
 	"slices"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -14,28 +14,69 @@ import (
 
 // statusOf returns the status of a MemberCluster, given the one that it has and what is known of the member. What
 // is not known yet stays as it is, so that a restart changes nothing by itself.
-func statusOf(mc *v1alpha1.MemberCluster, secret *corev1.Secret, known snapshot) v1alpha1.MemberClusterStatus {
+func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
-	status.SecretRef = &v1alpha1.SecretReference{Namespace: secret.Namespace, Name: secret.Name}
 	if known.facts.id != "" {
-		status.ID, status.Version = known.facts.id, known.facts.version
+		status.ID, status.Version, status.Allocatable = known.facts.id, known.facts.version, known.facts.allocatable
+		status.CredentialsExpire = timeOrNil(known.expiry)
 	}
-	set := func(kind string, v, unknown verdict) {
-		previous := meta.FindStatusCondition(status.Conditions, kind)
-		switch {
-		case v.status == "" && previous == nil:
-			v = unknown
-		case v.status == "":
-			v = verdict{previous.Status, previous.Reason, previous.Message}
-		}
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: mc.Generation,
-		})
+	for _, c := range []struct {
+		kind         string
+		known, first verdict
+	}{
+		{v1alpha1.ConditionReady, known.ready, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}},
+		{v1alpha1.ConditionAllocatableKnown, known.facts.counted, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
+	} {
+		set(&status.Conditions, mc.Generation, c.kind, c.known, c.first)
 	}
-	set(v1alpha1.ConditionReady, known.ready, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"})
-	set(v1alpha1.ConditionCredentialsValid, known.credentials, verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"})
 	return status
+}
+
+// set sets a condition to what is known of it. What is not known stays, or is what is said at first.
+func set(conditions *[]metav1.Condition, generation int64, kind string, known, first verdict) {
+	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
+		known = verdict{previous.Status, previous.Reason, previous.Message}
+	} else if known.status == "" {
+		known = first
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: kind, Status: known.status, Reason: known.reason, Message: known.message, ObservedGeneration: generation,
+	})
+}
+
+// at is the verdict on credentials that are accepted, given when they end.
+func (v verdict) at(expiry, now time.Time) verdict {
+	if v != accepted || expiry.IsZero() {
+		return v
+	}
+	end := expiry.UTC().Format(time.RFC3339)
+	switch {
+	case !now.Before(expiry):
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
+	case expiry.Sub(now) <= expiryWarning:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
+	}
+	return v
+}
+
+// recheckAfter is when the verdict on credentials changes by time alone; 0 for never.
+func recheckAfter(expiry, now time.Time) time.Duration {
+	if expiry.IsZero() {
+		return 0
+	}
+	if warning := expiry.Add(-expiryWarning); now.Before(warning) {
+		return warning.Sub(now) + time.Second
+	}
+	return max(0, expiry.Sub(now)+time.Second)
+}
+
+func timeOrNil(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t}
 }
 
 // holdsLabels tells whether a MemberCluster has the labels of its Secret, and none that it had from it before.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,20 +38,10 @@ type Options struct {
 	ProbeInterval time.Duration
 	// MaxConnecting is how many members may be listing at the same time.
 	MaxConnecting int
-	// AllowLoopback lets members have loopback addresses: for demonstrations and tests on one machine.
-	AllowLoopback bool
+	// Policy is what kubeconfigs may hold beyond what is safe.
+	Policy Policy
 
-	connecting chan struct{}
-}
-
-// admit waits for a place among those that are connecting, and returns how to give it back.
-func (o *Options) admit(ctx context.Context) (release func(), err error) {
-	select {
-	case o.connecting <- struct{}{}:
-		return func() { <-o.connecting }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	lanes lanes
 }
 
 // Provider has the members that are connected. It is safe for concurrent use.
@@ -58,10 +49,11 @@ type Provider struct {
 	options Options
 	// lifetime is the process's: a member outlives the reconcile that began it.
 	lifetime context.Context // see above
+	end      context.CancelFunc
 	aware    multicluster.Aware
 	running  sync.WaitGroup
 	// changed is called when something is known anew of a member. It must not block.
-	changed func(multicluster.ClusterName)
+	changed func(secret types.NamespacedName)
 
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
@@ -73,8 +65,10 @@ var _ multicluster.Provider = (*Provider)(nil)
 
 // New returns a Provider whose members live no longer than the context.
 func New(lifetime context.Context, options Options) *Provider {
-	options.connecting = make(chan struct{}, options.MaxConnecting)
+	options.lanes = newLanes(options.MaxConnecting)
+	lifetime, end := context.WithCancel(lifetime)
 	return &Provider{
+		end:      end,
 		options:  options,
 		lifetime: lifetime,
 		members:  map[multicluster.ClusterName]*member{},
@@ -121,16 +115,20 @@ func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// ensure returns the member of that name, which is begun when there is none.
-func (p *Provider) ensure(name multicluster.ClusterName) *member {
+// ensure returns the member of that name, which is begun when there is none; nil when it is another Secret's.
+func (p *Provider) ensure(name multicluster.ClusterName, secret types.NamespacedName) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m, found := p.members[name]; found {
+		if m.secret != secret {
+			return nil
+		}
 		return m
 	}
 	ctx, cancel := context.WithCancel(p.lifetime)
 	m := &member{
 		name:     name,
+		secret:   secret,
 		options:  &p.options,
 		provider: p,
 		log:      ctrl.Log.WithName("clusters").WithValues("cluster", name),
@@ -142,21 +140,52 @@ func (p *Provider) ensure(name multicluster.ClusterName) *member {
 	return m
 }
 
-// forget ends the member of that name. It does not wait for the end.
-func (p *Provider) forget(name multicluster.ClusterName) {
+// forget ends the members of a Secret, but the one that is claimed now. It does not wait for the end.
+func (p *Provider) forget(secret types.NamespacedName, claimed *claim) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m, found := p.members[name]; found {
+	for name, m := range p.members {
+		if m.secret != secret || claimed != nil && claimed.member == name.String() {
+			continue
+		}
 		m.cancel()
 		delete(p.members, name)
+		unmeasure(name.String())
 	}
 }
 
-// publish makes a session's Cluster the member's, and engages it.
+// secretOf returns the Secret of the member of that name.
+func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	m, found := p.members[name]
+	if !found {
+		return types.NamespacedName{}, false
+	}
+	return m.secret, true
+}
+
+// publish makes a session's Cluster the member's, and engages it. When that fails, the one before stays the member's.
 func (p *Provider) publish(name multicluster.ClusterName, s *session) error {
 	p.mu.Lock()
+	previous := p.sessions[name]
 	p.sessions[name] = s
 	p.mu.Unlock()
+	err := p.engage(name, s)
+	if err == nil {
+		return nil
+	}
+	p.withdraw(name, s)
+	if previous != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.sessions[name] = previous
+	}
+	return fmt.Errorf("engage: %w", err)
+}
+
+// engage bounds the time that an engagement may take.
+func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
 	engaged := make(chan error, 1)
 	go func() { engaged <- p.aware.Engage(s.ctx, name, s.cluster) }()
 	select {

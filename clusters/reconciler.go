@@ -3,16 +3,19 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -23,121 +26,185 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// SecretCache is what the hub's cache must be told of Secrets: only those of the namespace that the selector
-// chooses. So a label that is removed arrives as a deletion.
-func SecretCache(namespace string, selector labels.Selector) cache.ByObject {
-	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {LabelSelector: selector}}}
-}
+// secretField indexes MemberClusters by the Secret that they were made from.
+const secretField = "metadata.annotations.secret"
 
-// Reconciler keeps a member for each Secret, and a MemberCluster for each member. It waits for no member.
+// Reconciler keeps a member for each Secret that is one's, and a MemberCluster for each member. It waits for no member.
 type Reconciler struct {
-	hub       client.Client
-	namespace string
-	provider  *Provider
+	hub      client.Client
+	events   events.EventRecorder
+	sources  Sources
+	provider *Provider
 }
 
 // +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler of the Secrets in a namespace of the hub. Members are engaged with aware,
-// by the elected leader only.
-func (p *Provider) SetupWithManager(hub manager.Manager, aware multicluster.Aware, namespace string) error {
+// SetupWithManager adds the Reconciler of the Secrets of the sources. Members are engaged with aware, by the elected
+// leader only.
+func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources Sources) error {
 	p.aware = aware
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
 		return err
 	}
-	r := &Reconciler{hub: hub.GetClient(), namespace: namespace, provider: p}
-	toSecret := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, mc client.Object) []reconcile.Request {
-		return []reconcile.Request{r.request(mc.GetName())}
-	})
+	if err := hub.GetFieldIndexer().IndexField(ctx, &v1alpha1.MemberCluster{}, secretField, secretOf); err != nil {
+		return err
+	}
+	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), sources: sources, provider: p}
 	return ctrl.NewControllerManagedBy(hub).Named("membercluster").
 		For(&corev1.Secret{}).
-		Watches(&v1alpha1.MemberCluster{}, toSecret).
+		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.toSecrets)).
 		WatchesRawSource(source.Func(r.listen)).
 		Complete(r)
 }
 
-// drain waits, at the end of the process, for the members to be let go of.
+// drain ends the members with the manager, and waits for them: a replica that is no longer the leader acts on none.
 func (p *Provider) drain(ctx context.Context) error {
 	<-ctx.Done()
+	p.end()
 	p.running.Wait()
 	return nil
 }
 
 // listen queues a member's Secret when something is known anew of the member.
 func (r *Reconciler) listen(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.provider.changed = func(name multicluster.ClusterName) { queue.Add(r.request(name.String())) }
+	r.provider.changed = func(secret types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: secret}) }
 	return nil
 }
 
-func (r *Reconciler) request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.namespace, Name: name}}
+// secretOf is the index of a MemberCluster by its Secret.
+func secretOf(mc client.Object) []string {
+	if secret := mc.GetAnnotations()[v1alpha1.AnnotationSecret]; secret != "" {
+		return []string{secret}
+	}
+	return nil
+}
+
+// toSecrets maps a MemberCluster to the Secret that it was made from, and to the one of the member that has its
+// name now: one that was deleted by hand is made again.
+func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found && r.sources.in(namespace) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	}
+	if secret, known := r.provider.secretOf(multicluster.ClusterName(object.GetName())); known {
+		requests = append(requests, reconcile.Request{NamespacedName: secret})
+	}
+	return requests
 }
 
 // Reconcile brings the member and the MemberCluster in line with a Secret.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	name := multicluster.ClusterName(request.Name)
-	secret := &corev1.Secret{}
-	err := r.hub.Get(ctx, request.NamespacedName, secret)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && !secret.DeletionTimestamp.IsZero():
-		r.provider.forget(name)
-		return reconcile.Result{}, r.remove(ctx, request.Name)
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("read Secret: %w", err)
+	claim, err := r.claim(ctx, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	member := r.provider.ensure(name)
-	member.expect(targetOf(secret))
-	return reconcile.Result{}, r.publish(ctx, secret, member.known())
+	if err := r.clear(ctx, request.NamespacedName, claim); err != nil || claim == nil {
+		return reconcile.Result{}, err
+	}
+	mc := &v1alpha1.MemberCluster{}
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.member}, mc); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("read MemberCluster: %w", err)
+	}
+	member := r.provider.ensure(multicluster.ClusterName(claim.member), request.NamespacedName)
+	if member == nil {
+		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, "Join",
+			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
+		return reconcile.Result{RequeueAfter: nameRetry}, nil
+	}
+	target, refusal := claim.read(r.provider.options.Policy)
+	member.expect(expectation{
+		target:       target,
+		pinned:       mc.Status.ID,
+		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
+	}, refusal)
+	known := member.known()
+	return reconcile.Result{RequeueAfter: recheckAfter(known.expiry, time.Now())}, r.publish(ctx, claim, mc, known)
 }
 
-// remove deletes the MemberCluster that was made from a Secret of this namespace. One that an administrator
-// made ahead of its Secret stays.
-func (r *Reconciler) remove(ctx context.Context, name string) error {
-	mc := &v1alpha1.MemberCluster{}
-	if err := r.hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
-		return client.IgnoreNotFound(err)
+// nameRetry is when a Secret whose name is taken is looked at again.
+const nameRetry = time.Minute
+
+// claim returns what a Secret says of a member; nil when it is gone, or none's.
+func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*claim, error) {
+	secret := &corev1.Secret{}
+	if err := r.hub.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read Secret: %w", err)
 	}
-	if from := mc.Status.SecretRef; from == nil || from.Namespace != r.namespace {
-		return nil
+	return r.sources.claim(secret), nil
+}
+
+// clear ends what was made from a Secret that no longer says so: all of it when the claim is nil, else what has another
+// name. A MemberCluster that an administrator made ahead of its Secret stays.
+func (r *Reconciler) clear(ctx context.Context, secret types.NamespacedName, claim *claim) error {
+	r.provider.forget(secret, claim)
+	var members v1alpha1.MemberClusterList
+	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
+		return fmt.Errorf("list MemberClusters: %w", err)
 	}
-	if err := r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete MemberCluster: %w", err)
+	for i := range members.Items {
+		mc := &members.Items[i]
+		if claim != nil && claim.member == mc.Name {
+			continue
+		}
+		if err := r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete MemberCluster: %w", err)
+		}
 	}
 	return nil
 }
 
 // publish writes what is known of a member to its MemberCluster, when that says something else.
-func (r *Reconciler) publish(ctx context.Context, secret *corev1.Secret, known snapshot) error {
-	mc := &v1alpha1.MemberCluster{}
-	err := r.hub.Get(ctx, client.ObjectKey{Name: secret.Name}, mc)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read MemberCluster: %w", err)
-	}
-	if apierrors.IsNotFound(err) || !holdsLabels(mc, secret.Labels) {
-		return r.apply(ctx, secret) // what it makes comes back by the watch, and gets its status then
+func (r *Reconciler) publish(ctx context.Context, claim *claim, mc *v1alpha1.MemberCluster, known snapshot) error {
+	known.measure(claim.member)
+	if mc.UID == "" || !holdsLabels(mc, claim.secret.Labels) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
+		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
 	updated := mc.DeepCopy()
-	updated.Status = statusOf(mc, secret, known)
+	updated.Status = statusOf(mc, known, time.Now())
 	if equality.Semantic.DeepEqual(mc.Status, updated.Status) {
 		return nil
 	}
-	if err := r.hub.Status().Patch(ctx, updated, client.MergeFrom(mc)); client.IgnoreNotFound(err) != nil {
+	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil // the cache is behind; what it brings is looked at again
+	case err != nil:
 		return fmt.Errorf("write the status of MemberCluster: %w", err)
 	}
+	r.announce(mc, updated)
 	return nil
 }
 
 // apply makes the MemberCluster, or gives it the labels of its Secret.
-func (r *Reconciler) apply(ctx context.Context, secret *corev1.Secret) error {
+func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
 	mc := &unstructured.Unstructured{}
 	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
-	mc.SetName(secret.Name)
-	mc.SetLabels(secret.Labels)
+	mc.SetName(claim.member)
+	mc.SetLabels(claim.secret.Labels)
+	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.key().String()})
 	err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(mc), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply MemberCluster: %w", err)
 	}
 	return nil
+}
+
+// announce emits an event for each condition that has another reason now.
+func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
+		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		if is == nil || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonNotTried || was != nil && was.Reason == is.Reason {
+			continue
+		}
+		severity := corev1.EventTypeWarning
+		if is.Status == metav1.ConditionTrue && is.Reason != v1alpha1.ReasonExpiringSoon {
+			severity = corev1.EventTypeNormal
+		}
+		r.events.Eventf(after, nil, severity, is.Reason, "Supervise", "%s", is.Message)
+	}
 }

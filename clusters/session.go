@@ -1,8 +1,8 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,16 +10,11 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
@@ -30,21 +25,17 @@ type session struct {
 	facts      facts
 	ctx        context.Context // the lifetime of the engagement, not of a request
 	cancel     context.CancelFunc
+	since      time.Time
+	trouble    watchTrouble
 	// stopped is closed when the Cluster has ended by itself or by the context.
 	stopped chan struct{}
-}
-
-// facts are what a member says of itself.
-type facts struct {
-	id      types.UID
-	version string
 }
 
 // connect makes a session whose caches are in step. The session's context hangs off ctx; the waiting is
 // bounded apart from it.
 func (m *member) connect(ctx context.Context, t *target) (_ *session, err error) {
 	connection := m.options.newConnection(t)
-	s := &session{connection: connection, stopped: make(chan struct{})}
+	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
@@ -52,27 +43,33 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 		}
 	}()
 	// Probing needs no place among those that connect: a member that is silent keeps nobody waiting.
-	if s.facts.version, err = probe(s.ctx, connection); err != nil {
-		return nil, err
-	}
-	release, err := m.options.admit(s.ctx)
+	id, err := probe(s.ctx, connection)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return s, m.build(s)
+	if err := m.identify(id); err != nil {
+		return nil, err
+	}
+	s.facts.id = id
+	leave, err := m.options.lanes.enter(s.ctx, m.fails > 0)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := m.build(s); err != nil {
+		return nil, err
+	}
+	s.facts = s.survey(s.ctx, s.facts)
+	return s, nil
 }
 
-// build makes and starts the Cluster of a session, reads its identity, and waits for its caches.
+// build makes and starts the Cluster of a session, and waits for its caches.
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, m.options.ConnectTimeout)
 	defer cancel()
-	var trouble watchTrouble
-	if s.cluster, err = m.options.newCluster(s.connection, &trouble); err != nil {
+	s.trouble.refused = cancel // no need to wait any longer
+	if s.cluster, err = m.options.newCluster(s.connection, &s.trouble); err != nil {
 		return fmt.Errorf("make the client: %w", err)
-	}
-	if s.facts.id, err = identity(ctx, s.cluster.GetAPIReader()); err != nil {
-		return err
 	}
 	if err := m.provider.index(s.ctx, s.cluster.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index the cache: %w", err)
@@ -87,7 +84,7 @@ func (m *member) build(s *session) (err error) {
 		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("list and watch: %w", errors.Join(trouble.last(), ctx.Err()))
+		return fmt.Errorf("list and watch: %w", cmp.Or(s.trouble.last(), ctx.Err()))
 	}
 	return nil
 }
@@ -110,10 +107,22 @@ func (s *session) close() {
 	s.connection.close()
 }
 
-// watchTrouble keeps the last error of a member's watches, to say why its caches do not sync.
+// Watches that fail again and again for lastingTrouble are of no use. They try again at least every retryGap, so that
+// trouble which is older than that has passed.
+const (
+	lastingTrouble = 30 * time.Second
+	retryGap       = 75 * time.Second
+)
+
+// watchTrouble keeps the errors of a member's watches: to say why its caches do not sync, and to notice that they have
+// stopped following a member that answers otherwise. It is safe for concurrent use.
 type watchTrouble struct {
-	mu  sync.Mutex
-	err error
+	// refused is called when the member refuses to be listed or watched.
+	refused func()
+
+	mu           sync.Mutex
+	err          error
+	first, again time.Time
 }
 
 func (w *watchTrouble) handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
@@ -121,9 +130,19 @@ func (w *watchTrouble) handle(ctx context.Context, reflector *toolscache.Reflect
 	if errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
+	w.note(err, time.Now())
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		w.refused()
+	}
+}
+
+func (w *watchTrouble) note(err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err = err
+	if now.Sub(w.again) > retryGap {
+		w.first = now
+	}
+	w.err, w.again = err, now
 }
 
 func (w *watchTrouble) last() error {
@@ -132,44 +151,12 @@ func (w *watchTrouble) last() error {
 	return w.err
 }
 
-// maxVersion is how many bytes of an answer to a probe are read.
-const maxVersion = 64 << 10
-
-// probe asks a member for its version: whether it is reachable, is an API server, and takes the credentials.
-func probe(ctx context.Context, c *connection) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/version", http.NoBody)
-	if err != nil {
-		return "", fmt.Errorf("probe: %w", err)
+// lasting is the error of watches that have failed for long, and still do.
+func (w *watchTrouble) lasting(now time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil || now.Sub(w.again) > retryGap || w.again.Sub(w.first) < lastingTrouble {
+		return nil
 	}
-	response, err := c.client.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("probe: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }() // read only
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxVersion))
-	if err != nil {
-		return "", fmt.Errorf("probe: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return "", &statusError{code: response.StatusCode}
-	}
-	var info version.Info
-	if err := json.Unmarshal(body, &info); err != nil || info.GitVersion == "" {
-		return "", errors.New("the server answers, but not as a Kubernetes API server does")
-	}
-	return cut(info.GitVersion, 64), nil
+	return fmt.Errorf("the watches fail: %w", w.err)
 }
-
-// identity is the UID of the member's kube-system namespace.
-func identity(ctx context.Context, reader client.Reader) (types.UID, error) {
-	namespace := corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {
-		return "", fmt.Errorf("read the cluster's identity, the UID of namespace %s: %w", metav1.NamespaceSystem, err)
-	}
-	return namespace.UID, nil
-}
-
-// probeTimeout bounds one probe.
-const probeTimeout = 5 * time.Second

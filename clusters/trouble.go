@@ -29,6 +29,12 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("the server answers %d %s", e.code, http.StatusText(e.code))
 }
 
+// identityError is why a cluster that answers is not taken for the member.
+type identityError struct{ reason, message string }
+
+// Error returns the message.
+func (e *identityError) Error() string { return e.message }
+
 // verdict is the status, reason and message of a condition.
 type verdict struct {
 	status          metav1.ConditionStatus
@@ -40,6 +46,10 @@ func diagnose(err error) verdict {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, refusal.Message}
+	}
+	var wrong *identityError
+	if errors.As(err, &wrong) {
+		return verdict{metav1.ConditionFalse, wrong.reason, wrong.message}
 	}
 	switch code := statusCode(err); {
 	case code == http.StatusUnauthorized:
@@ -95,13 +105,21 @@ func describe(err error) string {
 	case errors.As(err, &name):
 		return "its certificate is for another name than the kubeconfig's server"
 	case errors.As(err, &invalid):
-		return "its certificate is not valid: " + invalid.Error()
+		return invalidity(invalid.Reason)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timed out"
 	case isNetwork(err):
 		return "the connection failed"
 	}
 	return clean(err.Error())
+}
+
+// invalidity says why a certificate is not valid; the error itself names the present time, and would never be the same twice.
+func invalidity(reason x509.InvalidReason) string {
+	if reason == x509.Expired {
+		return "its certificate has expired or is not valid yet"
+	}
+	return "its certificate is not valid for a server"
 }
 
 // clean makes a text of a member fit for a condition: printable, on one line, and bounded.

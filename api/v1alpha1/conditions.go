@@ -21,6 +21,9 @@ const (
 	// ConditionCredentialsValid is True when the kubeconfig that the Secret holds now is accepted and the
 	// member accepts it. It is about the newest content: an older connection may go on working while it is False.
 	ConditionCredentialsValid = "CredentialsValid"
+	// ConditionAllocatableKnown is True when status.allocatable is: the credentials may list the member's nodes.
+	// Nothing but placement by capacity depends on it.
+	ConditionAllocatableKnown = "AllocatableKnown"
 )
 
 // Reasons of an AppService's conditions.
@@ -105,6 +108,9 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonUnhealthy: the member answers, but with errors or with something that is no Kubernetes API server.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonIdentityChanged: another cluster answers than the one that the member is known to be. Nothing is done on it. If it
+	// is meant to be the member from now on, annotate the MemberCluster with fleetwright.dev/accept-identity=UID.
+	ReasonIdentityChanged = "IdentityChanged"
 	// ReasonNoConnection: there is no accepted kubeconfig to connect with; see CredentialsValid.
 	ReasonNoConnection = "NoConnection"
 )
@@ -114,6 +120,10 @@ const (
 const (
 	// ReasonAccepted: the kubeconfig is accepted and in use.
 	ReasonAccepted = "Accepted"
+	// ReasonExpiringSoon: the kubeconfig is accepted and in use, and its credentials end within seven days. Renew them.
+	ReasonExpiringSoon = "ExpiringSoon"
+	// ReasonExpired: the credentials have ended, by their own word. Renew them.
+	ReasonExpired = "Expired"
 	// ReasonNotTried: the kubeconfig can be read; whether the member accepts it is not known yet.
 	ReasonNotTried = "NotTried"
 	// ReasonKubeconfigMissing: the Secret has none of the keys kubeconfig, value, value.yaml.
@@ -140,4 +150,16 @@ const (
 	ReasonInsecureTLSRefused = "InsecureTLSRefused"
 	// ReasonNoCredentials: it holds neither a token nor a client certificate.
 	ReasonNoCredentials = "NoCredentials"
+)
+
+// Reasons of a MemberCluster's AllocatableKnown condition, beside [ReasonForbidden] and [ReasonUnhealthy].
+const (
+	// ReasonCounted: status.allocatable is the sum over the member's nodes that take pods.
+	ReasonCounted = "Counted"
+)
+
+// Reasons of events on Secrets.
+const (
+	// ReasonNameTaken: another Secret is a member of that name already. Rename one of the two.
+	ReasonNameTaken = "NameTaken"
 )

@@ -22,6 +22,13 @@ const (
 	// no longer wanted is noticed.
 	AnnotationHash = "fleetwright.dev/applied-hash"
 
+	// AnnotationSecret, on a MemberCluster, names the Secret that it was made from, as NAMESPACE/NAME. A MemberCluster
+	// without it was made by an administrator, ahead of its Secret.
+	AnnotationSecret = "fleetwright.dev/secret"
+	// AnnotationAcceptIdentity, on a MemberCluster, names the UID of the cluster that the member is from now on. It is
+	// how an administrator acknowledges that another cluster answers under the same Secret.
+	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
+
 	// Finalizer keeps an AppService until no member holds anything of it.
 	Finalizer = "fleetwright.dev/cleanup"
 )

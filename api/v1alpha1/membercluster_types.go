@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Credentials",type=string,JSONPath=`.status.conditions[?(@.type=="CredentialsValid")].reason`
 // +kubebuilder:printcolumn:name="Unschedulable",type=boolean,priority=1,JSONPath=`.spec.unschedulable`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Expires",type=date,priority=1,JSONPath=`.status.credentialsExpire`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type MemberCluster struct {
@@ -48,15 +50,11 @@ type MemberClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready and CredentialsValid.
+	// Conditions are Ready, CredentialsValid and AllocatableKnown.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
-	// SecretRef is the Secret that this member was made from.
-	// +optional
-	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
 	// ID is the UID of the cluster's kube-system namespace: the identity of the cluster itself.
 	// +optional
@@ -65,14 +63,15 @@ type MemberClusterStatus struct {
 	// Version is the cluster's Kubernetes version.
 	// +optional
 	Version string `json:"version,omitempty"`
-}
 
-// SecretReference names a Secret on the hub.
-type SecretReference struct {
-	// Namespace of the Secret.
-	Namespace string `json:"namespace"`
-	// Name of the Secret.
-	Name string `json:"name"`
+	// Allocatable is what the cluster's nodes that take pods can hold, all together. It is absent when the
+	// credentials may not list nodes; condition AllocatableKnown says so.
+	// +optional
+	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+
+	// CredentialsExpire is when the credentials in use end, by their own word; absent when they do not say.
+	// +optional
+	CredentialsExpire *metav1.Time `json:"credentialsExpire,omitempty"`
 }
 
 // MemberClusterList is a list of MemberClusters.

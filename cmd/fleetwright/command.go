@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fleetwright/fleetwright/clusters"
 )
 
 // options are what the flags say.
@@ -21,7 +24,11 @@ type options struct {
 	secretNamespace         string
 	secretSelector          string
 	hubID                   string
-	allowLoopback           bool
+	clusterAPINamespace     string
+	argoCDNamespace         string
+	sources                 clusters.Sources
+	clusterProfiles         bool
+	policy                  clusters.Policy
 	memberQPS               float32
 	memberBurst             int
 	probeInterval           time.Duration
@@ -71,7 +78,12 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.StringVar(&o.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub whose Secrets are members")
 	f.StringVar(&o.secretSelector, "secret-selector", "sigs.k8s.io/multicluster-runtime-kubeconfig=true", "label `selector` of those Secrets")
 	f.StringVar(&o.hubID, "hub-id", "", "`identity` of the hub, marked on every object on a member; the UID of the hub's kube-system namespace by default. A rebuilt hub that is given its predecessor's takes over what that ran")
-	f.BoolVar(&o.allowLoopback, "allow-loopback-members", false, "let members have loopback addresses, for a demonstration on one machine")
+	f.StringVar(&o.clusterAPINamespace, "cluster-api-namespace", "", "`namespace` on the hub whose kubeconfig Secrets of Cluster API (CLUSTER-kubeconfig) are members too; none by default")
+	f.StringVar(&o.argoCDNamespace, "argocd-namespace", "", "`namespace` on the hub whose cluster Secrets of Argo CD are members too; none by default")
+	f.BoolVar(&o.clusterProfiles, "publish-cluster-profiles", false, "publish a ClusterProfile (sigs.k8s.io/cluster-inventory-api) for each member, in the namespace of the Secrets")
+	f.BoolVar(&o.policy.AllowLoopback, "allow-loopback-members", false, "let members have loopback addresses, for a demonstration on one machine")
+	f.BoolVar(&o.policy.AllowInsecureTLS, "allow-insecure-members", false, "let kubeconfigs turn off the check of the server's certificate")
+	f.BoolVar(&o.policy.AllowProxy, "allow-member-proxies", false, "let kubeconfigs name a proxy (proxy-url)")
 	f.Float32Var(&o.memberQPS, "member-qps", 20, "requests a second to one member, on average")
 	f.IntVar(&o.memberBurst, "member-burst", 40, "requests to one member that may be sent at once")
 	f.DurationVar(&o.probeInterval, "member-probe-interval", 10*time.Second, "how often a member is asked for a sign of life; three that fail in a row make it unreachable")
@@ -83,16 +95,38 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 }
 
-// selector parses the selector of the members' Secrets.
-func (o *options) selector() (labels.Selector, error) {
+// check says what no operator can be run with.
+func (o *options) check() error {
+	switch {
+	case o.secretNamespace == "":
+		return errors.New("--secret-namespace is empty: it would take the Secrets of every namespace for members")
+	case o.memberQPS <= 0:
+		return fmt.Errorf("--member-qps %v: want more than 0", o.memberQPS)
+	case o.memberBurst < 1:
+		return fmt.Errorf("--member-burst %d: want 1 or more", o.memberBurst)
+	case o.probeInterval <= 0:
+		return fmt.Errorf("--member-probe-interval %v: want more than 0", o.probeInterval)
+	}
+	return o.findSources()
+}
+
+// findSources parses where the credentials of members are.
+func (o *options) findSources() error {
 	selector, err := labels.Parse(o.secretSelector)
 	if err != nil {
-		return nil, fmt.Errorf("--secret-selector %q: %w", o.secretSelector, err)
+		return fmt.Errorf("--secret-selector %q: %w", o.secretSelector, err)
 	}
 	if selector.Empty() {
-		return nil, fmt.Errorf("--secret-selector is empty: it would take every Secret of namespace %s for a member", o.secretNamespace)
+		return fmt.Errorf("--secret-selector is empty: it would take every Secret of namespace %s for a member", o.secretNamespace)
 	}
-	return selector, nil
+	o.sources = clusters.Sources{{Namespace: o.secretNamespace, Form: clusters.FormKubeconfig, Selector: selector}}
+	if o.clusterAPINamespace != "" {
+		o.sources = append(o.sources, clusters.Source{Namespace: o.clusterAPINamespace, Form: clusters.FormClusterAPI})
+	}
+	if o.argoCDNamespace != "" {
+		o.sources = append(o.sources, clusters.Source{Namespace: o.argoCDNamespace, Form: clusters.FormArgoCD})
+	}
+	return nil
 }
 
 func setUpLogging(level, format string) error {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -27,18 +28,18 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/clusters/inventory"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/fleet"
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=fleetwright-system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups=events.k8s.io,namespace=fleetwright-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=events,verbs=create;patch
 
 // run builds the operator from the options and runs it until the context ends.
 func run(ctx context.Context, o *options) error {
-	selector, err := o.selector()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	types, err := newScheme()
@@ -54,11 +55,11 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	provider := clusters.New(ctx, o.memberOptions(types))
-	manager, err := mcmanager.New(hub, provider, o.managerOptions(types, selector))
+	manager, err := mcmanager.New(hub, provider, o.managerOptions(types))
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
-	if err := o.assemble(manager, provider, cmp.Or(o.hubID, hubID)); err != nil {
+	if err := o.assemble(ctx, manager, provider, cmp.Or(o.hubID, hubID)); err != nil {
 		return fmt.Errorf("assemble the operator: %w", err)
 	}
 	manager.GetLogger().Info("Starting", "version", version, "hub", cmp.Or(o.hubID, hubID))
@@ -66,16 +67,25 @@ func run(ctx context.Context, o *options) error {
 }
 
 // assemble connects the rooms: members are engaged with delivery, which reports to the planner.
-func (o *options) assemble(manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
+func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
 	hub := manager.GetLocalManager()
 	observations := fleet.NewObservations()
 	return errors.Join(
 		manager.Add(delivery.New(hub, hubID, observations)),
 		fleet.SetupWithManager(hub, observations),
-		provider.SetupWithManager(hub, manager, o.secretNamespace),
+		provider.SetupWithManager(ctx, hub, manager, o.sources),
+		o.publishProfiles(hub),
 		manager.AddHealthzCheck("ping", healthz.Ping),
 		manager.AddReadyzCheck("caches", synced(hub.GetCache())),
 	)
+}
+
+// publishProfiles adds, where the flag asks for it, a ClusterProfile for each member.
+func (o *options) publishProfiles(hub manager.Manager) error {
+	if !o.clusterProfiles {
+		return nil
+	}
+	return inventory.SetupWithManager(hub, o.secretNamespace)
 }
 
 // synced is ready when the hub's caches are in step. No member has a part in it.
@@ -92,7 +102,7 @@ func synced(hub cache.Cache) healthz.Checker {
 
 func newScheme() (*runtime.Scheme, error) {
 	types := runtime.NewScheme()
-	return types, errors.Join(scheme.AddToScheme(types), v1alpha1.AddToScheme(types))
+	return types, errors.Join(scheme.AddToScheme(types), v1alpha1.AddToScheme(types), clusterinventory.AddToScheme(types))
 }
 
 func (o *options) hubConfig() (*rest.Config, error) {
@@ -134,12 +144,12 @@ func identify(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (str
 	return string(namespace.UID), nil
 }
 
-func (o *options) managerOptions(types *runtime.Scheme, selector labels.Selector) manager.Options {
+func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
 	return manager.Options{
 		Scheme: types,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: clusters.SecretCache(o.secretNamespace, selector),
+			&corev1.Secret{}: o.sources.Cache(),
 		}},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
@@ -167,7 +177,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		ConnectTimeout: 30 * time.Second,
 		MaxConnecting:  32,
 		ProbeInterval:  o.probeInterval,
-		AllowLoopback:  o.allowLoopback,
+		Policy:         o.policy,
 	}
 }
 
@@ -177,5 +187,6 @@ func memberMapper() meta.RESTMapper {
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	return mapper
 }

@@ -1,0 +1,69 @@
+package clusters
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A member may send maxAtOnce bytes at once, and maxRate bytes a second for ever. Forty objects are half a megabyte.
+const (
+	maxAtOnce = 64 << 20
+	maxRate   = 1 << 20
+)
+
+// errTooMuch ends an answer of a member that sends more than the hub is willing to hold.
+var errTooMuch = errors.New("the member sends more than 64 MiB at once")
+
+// budget is a token bucket over the bytes of all answers of one member: one that sends without end must not
+// eat the hub's memory, be it by one list or by a watch. It is safe for concurrent use.
+type budget struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	left int64
+	at   time.Time
+}
+
+func newBudget(next http.RoundTripper) *budget {
+	return &budget{next: next, left: maxAtOnce, at: time.Now()}
+}
+
+// RoundTrip sends the request, and counts what comes back as it is read.
+func (b *budget) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &counted{ReadCloser: response.Body, budget: b}
+	return response, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (b *budget) WrappedRoundTripper() http.RoundTripper { return b.next }
+
+// spend takes bytes out of the bucket, and tells whether there were as many.
+func (b *budget) spend(bytes int, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = min(maxAtOnce, b.left+int64(now.Sub(b.at).Seconds()*maxRate)) - int64(bytes)
+	b.at = now
+	return b.left >= 0
+}
+
+// counted is a body whose bytes are paid for.
+type counted struct {
+	io.ReadCloser
+	budget *budget
+}
+
+// Read reads, as long as there is something left to spend.
+func (c *counted) Read(into []byte) (int, error) {
+	n, err := c.ReadCloser.Read(into)
+	if n > 0 && !c.budget.spend(n, time.Now()) {
+		return n, errTooMuch
+	}
+	return n, err
+}

@@ -1,0 +1,307 @@
+package clusters_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// member is one member of one operator: a Secret on the hub, and a user of the member's API server behind a link.
+type member struct {
+	*world
+	operator *operator
+	name     string
+	account  *corev1.ServiceAccount
+	link     *link
+}
+
+const memberNamespace = "default" // on the member, of the users and their objects
+
+// newMember has no Secret yet. What the test leaves of it goes with the test.
+func (w *world) newMember(t testing.TB, o *operator, name string) *member {
+	t.Helper()
+	m := w.newStranger(t, o, name)
+	m.allow(t, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: memberNamespace, Name: name})
+	return m
+}
+
+// newStranger is a member whose user may do nothing there.
+func (w *world) newStranger(t testing.TB, o *operator, name string) *member {
+	t.Helper()
+	m := &member{world: w, operator: o, name: name, link: newLink(t, w.member.address())}
+	m.account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: name}}
+	m.make(t, w.member, m.account)
+	t.Cleanup(func() { m.leave(t) })
+	return m
+}
+
+// allow lets a user do what a member must grant: what config/member grants.
+func (m *member) allow(t testing.TB, user rbacv1.Subject) {
+	t.Helper()
+	m.make(t, m.world.member, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user.Name}, Subjects: []rbacv1.Subject{user},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fleetwright-member"},
+	})
+}
+
+// make creates an object that goes with the test.
+func (m *member) make(t testing.TB, on *apiServer, object client.Object) {
+	t.Helper()
+	if err := on.admin.Create(ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = on.admin.Delete(ctx, object) })
+}
+
+// token returns a new token of the member's user, and how to revoke it.
+func (m *member) token(t testing.TB) (token string, revoke func()) {
+	t.Helper()
+	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, GenerateName: m.name + "-"}}
+	m.make(t, m.world.member, bound)
+	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: bound.Name, UID: bound.UID},
+	}}
+	if err := m.world.member.admin.SubResource("token").Create(ctx, m.account, ask); err != nil {
+		t.Fatal(err)
+	}
+	given.add(ask.Status.Token)
+	return ask.Status.Token, func() {
+		if err := m.world.member.admin.Delete(ctx, bound); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tokenID is what the audit log calls a token.
+func tokenID(token string) string {
+	var claims struct{ JTI string }
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err := errors.Join(err, json.Unmarshal(payload, &claims)); err != nil {
+		panic(err)
+	}
+	return "JTI=" + claims.JTI
+}
+
+// user is what the member's API server calls the user.
+func (m *member) user() string {
+	return "system:serviceaccount:" + memberNamespace + ":" + m.name
+}
+
+// edit changes a good kubeconfig into the one that a case is about.
+type edit func(*api.Cluster, *api.AuthInfo)
+
+func withToken(token string) edit {
+	return func(_ *api.Cluster, user *api.AuthInfo) { user.Token = token }
+}
+
+func withServer(address string) edit {
+	return func(cluster *api.Cluster, _ *api.AuthInfo) { cluster.Server = "https://" + address }
+}
+
+func withCertificate(certificate, key []byte) edit {
+	return func(_ *api.Cluster, user *api.AuthInfo) {
+		given.add(strings.TrimSpace(string(key)))
+		user.Token, user.ClientCertificateData, user.ClientKeyData = "", certificate, key
+	}
+}
+
+// kubeconfig is for the member by its link, with a new token, changed.
+func (m *member) kubeconfig(t testing.TB, edits ...edit) []byte {
+	t.Helper()
+	token, _ := m.token(t)
+	cluster := &api.Cluster{Server: "https://" + m.link.address, CertificateAuthorityData: m.world.member.environment.Config.CAData}
+	user := &api.AuthInfo{Token: token}
+	for _, change := range edits {
+		change(cluster, user)
+	}
+	raw, err := clientcmd.Write(api.Config{
+		CurrentContext: "x",
+		Contexts:       map[string]*api.Context{"x": {Cluster: "x", AuthInfo: "x"}},
+		Clusters:       map[string]*api.Cluster{"x": cluster},
+		AuthInfos:      map[string]*api.AuthInfo{"x": user},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// key of the member's Secret.
+func (m *member) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: m.operator.namespace, Name: m.name}
+}
+
+// create makes the member's Secret.
+func (m *member) create(t testing.TB, kubeconfig []byte, labels ...string) {
+	t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.operator.namespace, Name: m.name, Labels: map[string]string{selectedLabel: "true"}},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	}
+	for i := 0; i < len(labels); i += 2 {
+		secret.Labels[labels[i]] = labels[i+1]
+	}
+	if err := m.hub.admin.Create(ctx, secret); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// change changes the member's Secret.
+func (m *member) change(t testing.TB, change func(*corev1.Secret)) {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := m.hub.admin.Get(ctx, m.key(), secret); err != nil {
+		t.Fatal(err)
+	}
+	before := secret.DeepCopy()
+	change(secret)
+	if err := m.hub.admin.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace changes what the member's Secret holds.
+func (m *member) replace(t testing.TB, kubeconfig []byte) {
+	t.Helper()
+	m.change(t, func(secret *corev1.Secret) { secret.Data = map[string][]byte{"kubeconfig": kubeconfig} })
+}
+
+// remove deletes the member's Secret.
+func (m *member) remove(t testing.TB) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.operator.namespace, Name: m.name}}
+	if err := m.hub.admin.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+}
+
+// leave deletes the member's Secret and, as nobody else may, its MemberCluster.
+func (m *member) leave(t testing.TB) {
+	m.remove(t)
+	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
+	eventually(t, 20*time.Second, func() error {
+		if err := m.hub.admin.Delete(ctx, mc); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("MemberCluster %s is still there: %w", m.name, err)
+		}
+		return nil
+	})
+}
+
+// memberCluster is the member's, or an empty one.
+func (m *member) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
+	t.Helper()
+	mc := &v1alpha1.MemberCluster{}
+	if err := m.hub.admin.Get(ctx, client.ObjectKey{Name: m.name}, mc); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return mc
+}
+
+// shows waits until the MemberCluster shows these conditions.
+func (m *member) shows(t testing.TB, within time.Duration, want string) {
+	t.Helper()
+	eventually(t, within, func() error {
+		if mc := m.memberCluster(t); summary(mc) != want {
+			return fmt.Errorf("%s shows %s, want %s: %+v", m.name, summary(mc), want, mc.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// join makes the Secret and waits until the member is engaged and shows so.
+func (m *member) join(t testing.TB, edits ...edit) engagement {
+	t.Helper()
+	m.create(t, m.kubeconfig(t, edits...))
+	return m.engaged(t, 1, 20*time.Second)
+}
+
+// engaged waits until the member has been engaged so many times, and shows so.
+func (m *member) engaged(t testing.TB, times int, within time.Duration) engagement {
+	t.Helper()
+	var all []engagement
+	eventually(t, within, func() error {
+		if all = m.operator.engagements.of(m.name); len(all) != times {
+			return fmt.Errorf("%s was engaged %d times, want %d: %s", m.name, len(all), times, summary(m.memberCluster(t)))
+		}
+		return nil
+	})
+	m.shows(t, 10*time.Second, joined)
+	newest := all[times-1]
+	if !newest.inStep {
+		t.Errorf("%s was engaged before its caches were in step", m.name)
+	}
+	return newest
+}
+
+// goesOn checks that an engagement is the newest, has not ended, and works.
+func (m *member) goesOn(t testing.TB, e engagement) {
+	t.Helper()
+	all := m.operator.engagements.of(m.name)
+	if newest := all[len(all)-1]; newest.cluster != e.cluster {
+		t.Errorf("%s was engaged anew", m.name)
+	}
+	if e.ctx.Err() != nil {
+		t.Errorf("%s: the engagement has ended", m.name)
+	}
+	if got, err := m.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); err != nil || got != e.cluster {
+		t.Errorf("%s: the provider has another cluster (%v)", m.name, err)
+	}
+	if err := e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{}); err != nil {
+		t.Errorf("%s: the connection does not work: %v", m.name, err)
+	}
+}
+
+// ends waits until an engagement has ended.
+func (m *member) ends(t testing.TB, e engagement, within time.Duration) {
+	t.Helper()
+	select {
+	case <-e.ctx.Done():
+	case <-time.After(within):
+		t.Fatalf("%s is still engaged after %s: %s", m.name, within, summary(m.memberCluster(t)))
+	}
+}
+
+// deploy makes a Deployment on the member that the operator's caches are to have.
+func (m *member) deploy(t testing.TB, name string) {
+	t.Helper()
+	pod := map[string]string{"app": name}
+	m.make(t, m.world.member, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: pod},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: name}}}},
+		},
+	})
+}
+
+// has waits until the cache of an engagement has a Deployment.
+func (e engagement) has(t testing.TB, name string, within time.Duration) {
+	t.Helper()
+	eventually(t, within, func() error {
+		return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: name}, &appsv1.Deployment{})
+	})
+}
+
+// pemOf is the certificate of a server in PEM form.
+func pemOf(server *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}

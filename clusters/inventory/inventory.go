@@ -1,0 +1,109 @@
+// Package inventory publishes each MemberCluster as a ClusterProfile of the Cluster Inventory API
+// (https://github.com/kubernetes-sigs/cluster-inventory-api), for other tools of the hub to find: in one namespace, of the
+// member's name and labels. What it says, and when it goes, follows the MemberCluster. It holds no credentials.
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// propertyID names the property that holds the cluster's identity, the UID of its kube-system namespace
+// (KEP-2149 calls it so).
+const propertyID = "cluster.clusterset.k8s.io"
+
+// Reconciler keeps a ClusterProfile for each MemberCluster.
+type Reconciler struct {
+	hub       client.Client
+	namespace string
+}
+
+// +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles/status,verbs=patch
+
+// SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It fails when the hub lacks the CRD.
+func SetupWithManager(hub manager.Manager, namespace string) error {
+	kind := inventory.GroupVersion.WithKind("ClusterProfile")
+	if _, err := hub.GetRESTMapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version); err != nil {
+		return fmt.Errorf("the hub lacks the CRD of ClusterProfile, sigs.k8s.io/cluster-inventory-api: %w", err)
+	}
+	r := &Reconciler{hub: hub.GetClient(), namespace: namespace}
+	return ctrl.NewControllerManagedBy(hub).Named("clusterprofile").
+		For(&v1alpha1.MemberCluster{}).
+		Owns(&inventory.ClusterProfile{}).
+		Complete(r)
+}
+
+// Reconcile brings the ClusterProfile in line with its MemberCluster, which owns it: the garbage collector of the hub
+// takes it away with its owner.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	member := &v1alpha1.MemberCluster{}
+	if err := r.hub.Get(ctx, request.NamespacedName, member); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	profile := &inventory.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: member.Name}}
+	_, err := controllerutil.CreateOrPatch(ctx, r.hub, profile, func() error {
+		describe(profile, member)
+		return controllerutil.SetControllerReference(member, profile, r.hub.Scheme())
+	})
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("write ClusterProfile: %w", err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// describe makes the profile say what is known of the member.
+func describe(profile *inventory.ClusterProfile, member *v1alpha1.MemberCluster) {
+	if profile.Labels == nil {
+		profile.Labels = map[string]string{}
+	}
+	maps.Copy(profile.Labels, member.Labels)
+	profile.Labels[inventory.LabelClusterManagerKey] = v1alpha1.ManagedBy
+	profile.Spec.ClusterManager.Name = v1alpha1.ManagedBy
+	profile.Spec.DisplayName = member.Name
+	profile.Status.Version.Kubernetes = member.Status.Version
+	profile.Status.Properties = properties(member, profile.Status.Properties)
+	if ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		meta.SetStatusCondition(&profile.Status.Conditions, metav1.Condition{
+			Type:               inventory.ClusterConditionControlPlaneHealthy,
+			Status:             ready.Status,
+			Reason:             ready.Reason,
+			Message:            ready.Message,
+			ObservedGeneration: profile.Generation,
+		})
+	}
+}
+
+// properties are the identity of the cluster and what its nodes can hold. One that says what it said keeps its time.
+func properties(member *v1alpha1.MemberCluster, previous []inventory.Property) []inventory.Property {
+	values := map[string]string{propertyID: string(member.Status.ID)}
+	for name, quantity := range member.Status.Allocatable {
+		values["allocatable."+string(name)] = quantity.String()
+	}
+	var properties []inventory.Property
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if values[name] == "" {
+			continue
+		}
+		property := inventory.Property{Name: name, Value: values[name], LastObservedTime: metav1.Now()}
+		if i := slices.IndexFunc(previous, func(p inventory.Property) bool { return p.Name == name && p.Value == property.Value }); i >= 0 {
+			property.LastObservedTime = previous[i].LastObservedTime
+		}
+		properties = append(properties, property)
+	}
+	return properties
+}

@@ -1,0 +1,359 @@
+package clusters
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// canary is in every value of the kubeconfigs of these tests that is free to choose. It must be in no message.
+const canary = "canary"
+
+// edit changes a good kubeconfig into the one that a case is about.
+type edit func(config *api.Config, cluster *api.Cluster, user *api.AuthInfo)
+
+// kubeconfig is a good kubeconfig with a token, changed.
+func kubeconfig(tb testing.TB, edits ...edit) []byte {
+	tb.Helper()
+	cluster := &api.Cluster{Server: "https://canary.example:6443", TLSServerName: "canary-name", CertificateAuthorityData: identityA().certificate}
+	user := &api.AuthInfo{Token: "canary-token"}
+	config := api.NewConfig()
+	config.CurrentContext = "canary-context"
+	config.Contexts["canary-context"] = &api.Context{Cluster: "canary-cluster", AuthInfo: "canary-user", Namespace: "canary-namespace"}
+	config.Clusters["canary-cluster"], config.AuthInfos["canary-user"] = cluster, user
+	for _, change := range edits {
+		change(config, cluster, user)
+	}
+	raw, err := clientcmd.Write(*config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+func onConfig(change func(*api.Config)) edit {
+	return func(config *api.Config, _ *api.Cluster, _ *api.AuthInfo) { change(config) }
+}
+
+func onCluster(change func(*api.Cluster)) edit {
+	return func(_ *api.Config, cluster *api.Cluster, _ *api.AuthInfo) { change(cluster) }
+}
+
+func onUser(change func(*api.AuthInfo)) edit {
+	return func(_ *api.Config, _ *api.Cluster, user *api.AuthInfo) { change(user) }
+}
+
+func server(url string) edit {
+	return onCluster(func(cluster *api.Cluster) { cluster.Server = url })
+}
+
+func withoutToken(_ *api.Config, _ *api.Cluster, user *api.AuthInfo) { user.Token = "" }
+
+func certificate(certificate, key []byte) edit {
+	return onUser(func(user *api.AuthInfo) { user.ClientCertificateData, user.ClientKeyData = certificate, key })
+}
+
+// pair is a certificate and its key in PEM form.
+type pair struct{ certificate, key []byte }
+
+var (
+	identityA = sync.OnceValue(func() pair { return newPair(time.Hour) })
+	identityB = sync.OnceValue(func() pair { return newPair(time.Hour) })
+)
+
+// newPair is for 127.0.0.1, signed by itself, and valid for some time from two hours ago.
+func newPair(validFor time.Duration) pair {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: "canary-name"},
+		NotBefore:    time.Now().Add(-2 * time.Hour),
+		NotAfter:     time.Now().Add(validFor),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return pair{
+		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}),
+	}
+}
+
+// tls returns the pair for a server or client.
+func (p pair) tls() tls.Certificate {
+	certificate, err := tls.X509KeyPair(p.certificate, p.key)
+	if err != nil {
+		panic(err)
+	}
+	return certificate
+}
+
+func TestParseRefuses(t *testing.T) {
+	tests := map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"a program (exec)": {
+			kubeconfig(t, onUser(func(u *api.AuthInfo) {
+				u.Exec = &api.ExecConfig{Command: "canary-program", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}
+			})),
+			v1alpha1.ReasonExecRefused,
+		},
+		"an auth-provider": {
+			kubeconfig(t, onUser(func(u *api.AuthInfo) { u.AuthProvider = &api.AuthProviderConfig{Name: "canary-provider"} })),
+			v1alpha1.ReasonAuthProviderRefused,
+		},
+		"a file of the CA":                 {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthority = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the client certificate": {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientCertificate = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the client key":         {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientKey = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the token":              {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file beside embedded data": {
+			kubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile, u.Token = "/canary", "canary-token" })), v1alpha1.ReasonFileRefused,
+		},
+		"a proxy":                      {kubeconfig(t, onCluster(func(c *api.Cluster) { c.ProxyURL = "http://canary:3128" })), v1alpha1.ReasonProxyRefused},
+		"to impersonate a user":        {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Impersonate = canary })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate a UID":         {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUID = canary })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate groups":        {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateGroups = []string{canary} })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate with extra":    {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUserExtra = map[string][]string{canary: nil} })), v1alpha1.ReasonImpersonationRefused},
+		"a user name":                  {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Username = canary })), v1alpha1.ReasonBasicAuthRefused},
+		"a password":                   {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Password = canary })), v1alpha1.ReasonBasicAuthRefused},
+		"an insecure connection":       {kubeconfig(t, onCluster(func(c *api.Cluster) { c.InsecureSkipTLSVerify = true })), v1alpha1.ReasonInsecureTLSRefused},
+		"no CA":                        {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = nil })), v1alpha1.ReasonInsecureTLSRefused},
+		"a server without TLS":         {kubeconfig(t, server("http://canary.example:6443")), v1alpha1.ReasonServerRefused},
+		"a server of another scheme":   {kubeconfig(t, server("ftp://canary.example")), v1alpha1.ReasonServerRefused},
+		"a server without a scheme":    {kubeconfig(t, server("canary.example:6443")), v1alpha1.ReasonServerRefused},
+		"a server without a host":      {kubeconfig(t, server("https://:6443")), v1alpha1.ReasonServerRefused},
+		"a server with a user":         {kubeconfig(t, server("https://canary:canary@canary.example")), v1alpha1.ReasonServerRefused},
+		"a server with a query":        {kubeconfig(t, server("https://canary.example?canary")), v1alpha1.ReasonServerRefused},
+		"a server with a fragment":     {kubeconfig(t, server("https://canary.example#canary")), v1alpha1.ReasonServerRefused},
+		"a server that is no URL":      {kubeconfig(t, server("https://canary example")), v1alpha1.ReasonServerRefused},
+		"no server":                    {kubeconfig(t, server("")), v1alpha1.ReasonServerRefused},
+		"no credentials":               {kubeconfig(t, withoutToken), v1alpha1.ReasonNoCredentials},
+		"a key without a certificate":  {kubeconfig(t, withoutToken, certificate(nil, identityA().key)), v1alpha1.ReasonNoCredentials},
+		"a certificate without a key":  {kubeconfig(t, certificate(identityA().certificate, nil)), v1alpha1.ReasonKubeconfigMalformed},
+		"another certificate's key":    {kubeconfig(t, certificate(identityA().certificate, identityB().key)), v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate that is none":   {kubeconfig(t, certificate([]byte(canary), []byte(canary))), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is none":            {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = []byte(canary) })), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is a key":           {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityA().key })), v1alpha1.ReasonKubeconfigMalformed},
+		"no current-context":           {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "" })), v1alpha1.ReasonKubeconfigMalformed},
+		"a current-context of nothing": {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "canary-other" })), v1alpha1.ReasonKubeconfigMalformed},
+		"a context without its cluster": {
+			kubeconfig(t, onConfig(func(c *api.Config) { delete(c.Clusters, "canary-cluster") })), v1alpha1.ReasonKubeconfigMalformed,
+		},
+		"a context without its user": {
+			kubeconfig(t, onConfig(func(c *api.Config) { delete(c.AuthInfos, "canary-user") })), v1alpha1.ReasonKubeconfigMalformed,
+		},
+		"what is not YAML":             {[]byte("canary: [canary"), v1alpha1.ReasonKubeconfigMalformed},
+		"what is another kind":         {[]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: canary}"), v1alpha1.ReasonKubeconfigMalformed},
+		"a field of another type":      {[]byte("apiVersion: v1\nkind: Config\ncurrent-context: {canary: canary}"), v1alpha1.ReasonKubeconfigMalformed},
+		"what is binary":               {[]byte("\x00\xff\xfecanary"), v1alpha1.ReasonKubeconfigMalformed},
+		"nothing":                      {nil, v1alpha1.ReasonKubeconfigMalformed},
+		"more than 64 KiB of any kind": {bytes.Repeat([]byte("canary "), 10_000), v1alpha1.ReasonKubeconfigTooLarge},
+		"one byte more than 64 KiB":    {padded(kubeconfig(t), maxKubeconfig+1), v1alpha1.ReasonKubeconfigTooLarge},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, refusal := parse(test.raw, Policy{})
+			if refusal == nil {
+				t.Fatalf("accepted, for server %s", got.host)
+			}
+			if refusal.Reason != test.want {
+				t.Errorf("reason %s, want %s (%s)", refusal.Reason, test.want, refusal.Message)
+			}
+			if strings.Contains(strings.ToLower(refusal.Message), canary) {
+				t.Errorf("the message quotes the kubeconfig: %s", refusal.Message)
+			}
+			if _, again := parse(test.raw, Policy{}); *again != *refusal {
+				t.Errorf("said otherwise the second time: %s, then %s", refusal.Message, again.Message)
+			}
+		})
+	}
+}
+
+// padded lengthens a kubeconfig by a comment.
+func padded(raw []byte, size int) []byte {
+	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
+}
+
+// What kubeadm and minikube write. A message that names another of the files each time is written to the
+// MemberCluster each time, for ever.
+func TestParseSaysTheSameOfManyFilesEachTime(t *testing.T) {
+	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
+		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil
+		user.ClientCertificate, user.ClientKey = "/canary", "/canary"
+	})
+	_, first := parse(raw, Policy{})
+	for range 100 {
+		if _, again := parse(raw, Policy{}); *again != *first {
+			t.Fatalf("first: %s\nthen:  %s", first.Message, again.Message)
+		}
+	}
+}
+
+func TestParseAccepts(t *testing.T) {
+	type accepted struct {
+		Host, ServerName, Token string
+		Certificate             bool
+	}
+	tests := map[string]struct {
+		raw  []byte
+		want accepted
+	}{
+		"a token": {
+			kubeconfig(t),
+			accepted{"https://canary.example:6443", "canary-name", "canary-token", false},
+		},
+		"a client certificate": {
+			kubeconfig(t, withoutToken, certificate(identityA().certificate, identityA().key)),
+			accepted{"https://canary.example:6443", "canary-name", "", true},
+		},
+		"both": {
+			kubeconfig(t, certificate(identityA().certificate, identityA().key)),
+			accepted{"https://canary.example:6443", "canary-name", "canary-token", true},
+		},
+		"a server with a path": {
+			kubeconfig(t, server("https://rancher.example/k8s/clusters/c-1")),
+			accepted{"https://rancher.example/k8s/clusters/c-1", "canary-name", "canary-token", false},
+		},
+		"what only another context would do": {
+			kubeconfig(t, onConfig(func(c *api.Config) {
+				c.AuthInfos["other"] = &api.AuthInfo{Exec: &api.ExecConfig{Command: "canary"}, TokenFile: "/canary"}
+				c.Contexts["other"] = &api.Context{Cluster: "canary-cluster", AuthInfo: "other"}
+			})),
+			accepted{"https://canary.example:6443", "canary-name", "canary-token", false},
+		},
+		"64 KiB": {
+			padded(kubeconfig(t), maxKubeconfig),
+			accepted{"https://canary.example:6443", "canary-name", "canary-token", false},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, refusal := parse(test.raw, Policy{})
+			if refusal != nil {
+				t.Fatalf("%s: %s", refusal.Reason, refusal.Message)
+			}
+			if diff := cmp.Diff(test.want, accepted{got.host, got.serverName, got.token, got.certificate != nil}); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTargetsDifferInTheServerOrInTheCredentials(t *testing.T) {
+	tests := map[string]struct {
+		edits             []edit
+		sameServer, equal bool
+	}{
+		"the same":            {nil, true, true},
+		"another namespace":   {[]edit{onConfig(func(c *api.Config) { c.Contexts["canary-context"].Namespace = "other" })}, true, true},
+		"another token":       {[]edit{onUser(func(u *api.AuthInfo) { u.Token = "other" })}, true, false},
+		"a certificate added": {[]edit{certificate(identityA().certificate, identityA().key)}, true, false},
+		"another server":      {[]edit{server("https://other.example:6443")}, false, false},
+		"another name":        {[]edit{onCluster(func(c *api.Cluster) { c.TLSServerName = "other" })}, false, false},
+		"another CA":          {[]edit{onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityB().certificate })}, false, false},
+	}
+	one, _ := parse(kubeconfig(t), Policy{})
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			other, refusal := parse(kubeconfig(t, test.edits...), Policy{})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			if one.sameServer(other) != test.sameServer || one.equal(other) != test.equal {
+				t.Errorf("same server %t, equal %t; want %t, %t", one.sameServer(other), one.equal(other), test.sameServer, test.equal)
+			}
+		})
+	}
+}
+
+func TestTargetOfReadsTheFirstKeyThatIsThere(t *testing.T) {
+	ours, capi, flux := kubeconfig(t, server("https://ours")), kubeconfig(t, server("https://capi")), kubeconfig(t, server("https://flux"))
+	tests := map[string]struct {
+		data map[string][]byte
+		want string // the server, or the reason
+	}{
+		"kubeconfig":                 {map[string][]byte{"kubeconfig": ours}, "https://ours"},
+		"value":                      {map[string][]byte{"value": capi}, "https://capi"},
+		"value.yaml":                 {map[string][]byte{"value.yaml": flux}, "https://flux"},
+		"kubeconfig before value":    {map[string][]byte{"value": capi, "kubeconfig": ours}, "https://ours"},
+		"value before value.yaml":    {map[string][]byte{"value.yaml": flux, "value": capi}, "https://capi"},
+		"kubeconfig, even if empty":  {map[string][]byte{"kubeconfig": nil, "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
+		"kubeconfig, even if no use": {map[string][]byte{"kubeconfig": []byte(canary), "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
+		"none of them":               {map[string][]byte{"config": ours}, v1alpha1.ReasonKubeconfigMissing},
+		"no data":                    {nil, v1alpha1.ReasonKubeconfigMissing},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			target, refusal := (&claim{form: FormKubeconfig, secret: &corev1.Secret{Data: test.data}}).read(Policy{})
+			var got string
+			if refusal != nil {
+				got = refusal.Reason
+			} else {
+				got = target.host
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// FuzzParse: whatever a Secret holds, it is refused with a reason, or is a connection over TLS to a server
+// whose CA is known, with credentials.
+func FuzzParse(f *testing.F) {
+	f.Add(kubeconfig(f))
+	f.Add(kubeconfig(f, withoutToken, certificate(identityA().certificate, identityA().key)))
+	f.Add(kubeconfig(f, onUser(func(u *api.AuthInfo) { u.Exec = &api.ExecConfig{Command: "touch", Args: []string{"/tmp/x"}} })))
+	f.Add(kubeconfig(f, onUser(func(u *api.AuthInfo) { u.TokenFile, u.ClientKey = "/a", "/b" })))
+	f.Add(kubeconfig(f, onCluster(func(c *api.Cluster) {
+		c.Extensions = map[string]runtime.Object{"x": &runtime.Unknown{Raw: []byte(`{"a":[1]}`)}}
+	})))
+	f.Add([]byte("a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nd: [*c,*c,*c]"))
+	f.Add([]byte(`{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":null}],"users":null,"contexts":[{}],"current-context":"a"}`))
+	f.Add([]byte(strings.Repeat("[", 2000)))
+	f.Add([]byte("\xff\xfek\x00i\x00n\x00d\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		target, refusal := parse(raw, Policy{})
+		switch {
+		case refusal != nil && (target != nil || refusal.Reason == "" || refusal.Message == ""):
+			t.Errorf("refused with %+v, and target %+v", refusal, target)
+		case refusal != nil:
+			if _, again := parse(raw, Policy{}); again == nil || *again != *refusal {
+				t.Errorf("said otherwise the second time: %v, then %v", refusal, again)
+			}
+		case !strings.HasPrefix(strings.ToLower(target.host), "https://"), len(target.ca) == 0, target.roots == nil,
+			target.token == "" && target.certificate == nil:
+			t.Errorf("accepted %+v", target)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package clusters_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Not beside other tests: it counts what there is in the process.
+func TestNothingOutlivesItsMember(t *testing.T) {
+	w := shared(t)
+	first := w.newMember(t, w.operator, "lifetime")
+	first.join(t)
+	first.leave(t)
+	members := make([]*member, 10)
+	for i := range members {
+		members[i] = w.newMember(t, w.operator, fmt.Sprintf("lifetime-%d", i))
+	}
+	hanging := stub(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	for range 3 {
+		joinAndLeave(t, members, hanging)
+	}
+	eventually(t, 20*time.Second, func() error {
+		for _, m := range members {
+			if _, open := m.link.count(); open > 0 {
+				return fmt.Errorf("%d connections to %s are open", open, m.name)
+			}
+		}
+		// A few more are those of the tests' own clients. One for each member would be 30 more.
+		if g, f := runtime.NumGoroutine(), descriptors(t); g > goroutines+10 || f > files+10 {
+			var stacks strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+			return fmt.Errorf("%d goroutines and %d files, from %d and %d\n%s", g, f, goroutines, files, stacks.String())
+		}
+		return nil
+	})
+}
+
+// joinAndLeave has members join, each in its way, be rotated or cut, and leave.
+func joinAndLeave(t *testing.T, members []*member, hanging edit) {
+	t.Helper()
+	var healthy []*member
+	var times []int
+	for i, m := range members {
+		switch i {
+		case 0:
+			m.link.turn(t, silent)
+			m.create(t, m.kubeconfig(t))
+		case 1:
+			m.create(t, m.kubeconfig(t, hanging))
+		default:
+			healthy, times = append(healthy, m), append(times, len(m.operator.engagements.of(m.name)))
+			m.create(t, m.kubeconfig(t))
+		}
+	}
+	for i, m := range healthy {
+		m.engaged(t, times[i]+1, 20*time.Second)
+	}
+	for i, m := range healthy {
+		switch i % 4 {
+		case 0:
+			m.replace(t, m.kubeconfig(t))
+		case 1:
+			m.link.cut()
+		case 2:
+			m.link.turn(t, refuse)
+		}
+	}
+	for _, m := range members {
+		m.remove(t)
+	}
+	eventually(t, 20*time.Second, func() error {
+		for _, m := range members {
+			if m.memberCluster(t).Name != "" {
+				return errors.New("MemberCluster " + m.name + " is still there")
+			}
+		}
+		return nil
+	})
+	for _, m := range members {
+		m.link.turn(t, pass)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
+}

@@ -1,0 +1,262 @@
+package clusters_test
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// mode is what a link does with connections.
+type mode int
+
+const (
+	pass   mode = iota // as if it was not there
+	refuse             // nobody listens, and what was connected is reset
+	silent             // accepts, and lets nothing through: what is under way is held until it passes again
+	slow               // holds up each piece of what is sent by some time
+)
+
+// link is a TCP proxy with faults, between the operator and one member. Its address stays the same in all modes.
+type link struct {
+	address, server string
+
+	mu       sync.Mutex
+	mode     mode
+	delay    time.Duration
+	changed  chan struct{} // closed, and made anew, with each change of the mode
+	listener net.Listener
+	open     map[net.Conn]struct{} // the operator's connections
+	accepted int
+}
+
+// newLink passes to the server's address until it is told otherwise, and ends with the test.
+func newLink(t testing.TB, server string) *link {
+	t.Helper()
+	l := &link{server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	if err := l.listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	l.address = l.listener.Addr().String()
+	t.Cleanup(func() { _ = l.set(refuse, 0) })
+	return l
+}
+
+// turn changes the mode, also for what is connected.
+func (l *link) turn(t testing.TB, to mode) {
+	t.Helper()
+	// For a moment the port may be taken by a connection that the kernel gave it to.
+	eventually(t, 10*time.Second, func() error { return l.set(to, 0) })
+}
+
+func (l *link) set(to mode, delay time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if to == refuse && l.listener != nil {
+		_ = l.listener.Close()
+		l.listener = nil
+		l.reset()
+	}
+	if to != refuse && l.listener == nil {
+		if err := l.listen(l.address); err != nil {
+			return err
+		}
+	}
+	l.mode, l.delay = to, delay
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return nil
+}
+
+// cut resets what is connected. New connections are served as before.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reset()
+}
+
+// count returns how many connections were accepted since the beginning, and how many are open.
+func (l *link) count() (accepted, open int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.accepted, len(l.open)
+}
+
+func (l *link) reset() {
+	for c := range l.open {
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}
+}
+
+func (l *link) listen(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	l.listener = listener
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.serve(c)
+		}
+	}()
+	return nil
+}
+
+// serve carries one connection until either side ends it.
+func (l *link) serve(operator net.Conn) {
+	l.mu.Lock()
+	l.accepted++
+	l.open[operator] = struct{}{}
+	l.mu.Unlock()
+	ended := make(chan struct{})
+	defer func() {
+		_ = operator.Close()
+		l.mu.Lock()
+		delete(l.open, operator)
+		l.mu.Unlock()
+	}()
+	server, err := net.Dial("tcp", l.server)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	var once sync.Once
+	end := func() { once.Do(func() { close(ended); _ = operator.Close(); _ = server.Close() }) }
+	var both sync.WaitGroup
+	both.Go(func() { defer end(); l.carry(server, operator, ended) })
+	both.Go(func() { defer end(); l.carry(operator, server, ended) })
+	both.Wait()
+}
+
+func (l *link) carry(to, from net.Conn, ended <-chan struct{}) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			l.hold(ended)
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// hold returns when what is to be sent may go on, or the connection has ended.
+func (l *link) hold(ended <-chan struct{}) {
+	for {
+		l.mu.Lock()
+		mode, delay, changed := l.mode, l.delay, l.changed
+		l.mu.Unlock()
+		switch mode {
+		case silent:
+			select {
+			case <-changed:
+				continue
+			case <-ended:
+			}
+		case slow:
+			select {
+			case <-time.After(delay):
+			case <-ended:
+			}
+		}
+		return
+	}
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = echo.Close() })
+	go func() {
+		for {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				buffer := make([]byte, 1)
+				for {
+					if _, err := c.Read(buffer); err != nil {
+						return
+					}
+					_, _ = c.Write(buffer)
+				}
+			}()
+		}
+	}()
+	l := newLink(t, echo.Addr().String())
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	answers := func(c net.Conn, within time.Duration) error {
+		_ = c.SetDeadline(time.Now().Add(within))
+		if _, err := c.Write([]byte("x")); err != nil {
+			return err
+		}
+		_, err := c.Read(make([]byte, 1))
+		return err
+	}
+	var timeout net.Error
+	first := dial()
+	if err := answers(first, 5*time.Second); err != nil {
+		t.Errorf("pass: %v", err)
+	}
+	l.turn(t, silent)
+	if err := answers(first, 100*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("silent, an old connection: %v", err)
+	}
+	second := dial()
+	if err := answers(second, 100*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("silent, a new connection: %v", err)
+	}
+	l.turn(t, pass)
+	if err := answers(second, 5*time.Second); err != nil {
+		t.Errorf("pass again: %v", err)
+	}
+	_ = l.set(slow, 60*time.Millisecond)
+	third := dial()
+	if begun := time.Now(); answers(third, 5*time.Second) != nil || time.Since(begun) < 100*time.Millisecond {
+		t.Errorf("slow: answered after %s", time.Since(begun))
+	}
+	l.turn(t, refuse)
+	if err := answers(third, 5*time.Second); err == nil {
+		t.Error("refuse: an old connection goes on")
+	}
+	if _, err := net.Dial("tcp", l.address); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("refuse: %v", err)
+	}
+	l.turn(t, pass)
+	fourth := dial()
+	if err := answers(fourth, 5*time.Second); err != nil {
+		t.Errorf("at the same address again: %v", err)
+	}
+	l.cut()
+	if err := answers(fourth, 5*time.Second); err == nil {
+		t.Error("cut: it goes on")
+	}
+	eventually(t, 5*time.Second, func() error {
+		if accepted, open := l.count(); accepted != 4 || open != 0 {
+			return errors.New("the counts are wrong")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,293 @@
+package clusters_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	t.Run("becomes a connected, engaged member", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "becomes")
+		m.deploy(t, "becomes-app")
+		e := m.join(t)
+		m.goesOn(t, e)
+		e.has(t, "becomes-app", 0)
+		var apps appsv1.DeploymentList
+		if err := e.cluster.GetClient().List(ctx, &apps, client.MatchingFields{imageIndex: "becomes-app"}); err != nil || len(apps.Items) != 1 {
+			t.Errorf("by its index: %d, %v", len(apps.Items), err)
+		}
+		if err := w.operator.provider.IndexField(ctx, &appsv1.Deployment{}, "late", images); err == nil {
+			t.Error("an index can be added when it is too late")
+		}
+		mc := m.memberCluster(t)
+		condition := func(kind, reason, message string) metav1.Condition {
+			return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: 1}
+		}
+		ends := mc.Status.CredentialsExpire
+		if ends == nil || time.Until(ends.Time) <= 0 {
+			t.Fatalf("the credentials end at %v", ends)
+		}
+		want := v1alpha1.MemberClusterStatus{
+			ObservedGeneration: 1,
+			ID:                 w.member.id,
+			Version:            "v1.36.3",
+			CredentialsExpire:  ends,
+			Conditions: []metav1.Condition{
+				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
+				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonExpiringSoon, "the credentials end at "+ends.UTC().Format(time.RFC3339)+"; renew the Secret's kubeconfig"),
+				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"),
+			},
+		}
+		if diff := cmp.Diff(want, mc.Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+
+	t.Run("whose server ends with a slash is a member too", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "slash")
+		m.join(t, withServer(m.link.address+"/"))
+	})
+
+	t.Run("without the label, or in another namespace, is none", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		unlabelled, elsewhere := w.newMember(t, w.operator, "unlabelled"), w.newMember(t, &operator{namespace: "default"}, "elsewhere")
+		elsewhere.create(t, elsewhere.kubeconfig(t))
+		unlabelled.create(t, unlabelled.kubeconfig(t), selectedLabel, "false")
+		w.newMember(t, w.operator, "joins-after-them").join(t)
+		for _, m := range []*member{unlabelled, elsewhere} {
+			if accepted, _ := m.link.count(); accepted > 0 || m.memberCluster(t).Name != "" {
+				t.Errorf("%s became a member", m.name)
+			}
+		}
+	})
+
+	t.Run("gives its labels to the MemberCluster, and takes them back", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "labels")
+		m.create(t, m.kubeconfig(t), "env", "test", "zone", "east")
+		m.engaged(t, 1, 20*time.Second)
+		has := func(want map[string]string) {
+			t.Helper()
+			want = maps.Clone(want)
+			want[selectedLabel] = "true"
+			eventually(t, 10*time.Second, func() error {
+				if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
+					return errors.New(diff)
+				}
+				return nil
+			})
+		}
+		has(map[string]string{"env": "test", "zone": "east"})
+		mc := m.memberCluster(t)
+		byAdmin := mc.DeepCopy()
+		byAdmin.Labels["team"], byAdmin.Spec.Unschedulable = "red", true
+		if err := w.hub.admin.Patch(ctx, byAdmin, client.MergeFrom(mc)); err != nil {
+			t.Fatal(err)
+		}
+		m.change(t, func(s *corev1.Secret) { s.Labels["env"], s.Labels["tier"] = "prod", "1" })
+		has(map[string]string{"env": "prod", "zone": "east", "tier": "1", "team": "red"})
+		m.change(t, func(s *corev1.Secret) { delete(s.Labels, "zone") })
+		has(map[string]string{"env": "prod", "tier": "1", "team": "red"})
+		byAdmin = m.memberCluster(t)
+		mc = byAdmin.DeepCopy()
+		byAdmin.Labels["env"] = "other"
+		if err := w.hub.admin.Patch(ctx, byAdmin, client.MergeFrom(mc)); err != nil {
+			t.Fatal(err)
+		}
+		has(map[string]string{"env": "prod", "tier": "1", "team": "red"})
+		if !m.memberCluster(t).Spec.Unschedulable {
+			t.Error("the administrator's spec was touched")
+		}
+	})
+
+	ends := map[string]struct {
+		name string
+		end  func(*testing.T, *member)
+	}{
+		"deleted":           {"deleted", func(t *testing.T, m *member) { m.remove(t) }},
+		"without its label": {"label-gone", func(t *testing.T, m *member) { m.change(t, func(s *corev1.Secret) { delete(s.Labels, selectedLabel) }) }},
+		"with another label": {"label-changed", func(t *testing.T, m *member) {
+			m.change(t, func(s *corev1.Secret) { s.Labels[selectedLabel] = "false" })
+		}},
+		"deleted while it is held by a finalizer": {"held", func(t *testing.T, m *member) {
+			m.change(t, func(s *corev1.Secret) { s.Finalizers = []string{"example.com/held"} })
+			m.remove(t)
+			t.Cleanup(func() { m.change(t, func(s *corev1.Secret) { s.Finalizers = nil }) })
+		}},
+	}
+	for name, test := range ends {
+		t.Run(name+" ends the member", func(t *testing.T) {
+			t.Parallel()
+			w := shared(t)
+			m := w.newMember(t, w.operator, test.name)
+			e := m.join(t)
+			test.end(t, m)
+			m.ends(t, e, 10*time.Second)
+			eventually(t, 10*time.Second, func() error {
+				if mc := m.memberCluster(t); mc.Name != "" {
+					return errors.New("the MemberCluster is still there")
+				}
+				if _, err := w.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
+					return fmt.Errorf("the provider still has it: %w", err)
+				}
+				if _, open := m.link.count(); open > 0 {
+					return fmt.Errorf("%d connections are open", open)
+				}
+				return nil
+			})
+		})
+	}
+
+	t.Run("deleted and made again is engaged anew", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "again")
+		first := m.join(t)
+		m.remove(t)
+		m.ends(t, first, 10*time.Second)
+		m.create(t, m.kubeconfig(t))
+		second := m.engaged(t, 2, 20*time.Second)
+		m.goesOn(t, second)
+	})
+
+	t.Run("deleted while it is being engaged, and made again: the late end of the first leaves the second", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "late")
+		first := w.operator.engagements.hold(m.name)
+		m.create(t, m.kubeconfig(t))
+		<-first.reached
+		m.shows(t, 10*time.Second, "Ready Unknown Connecting, CredentialsValid Unknown NotTried")
+		m.remove(t)
+		eventually(t, 10*time.Second, func() error {
+			if m.memberCluster(t).Name != "" {
+				return errors.New("the MemberCluster is still there")
+			}
+			return nil
+		})
+		m.create(t, m.kubeconfig(t))
+		second := m.engaged(t, 1, 20*time.Second)
+		close(first.released)
+		eventually(t, 10*time.Second, func() error {
+			if _, open := m.link.count(); open != 1 {
+				return fmt.Errorf("%d connections are open", open)
+			}
+			return nil
+		})
+		m.goesOn(t, second)
+	})
+}
+
+func TestMemberCluster(t *testing.T) {
+	t.Parallel()
+	t.Run("deleted by hand comes back, and the member goes on", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "by-hand")
+		e := m.join(t)
+		before := m.memberCluster(t)
+		if err := w.hub.admin.Delete(ctx, before); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, func() error {
+			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ID != w.member.id {
+				return fmt.Errorf("it is %+v", mc)
+			}
+			return nil
+		})
+		m.goesOn(t, e)
+	})
+
+	t.Run("made ahead by an administrator is taken, and keeps its spec", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "ahead")
+		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Spec: v1alpha1.MemberClusterSpec{Unschedulable: true}}
+		if err := w.hub.admin.Create(ctx, mc); err != nil {
+			t.Fatal(err)
+		}
+		m.join(t)
+		if now := m.memberCluster(t); now.UID != mc.UID || !now.Spec.Unschedulable {
+			t.Errorf("it is %+v", now)
+		}
+	})
+
+	// As when the operator is killed after it made the MemberCluster.
+	t.Run("of a Secret that went before anything was said of it goes", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		mute := func(role *rbacv1.ClusterRole) {
+			for i := range role.Rules {
+				role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == "memberclusters/status" })
+			}
+		}
+		if err := w.grant("fleet-mute", mute); err != nil {
+			t.Fatal(err)
+		}
+		m := w.newMember(t, w.own(t, "fleet-mute"), "mute")
+		m.create(t, m.kubeconfig(t))
+		eventually(t, 20*time.Second, func() error {
+			if m.memberCluster(t).Name == "" {
+				return errors.New("there is no MemberCluster")
+			}
+			return nil
+		})
+		m.remove(t)
+		eventually(t, 10*time.Second, func() error {
+			if mc := m.memberCluster(t); mc.Name != "" {
+				return fmt.Errorf("it is still there, and shows %s", summary(mc))
+			}
+			return nil
+		})
+	})
+
+	t.Run("of a Secret that went while the operator was away goes", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		if err := w.grant("fleet-away"); err != nil {
+			t.Fatal(err)
+		}
+		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "away"}}
+		others := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "of-another-namespace"}}
+		for from, mc := range map[string]*v1alpha1.MemberCluster{"fleet-away": mc, "elsewhere": others} {
+			mc.Annotations = map[string]string{v1alpha1.AnnotationSecret: from + "/" + mc.Name}
+			if err := w.hub.admin.Create(ctx, mc); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = w.hub.admin.Delete(ctx, mc) })
+		}
+		w.own(t, "fleet-away")
+		eventually(t, 10*time.Second, func() error {
+			if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it is still there: %w", err)
+			}
+			return nil
+		})
+		if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(others), others); err != nil {
+			t.Errorf("that of another namespace's Secret: %v", err)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package clusters
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func TestStatusOf(t *testing.T) {
+	var (
+		long     = metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+		now      = metav1.Time{} // whenever it was set
+		facts1   = facts{id: "uid", version: "v1.36.3"}
+		silent   = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"}
+		refused  = verdict{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
+		refused2 = verdict{metav1.ConditionFalse, v1alpha1.ReasonFileRefused, "no file"}
+	)
+	status := func(generation int64, id facts, conditions ...metav1.Condition) v1alpha1.MemberClusterStatus {
+		since := now
+		for _, c := range conditions {
+			if c.LastTransitionTime == long {
+				since = long
+			}
+		}
+		counted := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonConnecting, Message: "the nodes have not been listed yet", ObservedGeneration: generation, LastTransitionTime: since}
+		return v1alpha1.MemberClusterStatus{ObservedGeneration: generation, ID: id.id, Version: id.version, Conditions: append(conditions, counted)}
+	}
+	ready := func(v verdict, generation int64, since metav1.Time) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: generation, LastTransitionTime: since}
+	}
+	credentials := func(v verdict, generation int64, since metav1.Time) metav1.Condition {
+		c := ready(v, generation, since)
+		c.Type = v1alpha1.ConditionCredentialsValid
+		return c
+	}
+	before := status(1, facts1, ready(connected, 1, long), credentials(accepted, 1, long))
+	tests := map[string]struct {
+		before     v1alpha1.MemberClusterStatus
+		generation int64
+		known      snapshot
+		want       v1alpha1.MemberClusterStatus
+	}{
+		"before anything is known": {
+			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{},
+			status(1, facts{},
+				ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+				credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}, 1, now)),
+		},
+		"connected for the first time": {
+			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, facts: facts1},
+			status(1, facts1, ready(connected, 1, now), credentials(accepted, 1, now)),
+		},
+		"refused from the beginning": {
+			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{credentials: refused},
+			status(1, facts{},
+				ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+				credentials(refused, 1, now)),
+		},
+		"a restart by itself changes nothing":          {before, 1, snapshot{}, before},
+		"connected again after a restart is no change": {before, 1, snapshot{ready: connected, credentials: accepted, facts: facts1}, before},
+		"lost: what it was stays known": {
+			before, 1, snapshot{ready: silent, credentials: accepted, facts: facts{}},
+			status(1, facts1, ready(silent, 1, now), credentials(accepted, 1, long)),
+		},
+		"a bad edit does not touch Ready": {
+			before, 1, snapshot{ready: connected, credentials: refused, facts: facts1},
+			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, now)),
+		},
+		"refused for another reason, for as long": {
+			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, facts: facts1},
+			status(1, facts1, ready(connected, 1, long), credentials(refused2, 1, long)),
+		},
+		"upgraded": {
+			before, 1, snapshot{ready: connected, credentials: accepted, facts: facts{id: "uid", version: "v1.37.0"}},
+			status(1, facts{id: "uid", version: "v1.37.0"}, ready(connected, 1, long), credentials(accepted, 1, long)),
+		},
+		"speaks of the newest spec": {
+			before, 2, snapshot{},
+			status(2, facts1, ready(connected, 2, long), credentials(accepted, 2, long)),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: test.generation}, Status: test.before}
+			unchanged := mc.DeepCopy()
+			got := statusOf(mc, test.known, time.Now())
+			for i := range got.Conditions {
+				if c := &got.Conditions[i]; time.Since(c.LastTransitionTime.Time) < time.Minute {
+					c.LastTransitionTime = now
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(unchanged, mc); diff != "" {
+				t.Errorf("it changed the cache's object (-before +after)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHoldsLabels(t *testing.T) {
+	const (
+		apply  = metav1.ManagedFieldsOperationApply
+		update = metav1.ManagedFieldsOperationUpdate
+		zone   = `{"f:metadata":{"f:labels":{"f:topology.kubernetes.io/zone":{}}}}`
+		both   = `{"f:metadata":{"f:labels":{".":{},"f:env":{},"f:topology.kubernetes.io/zone":{}}}}`
+	)
+	managed := func(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	type managers = []metav1.ManagedFieldsEntry
+	east := map[string]string{"topology.kubernetes.io/zone": "east"}
+	tests := map[string]struct {
+		has  map[string]string
+		by   managers
+		want map[string]string
+		is   bool
+	}{
+		"none, none wanted":           {is: true},
+		"made, with none wanted":      {by: managers{managed(v1alpha1.ManagedBy, apply, `{}`)}, is: true},
+		"all that are wanted":         {has: east, by: managers{managed(v1alpha1.ManagedBy, apply, zone)}, want: east, is: true},
+		"one is missing":              {want: east},
+		"one has another value":       {has: map[string]string{"topology.kubernetes.io/zone": "west"}, by: managers{managed(v1alpha1.ManagedBy, apply, zone)}, want: east},
+		"one is no longer wanted":     {has: map[string]string{"topology.kubernetes.io/zone": "east", "env": "prod"}, by: managers{managed(v1alpha1.ManagedBy, apply, both)}, want: east},
+		"one was taken by another":    {has: east, by: managers{managed("kubectl-label", update, zone)}, want: east},
+		"others' labels are theirs":   {has: map[string]string{"topology.kubernetes.io/zone": "east", "env": "prod"}, by: managers{managed("kubectl-label", update, both), managed(v1alpha1.ManagedBy, apply, zone)}, want: east, is: true},
+		"our updates are not applied": {has: east, by: managers{managed(v1alpha1.ManagedBy, update, zone)}, want: east},
+		"fields that cannot be read":  {has: east, by: managers{managed(v1alpha1.ManagedBy, apply, `{"x`)}, want: east},
+		"an entry without fields":     {by: managers{{Manager: v1alpha1.ManagedBy, Operation: apply}}, is: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Labels: test.has, ManagedFields: test.by}}
+			if got := holdsLabels(mc, test.want); got != test.is {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package clusters
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Metrics of the members, each labelled by the member's name. They go with the member.
+var (
+	up = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fleetwright_member_up",
+		Help: "1 while the member is connected and answers, else 0.",
+	}, memberLabels)
+	probeLatency = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fleetwright_member_probe_latency_seconds",
+		Help: "How long the last probe that succeeded took.",
+	}, memberLabels)
+	connections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fleetwright_member_connections_total",
+		Help: "How often the member was connected and engaged. More than one means that it was lost, or its server changed.",
+	}, memberLabels)
+	credentialExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fleetwright_member_credential_expiry_timestamp_seconds",
+		Help: "When the credentials in use end, in seconds since 1970; absent when they do not say.",
+	}, memberLabels)
+
+	memberLabels = []string{"member"}
+)
+
+func init() {
+	metrics.Registry.MustRegister(up, probeLatency, connections, credentialExpiry)
+}
+
+// measure sets what the snapshot says.
+func (s snapshot) measure(member string) {
+	value := 0.0
+	if s.ready == connected {
+		value = 1
+	}
+	up.WithLabelValues(member).Set(value)
+	if s.expiry.IsZero() {
+		credentialExpiry.DeleteLabelValues(member)
+		return
+	}
+	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.Unix()))
+}
+
+// unmeasure drops a member's series.
+func unmeasure(member string) {
+	up.DeleteLabelValues(member)
+	probeLatency.DeleteLabelValues(member)
+	connections.DeleteLabelValues(member)
+	credentialExpiry.DeleteLabelValues(member)
+}

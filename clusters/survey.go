@@ -1,0 +1,141 @@
+package clusters
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+const (
+	// probeTimeout bounds one probe.
+	probeTimeout = 5 * time.Second
+	// surveyInterval is how often a member is asked for what seldom changes.
+	surveyInterval = 5 * time.Minute
+	// surveyTimeout bounds one survey.
+	surveyTimeout = 30 * time.Second
+	// nodePage is how many nodes are listed at a time.
+	nodePage = 200
+	// maxAnswer is how many bytes of an answer to a probe are read.
+	maxAnswer = 64 << 10
+)
+
+// facts are what a member says of itself.
+type facts struct {
+	id      types.UID
+	version string
+	// allocatable is the sum over the nodes; nil when it is not known.
+	allocatable corev1.ResourceList
+	// counted is the verdict of the AllocatableKnown condition.
+	counted verdict
+}
+
+func (f facts) equal(other facts) bool {
+	return f.id == other.id && f.version == other.version && f.counted == other.counted &&
+		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
+}
+
+// probe asks a member who it is: the UID of its kube-system namespace. So it is seen whether it is reachable, is an API
+// server, takes the credentials, and is still the same cluster.
+func probe(ctx context.Context, c *connection) (types.UID, error) {
+	var namespace metav1.PartialObjectMetadata
+	if err := c.get(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
+		return "", err
+	}
+	if namespace.UID == "" {
+		return "", errNoAPIServer
+	}
+	return namespace.UID, nil
+}
+
+var errNoAPIServer = errors.New("the server answers, but not as a Kubernetes API server does")
+
+// get reads a small JSON object, past the rate limiter: a busy member is not a dead one.
+func (c *connection) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+path, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }() // read only
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return &statusError{code: response.StatusCode}
+	}
+	if json.Unmarshal(body, into) != nil { // its text may quote what the server sent
+		return errNoAPIServer
+	}
+	return nil
+}
+
+// survey returns what is known anew of a member. What it does not tell now stays as it was.
+func (s *session) survey(ctx context.Context, known facts) facts {
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	var info version.Info
+	if err := s.connection.get(ctx, "/version", &info); err == nil {
+		known.version = cut(clean(info.GitVersion), maxVersion)
+	}
+	switch sum, err := allocatable(ctx, s.cluster.GetAPIReader()); {
+	case err == nil:
+		known.allocatable = sum
+		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"}
+	case statusCode(err) == http.StatusForbidden:
+		known.allocatable = nil
+		known.counted = verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
+	case known.counted.status == "":
+		known.counted = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + describe(err)}
+	}
+	return known
+}
+
+// maxVersion is how long a version may be.
+const maxVersion = 64
+
+// allocatable is the sum of what the nodes that take pods can hold.
+func allocatable(ctx context.Context, reader client.Reader) (corev1.ResourceList, error) {
+	sum := corev1.ResourceList{}
+	var page corev1.NodeList
+	for {
+		if err := reader.List(ctx, &page, client.Limit(nodePage), client.Continue(page.Continue)); err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range page.Items {
+			if !page.Items[i].Spec.Unschedulable {
+				add(sum, page.Items[i].Status.Allocatable)
+			}
+		}
+		if page.Continue == "" {
+			return sum, nil
+		}
+	}
+}
+
+func add(sum, more corev1.ResourceList) {
+	for name, quantity := range more {
+		total := sum[name]
+		total.Add(quantity)
+		sum[name] = total
+	}
+}

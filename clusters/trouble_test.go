@@ -1,0 +1,307 @@
+package clusters
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// The errors are those of real connections to servers on this machine.
+func TestDiagnose(t *testing.T) {
+	unreachable := func(message string) verdict {
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
+	}
+	unhealthy := func(message string) verdict {
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
+	}
+	tests := map[string]struct {
+		member *target
+		want   verdict
+	}{
+		"nobody listens":              {to(refusing(t), nil), unreachable("connection refused")},
+		"accepts and is silent":       {to(accepting(t, func(net.Conn) {}), nil), unreachable("timed out")},
+		"accepts and hangs up":        {to(accepting(t, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }), nil), unreachable("the connection failed")},
+		"answers without TLS":         {to(accepting(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), unreachable("the connection failed")},
+		"a certificate of another CA": {serving(t, identityAnswer, otherCA), unreachable("its certificate is not signed by the CA in the kubeconfig")},
+		"a certificate of another name": {
+			serving(t, identityAnswer, func(_ *httptest.Server, member *target) { member.serverName = "canary.example" }),
+			unreachable("its certificate is for another name than the kubeconfig's server"),
+		},
+		"an old certificate": {
+			serving(t, identityAnswer, expired), unreachable("its certificate has expired or is not valid yet"),
+		},
+		"401": {
+			serving(t, code(http.StatusUnauthorized)),
+			verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
+		},
+		"403": {
+			serving(t, code(http.StatusForbidden)),
+			verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
+		},
+		"500":                           {serving(t, code(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
+		"503":                           {serving(t, code(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
+		"a redirect, and stays there":   {serving(t, redirecting(t)), unhealthy("the server answers 302 Found")},
+		"a web page":                    {serving(t, text("<html>canary</html>")), unhealthy("the server answers, but not as a Kubernetes API server does")},
+		"JSON of another kind":          {serving(t, text(`{"canary": true}`)), unhealthy("the server answers, but not as a Kubernetes API server does")},
+		"a version that does not end":   {serving(t, text(`{"metadata": {"uid": "`+strings.Repeat("canary", 1<<16))), unhealthy("the server answers, but not as a Kubernetes API server does")},
+		"an answer that does not begin": {serving(t, hanging(t)), unreachable("timed out")},
+		"an answer that breaks off":     {serving(t, breaking), unreachable("the connection failed")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := probing(t, test.member, true)
+			if err == nil {
+				t.Fatal("the probe succeeds")
+			}
+			got := diagnose(err)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("%v (-want +got)\n%s", err, diff)
+			}
+			if strings.Contains(got.message, "127.0.0.1") || strings.Contains(got.message, canary) {
+				t.Errorf("the message quotes the kubeconfig or the member: %s", got.message)
+			}
+		})
+	}
+}
+
+// probing probes once, within a second.
+func probing(t *testing.T, member *target, allowLoopback bool) (types.UID, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	connection := (&Options{Policy: Policy{AllowLoopback: allowLoopback}}).newConnection(member)
+	defer connection.close()
+	return probe(ctx, connection)
+}
+
+// to is a target at an address, with the CA in PEM form.
+func to(address string, ca []byte) *target {
+	if ca == nil {
+		ca = identityA().certificate
+	}
+	user := &api.AuthInfo{Token: "canary-token"}
+	t, refusal := newTarget(&api.Cluster{Server: "https://" + address, CertificateAuthorityData: ca}, user)
+	if refusal != nil {
+		panic(refusal)
+	}
+	return t
+}
+
+// refusing is an address where nobody listens any more.
+func refusing(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	return listener.Addr().String()
+}
+
+// accepting is the address of a listener that does something with each connection.
+func accepting(t *testing.T, serve func(net.Conn)) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = connection.Close() })
+			serve(connection)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// serving is a target at a server over TLS.
+func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.Server, *target)) *target {
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.EnableHTTP2 = true
+	member := to(server.Listener.Addr().String(), nil)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{identityA().tls()}}
+	for _, change := range changes {
+		change(server, member)
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // before Close, which waits for them
+	return member
+}
+
+func otherCA(server *httptest.Server, _ *target) {
+	server.TLS.Certificates[0] = identityB().tls()
+}
+
+func expired(server *httptest.Server, member *target) {
+	old := newPair(-time.Hour)
+	server.TLS.Certificates[0] = old.tls()
+	*member = *to(server.Listener.Addr().String(), old.certificate)
+}
+
+const identityPath = "/api/v1/namespaces/kube-system"
+
+func identityAnswer(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, `{"kind":"Namespace","metadata":{"name":"kube-system","uid":"uid-1"}}`)
+}
+
+func text(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+func code(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, canary, status) }
+}
+
+// redirecting leads to a server that would do, and that nobody must come to.
+func redirecting(t *testing.T) http.HandlerFunc {
+	elsewhere := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("the redirect was followed, with Authorization %q", r.Header.Get("Authorization"))
+		identityAnswer(w, r)
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.host+identityPath, http.StatusFound)
+	}
+}
+
+func hanging(t *testing.T) http.HandlerFunc {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-t.Context().Done():
+		}
+	}
+}
+
+func breaking(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"metadata": {"uid": "`)
+	panic(http.ErrAbortHandler)
+}
+
+// Errors that need no server, or more than a probe.
+func TestDiagnoseWithoutAddresses(t *testing.T) {
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	tests := map[string]struct {
+		err  error
+		want verdict
+	}{
+		"a name without an address": {
+			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "canary.example", Server: "127.0.0.1"}}},
+			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
+		},
+		"an address that no member may have": {
+			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: refuse(v1alpha1.ReasonServerRefused, "not there")}},
+			verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
+		},
+		"a list that is forbidden": {
+			fmt.Errorf("list and watch: %w", errors.Join(apierrors.NewForbidden(deployments, "", errors.New("no\nrole\x00")), context.DeadlineExceeded)),
+			verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
+		},
+		"a list that takes too long": {
+			fmt.Errorf("list and watch: %w", errors.Join(nil, context.DeadlineExceeded)),
+			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
+		},
+		"an answer without end": {
+			apierrors.NewBadRequest(strings.Repeat("é", maxMessage)),
+			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", maxMessage/2) + "…"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, diagnose(test.err), cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAProbeReturnsTheIdentityAndSendsTheToken(t *testing.T) {
+	member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer canary-token" || r.URL.Path != identityPath || r.ProtoMajor != 2 {
+			t.Errorf("%s %s with Authorization %q", r.Proto, r.URL, r.Header.Get("Authorization"))
+		}
+		identityAnswer(w, r)
+	})
+	if id, err := probing(t, member, true); id != "uid-1" || err != nil {
+		t.Errorf("got %q, %v", id, err)
+	}
+}
+
+func TestGuard(t *testing.T) {
+	tests := []struct {
+		address            string
+		usually, onOneHost bool // dialled by default, and with AllowLoopback
+	}{
+		{"10.0.0.1:6443", true, true},
+		{"192.168.1.1:6443", true, true},
+		{"203.0.113.1:443", true, true},
+		{"[fd00::1]:6443", true, true},
+		{"[2001:db8::1]:6443", true, true},
+		{"127.0.0.1:6443", false, true},
+		{"127.255.255.254:6443", false, true},
+		{"[::1]:6443", false, true},
+		{"[::ffff:127.0.0.1]:6443", false, true},
+		{"0.0.0.0:6443", false, false},
+		{"[::]:6443", false, false},
+		{"[::ffff:0.0.0.0]:6443", false, false},
+		{"169.254.169.254:80", false, false},
+		{"[::ffff:169.254.169.254]:80", false, false},
+		{"[fe80::1%eth0]:6443", false, false},
+		{"224.0.0.1:6443", false, false},
+		{"[ff02::1]:6443", false, false},
+		{"canary", false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.address, func(t *testing.T) {
+			usually := (&Options{}).guard("tcp", test.address, nil)
+			onOneHost := (&Options{Policy: Policy{AllowLoopback: true}}).guard("tcp", test.address, nil)
+			if (usually == nil) != test.usually || (onOneHost == nil) != test.onOneHost {
+				t.Errorf("usually %v, with AllowLoopback %v", usually, onOneHost)
+			}
+			for _, err := range []error{usually, onOneHost} {
+				var refusal *Refusal
+				if err != nil && (!errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(err.Error(), test.address)) {
+					t.Errorf("refused with %+v", err)
+				}
+			}
+		})
+	}
+}
+
+// What a name resolves to is known only then.
+func TestAddressesAreGuardedWhenTheyAreDialled(t *testing.T) {
+	dialled := make(chan struct{}, 10)
+	_, port, _ := net.SplitHostPort(accepting(t, func(net.Conn) { dialled <- struct{}{} }))
+	_, err := probing(t, to("localhost:"+port, nil), false)
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused {
+		t.Errorf("got %v", err)
+	}
+	if len(dialled) > 0 {
+		t.Error("it was dialled")
+	}
+}

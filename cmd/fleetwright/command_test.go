@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is the command itself in the processes that these tests start.
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_IS_FLEETWRIGHT") != "" {
+		main()
+		return
+	}
+	code := m.Run()
+	if started != nil {
+		_ = started.environment.Stop()
+	}
+	os.Exit(code)
+}
+
+// process is a running fleetwright.
+type process struct {
+	command *exec.Cmd
+	output  output
+	ended   chan struct{}
+}
+
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// fleetwright starts the command, with nothing of the environment that leads to a hub.
+func fleetwright(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{command: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
+	p.command.Env = []string{"TEST_IS_FLEETWRIGHT=1", "HOME=" + t.TempDir()}
+	p.command.Stdout, p.command.Stderr = &p.output, &p.output
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.command.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// exits waits for the end and returns the exit code.
+func (p *process) exits(t *testing.T, within time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.ended:
+		return p.command.ProcessState.ExitCode()
+	case <-time.After(within):
+		_ = p.command.Process.Signal(syscall.SIGQUIT) // it says what it is doing
+		<-p.ended
+		t.Fatalf("it still runs after %s:\n%s", within, p.output.String())
+		return 0
+	}
+}
+
+// fails checks that the command ends with one line that says something, and a code.
+func fails(t *testing.T, want string, args ...string) {
+	t.Helper()
+	p := fleetwright(t, args...)
+	code, said := p.exits(t, 30*time.Second), p.output.String()
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "fleetwright: ") || !strings.Contains(said, want) {
+		t.Errorf("want one line with %q, got:\n%s", want, said)
+	}
+}
+
+func TestAMistakeIsSaidInOneLine(t *testing.T) {
+	nowhere, malformed := filepath.Join(t.TempDir(), "nowhere"), filepath.Join(t.TempDir(), "malformed")
+	if err := os.WriteFile(malformed, []byte("clusters: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"a selector that is none":        {[]string{"--secret-selector", "a in"}, `--secret-selector "a in"`},
+		"an empty selector":              {[]string{"--secret-selector", ""}, "--secret-selector is empty"},
+		"a log level that there is not":  {[]string{"--log-level", "loud"}, `--log-level "loud": want debug, info, warn or error`},
+		"a log format that there is not": {[]string{"--log-format", "xml"}, `--log-format "xml": want json or text`},
+		"a flag that there is not":       {[]string{"--colour"}, "unknown flag: --colour"},
+		"a command that there is not":    {[]string{"start"}, `unknown command "start"`},
+		"an interval that is none":       {[]string{"--member-probe-interval", "soon"}, "--member-probe-interval"},
+		"no interval":                    {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
+		"an interval into the past":      {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
+		"no requests a second":           {[]string{"--member-qps", "0"}, "--member-qps"},
+		"no request at once":             {[]string{"--member-burst", "0"}, "--member-burst"},
+		"a kubeconfig that is not there": {[]string{"--kubeconfig", nowhere}, nowhere},
+		"a kubeconfig that is none":      {[]string{"--kubeconfig", malformed}, malformed},
+		"a context that there is not":    {[]string{"--kubeconfig", hubAt(t, "https://127.0.0.1:1"), "--context", "other"}, `"other"`},
+		"no kubeconfig at all":           {nil, "find the hub"},
+		"a hub where nobody listens":     {[]string{"--kubeconfig", hubAt(t, refusing(t))}, "reach the hub at https://127.0.0.1:"},
+		"no namespace":                   {[]string{"--secret-namespace", ""}, "--secret-namespace"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fails(t, test.want, test.args...)
+		})
+	}
+}
+
+// hubAt is a kubeconfig of a hub at an address.
+func hubAt(t *testing.T, server string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	content := `{"apiVersion": "v1", "kind": "Config", "current-context": "hub", "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "hub"}}],
+		"clusters": [{"name": "hub", "cluster": {"server": "` + server + `", "insecure-skip-tls-verify": true}}], "users": [{"name": "hub", "user": {"token": "x"}}]}`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// refusing is the address of a server where nobody listens any more.
+func refusing(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	return "https://" + listener.Addr().String()
+}
+
+func TestVersion(t *testing.T) {
+	var out bytes.Buffer
+	command := newCommand()
+	command.SetArgs([]string{"version"})
+	command.SetOut(&out)
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "fleetwright unknown " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+	if p := fleetwright(t, "--version"); p.exits(t, 10*time.Second) != 0 || !strings.Contains(p.output.String(), "unknown") {
+		t.Errorf("--version says %q", p.output.String())
+	}
+}
+
+func TestHelpNamesTheFlags(t *testing.T) {
+	p := fleetwright(t, "--help")
+	code, said := p.exits(t, 10*time.Second), p.output.String()
+	for _, flag := range []string{"kubeconfig", "secret-namespace", "secret-selector", "allow-loopback-members", "leader-elect", "log-level"} {
+		if code != 0 || !strings.Contains(said, "--"+flag) {
+			t.Errorf("exit code %d, and --%s is missing in:\n%s", code, flag, said)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// hub is a real API server. It gets the CRDs when a test asks for them.
+type hub struct {
+	environment *envtest.Environment
+	admin       client.Client
+	kubeconfig  string // of a user with the operator's role
+}
+
+var (
+	started *hub
+	begin   = sync.OnceValues(startHub)
+)
+
+func sharedHub(t *testing.T) *hub {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set: it must name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
+	}
+	h, err := begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func startHub() (*hub, error) {
+	ctx := context.Background()
+	h := &hub{environment: &envtest.Environment{ControlPlaneStartTimeout: time.Minute}}
+	config, err := h.environment.Start()
+	if err != nil {
+		return nil, err
+	}
+	started = h
+	kinds, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	if h.admin, err = client.New(config, client.Options{Scheme: kinds}); err != nil {
+		return nil, err
+	}
+	user, err := h.environment.AddUser(envtest.User{Name: "operator"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return nil, err
+	}
+	h.kubeconfig = filepath.Join(h.environment.ControlPlane.APIServer.CertDir, "operator.kubeconfig")
+	return h, errors.Join(os.WriteFile(h.kubeconfig, kubeconfig, 0o600), h.grant(ctx))
+}
+
+// grant gives the operator what config/rbac grants, and no more.
+func (h *hub) grant(ctx context.Context) error {
+	raw, err := os.ReadFile("../../config/rbac/role.yaml")
+	if err != nil {
+		return err
+	}
+	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	documents := strings.Split(string(raw), "\n---\n")
+	if err := errors.Join(yaml.Unmarshal([]byte(documents[0]), clusterRole), yaml.Unmarshal([]byte(documents[1]), role)); err != nil {
+		return err
+	}
+	operator := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator"}}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}},
+		clusterRole,
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "operator"}, Subjects: operator,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole.Name},
+		},
+		role,
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: "operator"}, Subjects: operator,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		},
+	} {
+		if err := h.admin.Create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventually waits until nothing is wrong.
+func eventually(t *testing.T, within time.Duration, wrong func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := wrong()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %v", within, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func TestHub(t *testing.T) {
+	h := sharedHub(t)
+	t.Run("without the CRDs is said in one line", func(t *testing.T) {
+		fails(t, "lacks the CRDs of Fleetwright", "--kubeconfig", h.kubeconfig)
+	})
+	t.Run("that refuses the credentials is said in one line", func(t *testing.T) {
+		fails(t, "the server has asked for the client to provide credentials", "--kubeconfig", hubAt(t, strings.TrimSuffix(h.environment.Config.Host, "/")))
+	})
+	h.installCRDs(t)
+	t.Run("whose role is missing is said in one line", func(t *testing.T) {
+		stranger, err := h.environment.AddUser(envtest.User{Name: "stranger"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubeconfig, err := stranger.KubeConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, "forbidden", "--kubeconfig", path)
+	})
+	t.Run("runs the operator, hands over, and lets it go", func(t *testing.T) { runs(t, h) })
+}
+
+// installCRDs until the test ends.
+func (h *hub) installCRDs(t *testing.T) {
+	t.Helper()
+	crds := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}, ErrorIfPathMissing: true}
+	if _, err := envtest.InstallCRDs(h.environment.Config, crds); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(h.environment.Config, crds); err != nil {
+			t.Error(err)
+		}
+		eventually(t, 20*time.Second, func() error {
+			if err := h.admin.List(context.Background(), &v1alpha1.MemberClusterList{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the CRDs are still there: %w", err)
+			}
+			return nil
+		})
+	})
+}
+
+// replica is an operator with a port of its own for its health.
+type replica struct {
+	*process
+	health string
+}
+
+func (h *hub) replica(t *testing.T) replica {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := listener.Addr().String()
+	_ = listener.Close()
+	return replica{health: health, process: fleetwright(t, "--kubeconfig", h.kubeconfig, "--allow-loopback-members",
+		"--health-probe-bind-address", health, "--metrics-bind-address", "0")}
+}
+
+// ready waits until the replica says that it is.
+func (r replica) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		for _, check := range []string{"healthz", "readyz"} {
+			answer, err := http.Get("http://" + r.health + "/" + check)
+			if err != nil {
+				return fmt.Errorf("%w\n%s", err, r.output.String())
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s answers %s", check, answer.Status)
+			}
+		}
+		return nil
+	})
+}
+
+// stops ends the replica as Kubernetes does.
+func (r replica) stops(t *testing.T) {
+	t.Helper()
+	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.exits(t, 10*time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for line := range strings.Lines(r.output.String()) {
+		// The libraries' words for a Lease that was given back, and for an event that was under way at the end.
+		usual := strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
+		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !usual {
+			t.Errorf("it said %s", line)
+		}
+	}
+}
+
+func runs(t *testing.T, h *hub) {
+	ctx := context.Background()
+	leader := func() string {
+		lease := &coordinationv1.Lease{}
+		if err := h.admin.Get(ctx, client.ObjectKey{Namespace: "fleetwright-system", Name: "fleetwright"}, lease); err != nil || lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	first := h.replica(t)
+	first.ready(t)
+	var before string
+	eventually(t, 20*time.Second, func() error {
+		if before = leader(); before == "" {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+	second := h.replica(t)
+	second.ready(t)
+	h.joined(t, "alpha")
+	first.stops(t)
+	eventually(t, 20*time.Second, func() error {
+		if now := leader(); now == "" || now == before {
+			return fmt.Errorf("the leader is %q, after %q", now, before)
+		}
+		return nil
+	})
+	h.joined(t, "beta")
+	second.stops(t)
+	if now := leader(); now != "" {
+		t.Errorf("the Lease is still held by %q", now)
+	}
+}
+
+// joined makes the hub a member of itself under a name, and waits until it is one.
+func (h *hub) joined(t *testing.T, name string) {
+	t.Helper()
+	ctx := context.Background()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name, Labels: map[string]string{"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}},
+		Data:       map[string][]byte{"kubeconfig": h.environment.KubeConfig},
+	}
+	if err := h.admin.Create(ctx, secret); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.admin.Delete(ctx, secret) })
+	eventually(t, 20*time.Second, func() error {
+		mc := &v1alpha1.MemberCluster{}
+		if err := h.admin.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha1.ConditionReady) {
+			return fmt.Errorf("%s is %+v", name, mc.Status.Conditions)
+		}
+		return nil
+	})
+}
