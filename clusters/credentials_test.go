@@ -135,12 +135,12 @@ func TestABadEditKeepsTheConnectionAndSaysWhy(t *testing.T) {
 			m := w.newMember(t, w.operator, "edited-"+label(name))
 			good := m.kubeconfig(t)
 			m.create(t, good)
-			e := m.engaged(t, 1, 20*time.Second)
+			e := m.engaged(t, 1, soon)
 			m.replace(t, m.kubeconfig(t, bad.edit(t, m)))
-			m.shows(t, 20*time.Second, "Ready True Connected, CredentialsValid "+bad.want)
+			m.shows(t, soon, "Ready True Connected, CredentialsValid "+bad.want)
 			m.goesOn(t, e)
 			m.replace(t, good)
-			m.shows(t, 20*time.Second, joined)
+			m.shows(t, soon, joined)
 			m.goesOn(t, e)
 		})
 	}
@@ -151,12 +151,12 @@ func TestABadEditKeepsTheConnectionAndSaysWhy(t *testing.T) {
 			m := w.newMember(t, w.operator, "edited-"+name)
 			good := m.kubeconfig(t)
 			m.create(t, good)
-			e := m.engaged(t, 1, 20*time.Second)
+			e := m.engaged(t, 1, soon)
 			m.replace(t, content)
-			m.shows(t, 10*time.Second, "Ready True Connected, CredentialsValid False KubeconfigMalformed")
+			m.shows(t, soon, "Ready True Connected, CredentialsValid False KubeconfigMalformed")
 			m.goesOn(t, e)
 			m.replace(t, good)
-			m.shows(t, 10*time.Second, joined)
+			m.shows(t, soon, joined)
 			m.goesOn(t, e)
 		})
 	}
@@ -182,9 +182,9 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 			w := shared(t)
 			m := w.newMember(t, w.operator, "first-"+label(name))
 			m.create(t, m.kubeconfig(t, test.edit(t, m)))
-			m.shows(t, 20*time.Second, test.want)
+			m.shows(t, soon, test.want)
 			m.replace(t, m.kubeconfig(t))
-			m.engaged(t, 1, 20*time.Second)
+			m.engaged(t, 1, soon)
 		})
 	}
 }
@@ -205,9 +205,9 @@ func TestRotation(t *testing.T) {
 		m.uses(t, e, m.user(), tokenID(next))
 		revoke()
 		m.deploy(t, "rotates-token-app")
-		e.has(t, "rotates-token-app", 10*time.Second)
+		e.has(t, "rotates-token-app", soon)
 		m.goesOn(t, e)
-		m.shows(t, 10*time.Second, joined)
+		m.shows(t, soon, joined)
 		if now := w.member.lists(m.user()); !slices.Equal(lists, now) {
 			t.Errorf("%s", cmp.Diff(lists, now))
 		}
@@ -233,7 +233,7 @@ func TestRotation(t *testing.T) {
 			return nil
 		})
 		m.replace(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if after := w.member.credentials(user); len(after) <= len(before) {
 				return fmt.Errorf("no other certificate was used than %v", after)
 			}
@@ -241,9 +241,9 @@ func TestRotation(t *testing.T) {
 		})
 		m.uses(t, e, user, w.member.credentials(user)[len(before)])
 		m.deploy(t, "rotates-certificate-app")
-		e.has(t, "rotates-certificate-app", 20*time.Second)
+		e.has(t, "rotates-certificate-app", soon)
 		m.goesOn(t, e)
-		m.shows(t, 10*time.Second, joined)
+		m.shows(t, soon, joined)
 		if now := w.member.lists(user); !slices.Equal(lists, now) {
 			t.Errorf("%s", cmp.Diff(lists, now))
 		}
@@ -256,7 +256,7 @@ func TestRotation(t *testing.T) {
 		first, old := m.join(t), m.link
 		m.link = newLink(t, w.member.address())
 		m.replace(t, m.kubeconfig(t))
-		second := m.engaged(t, 2, 20*time.Second)
+		second := m.engaged(t, 2, soon)
 		m.ends(t, first, 5*time.Second)
 		m.goesOn(t, second)
 		if !second.seamless {
@@ -279,11 +279,11 @@ func TestRotation(t *testing.T) {
 		old := m.link
 		m.link = newLink(t, w.member.address())
 		m.replace(t, m.kubeconfig(t))
-		m.shows(t, 20*time.Second, "Ready True Connected, CredentialsValid Unknown NotTried")
+		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotTried")
 		m.goesOn(t, e)
 		m.link = old
 		m.replace(t, m.kubeconfig(t))
-		m.shows(t, 20*time.Second, joined)
+		m.shows(t, soon, joined)
 		m.goesOn(t, e)
 		w.operator.engagements.setRefuse("")
 	})
@@ -292,7 +292,7 @@ func TestRotation(t *testing.T) {
 // uses waits until what an engagement reads is read with a credential.
 func (m *member) uses(t *testing.T, e engagement, user, credential string) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, soon, func() error {
 		if err := e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{}); err != nil {
 			return err
 		}
@@ -307,18 +307,4 @@ func (m *member) uses(t *testing.T, e engagement, user, credential string) {
 		}
 		return nil
 	})
-}
-
-const credentialExtra = "authentication.kubernetes.io/credential-id"
-
-// credentials are what a user came with, in order.
-func (s *apiServer) credentials(user string) (ids []string) {
-	for _, r := range s.served(user) {
-		for _, id := range r.User.Extra[credentialExtra] {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
 }

@@ -1,12 +1,11 @@
 package clusters_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -198,7 +198,7 @@ func (m *member) remove(t testing.TB) {
 func (m *member) leave(t testing.TB) {
 	m.remove(t)
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, soon, func() error {
 		if err := m.hub.admin.Delete(ctx, mc); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("MemberCluster %s is still there: %w", m.name, err)
 		}
@@ -216,6 +216,17 @@ func (m *member) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
 	return mc
 }
 
+// summary tells the two conditions of a MemberCluster.
+func summary(mc *v1alpha1.MemberCluster) string {
+	ready := cmp.Or(meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
+	credentials := cmp.Or(meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionCredentialsValid), &metav1.Condition{})
+	return fmt.Sprintf("Ready %s %s, CredentialsValid %s %s", ready.Status, ready.Reason, credentials.Status, credentials.Reason)
+}
+
+// joined is what a MemberCluster shows when all is well.
+// The credentials of a test environment end within the week.
+const joined = "Ready True Connected, CredentialsValid True ExpiringSoon"
+
 // shows waits until the MemberCluster shows these conditions.
 func (m *member) shows(t testing.TB, within time.Duration, want string) {
 	t.Helper()
@@ -231,7 +242,7 @@ func (m *member) shows(t testing.TB, within time.Duration, want string) {
 func (m *member) join(t testing.TB, edits ...edit) engagement {
 	t.Helper()
 	m.create(t, m.kubeconfig(t, edits...))
-	return m.engaged(t, 1, 20*time.Second)
+	return m.engaged(t, 1, soon)
 }
 
 // engaged waits until the member has been engaged so many times, and shows so.
@@ -244,7 +255,7 @@ func (m *member) engaged(t testing.TB, times int, within time.Duration) engageme
 		}
 		return nil
 	})
-	m.shows(t, 10*time.Second, joined)
+	m.shows(t, soon, joined)
 	newest := all[times-1]
 	if !newest.inStep {
 		t.Errorf("%s was engaged before its caches were in step", m.name)
@@ -299,9 +310,4 @@ func (e engagement) has(t testing.TB, name string, within time.Duration) {
 	eventually(t, within, func() error {
 		return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: name}, &appsv1.Deployment{})
 	})
-}
-
-// pemOf is the certificate of a server in PEM form.
-func pemOf(server *httptest.Server) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }

@@ -9,7 +9,6 @@ import (
 	"runtime/pprof"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Not beside other tests: it counts what there is in the process.
@@ -27,7 +26,7 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 	for range 3 {
 		joinAndLeave(t, members, hanging)
 	}
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, soon, func() error {
 		for _, m := range members {
 			if _, open := m.link.count(); open > 0 {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
@@ -61,7 +60,7 @@ func joinAndLeave(t *testing.T, members []*member, hanging edit) {
 		}
 	}
 	for i, m := range healthy {
-		m.engaged(t, times[i]+1, 20*time.Second)
+		m.engaged(t, times[i]+1, soon)
 	}
 	for i, m := range healthy {
 		switch i % 4 {
@@ -76,7 +75,7 @@ func joinAndLeave(t *testing.T, members []*member, hanging edit) {
 	for _, m := range members {
 		m.remove(t)
 	}
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, soon, func() error {
 		for _, m := range members {
 			if m.memberCluster(t).Name != "" {
 				return errors.New("MemberCluster " + m.name + " is still there")

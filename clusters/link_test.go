@@ -3,6 +3,7 @@ package clusters_test
 import (
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,20 +36,40 @@ type link struct {
 // newLink passes to the server's address until it is told otherwise, and ends with the test.
 func newLink(t testing.TB, server string) *link {
 	t.Helper()
-	l := &link{server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
-	if err := l.listen("127.0.0.1:0"); err != nil {
+	l := &link{address: reserve(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	l.turn(t, pass)
+	t.Cleanup(func() { l.turn(t, refuse) })
+	return l
+}
+
+// reserve returns an address that nobody else can listen at while the test runs: a socket is bound to it.
+func reserve(t testing.TB) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	l.address = l.listener.Addr().String()
-	t.Cleanup(func() { _ = l.set(refuse, 0) })
-	return l
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	err = errors.Join(
+		syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
 }
 
 // turn changes the mode, also for what is connected.
 func (l *link) turn(t testing.TB, to mode) {
 	t.Helper()
-	// For a moment the port may be taken by a connection that the kernel gave it to.
-	eventually(t, 10*time.Second, func() error { return l.set(to, 0) })
+	if err := l.set(to, 0); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (l *link) set(to mode, delay time.Duration) error {
@@ -60,7 +81,7 @@ func (l *link) set(to mode, delay time.Duration) error {
 		l.reset()
 	}
 	if to != refuse && l.listener == nil {
-		if err := l.listen(l.address); err != nil {
+		if err := l.listen(); err != nil {
 			return err
 		}
 	}
@@ -91,8 +112,8 @@ func (l *link) reset() {
 	}
 }
 
-func (l *link) listen(address string) error {
-	listener, err := net.Listen("tcp", address)
+func (l *link) listen() error {
+	listener, err := net.Listen("tcp", l.address)
 	if err != nil {
 		return err
 	}

@@ -88,12 +88,12 @@ func TestSecret(t *testing.T) {
 		w := shared(t)
 		m := w.newMember(t, w.operator, "labels")
 		m.create(t, m.kubeconfig(t), "env", "test", "zone", "east")
-		m.engaged(t, 1, 20*time.Second)
+		m.engaged(t, 1, soon)
 		has := func(want map[string]string) {
 			t.Helper()
 			want = maps.Clone(want)
 			want[selectedLabel] = "true"
-			eventually(t, 10*time.Second, func() error {
+			eventually(t, soon, func() error {
 				if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 					return errors.New(diff)
 				}
@@ -145,8 +145,8 @@ func TestSecret(t *testing.T) {
 			m := w.newMember(t, w.operator, test.name)
 			e := m.join(t)
 			test.end(t, m)
-			m.ends(t, e, 10*time.Second)
-			eventually(t, 10*time.Second, func() error {
+			m.ends(t, e, soon)
+			eventually(t, soon, func() error {
 				if mc := m.memberCluster(t); mc.Name != "" {
 					return errors.New("the MemberCluster is still there")
 				}
@@ -167,9 +167,9 @@ func TestSecret(t *testing.T) {
 		m := w.newMember(t, w.operator, "again")
 		first := m.join(t)
 		m.remove(t)
-		m.ends(t, first, 10*time.Second)
+		m.ends(t, first, soon)
 		m.create(t, m.kubeconfig(t))
-		second := m.engaged(t, 2, 20*time.Second)
+		second := m.engaged(t, 2, soon)
 		m.goesOn(t, second)
 	})
 
@@ -180,18 +180,18 @@ func TestSecret(t *testing.T) {
 		first := w.operator.engagements.hold(m.name)
 		m.create(t, m.kubeconfig(t))
 		<-first.reached
-		m.shows(t, 10*time.Second, "Ready Unknown Connecting, CredentialsValid Unknown NotTried")
+		m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid Unknown NotTried")
 		m.remove(t)
-		eventually(t, 10*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if m.memberCluster(t).Name != "" {
 				return errors.New("the MemberCluster is still there")
 			}
 			return nil
 		})
 		m.create(t, m.kubeconfig(t))
-		second := m.engaged(t, 1, 20*time.Second)
+		second := m.engaged(t, 1, soon)
 		close(first.released)
-		eventually(t, 10*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if _, open := m.link.count(); open != 1 {
 				return fmt.Errorf("%d connections are open", open)
 			}
@@ -212,7 +212,7 @@ func TestMemberCluster(t *testing.T) {
 		if err := w.hub.admin.Delete(ctx, before); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ID != w.member.id {
 				return fmt.Errorf("it is %+v", mc)
 			}
@@ -249,14 +249,14 @@ func TestMemberCluster(t *testing.T) {
 		}
 		m := w.newMember(t, w.own(t, "fleet-mute"), "mute")
 		m.create(t, m.kubeconfig(t))
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if m.memberCluster(t).Name == "" {
 				return errors.New("there is no MemberCluster")
 			}
 			return nil
 		})
 		m.remove(t)
-		eventually(t, 10*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if mc := m.memberCluster(t); mc.Name != "" {
 				return fmt.Errorf("it is still there, and shows %s", summary(mc))
 			}
@@ -280,7 +280,7 @@ func TestMemberCluster(t *testing.T) {
 			t.Cleanup(func() { _ = w.hub.admin.Delete(ctx, mc) })
 		}
 		w.own(t, "fleet-away")
-		eventually(t, 10*time.Second, func() error {
+		eventually(t, soon, func() error {
 			if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it is still there: %w", err)
 			}

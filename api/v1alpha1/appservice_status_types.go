@@ -123,9 +123,9 @@ type ClusterStatus struct {
 	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// CurrentReplicas is how many pods the cluster has, as last known.
+	// Pods is how many pods the cluster has, as last known.
 	// +optional
-	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
+	Pods int32 `json:"pods,omitempty"`
 	// ReadyReplicas is how many of them are ready, as last known.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
@@ -136,8 +136,8 @@ type ClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// LastTransitionTime is when the phase changed last. While it is Unknown, that is how old what the row shows is.
-	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	// Since is when the phase changed last. While it is Unknown, that is how old what the row shows is.
+	Since metav1.Time `json:"since"`
 }
 
 // Cluster returns the row of the named cluster, or nil.

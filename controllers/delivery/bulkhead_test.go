@@ -159,7 +159,7 @@ func goroutines() map[string]int {
 	for stack := range strings.SplitSeq(stacks.String(), "\n\n") {
 		_, maker, _ := strings.Cut(stack, "\ncreated by ")
 		maker, _, _ = strings.Cut(maker, " ")
-		for _, whose := range []string{"delivery.(*Deliverer)", "internal/controller.", "priorityqueue."} {
+		for _, whose := range []string{"delivery.(*Deliverer)", "internal/controller.", "priorityqueue.", "util/workqueue."} {
 			if strings.Contains(maker, whose) {
 				makers["created by "+maker]++
 			}

@@ -49,7 +49,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
-	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
+	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.Since})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }
 

@@ -35,7 +35,7 @@ import (
 const (
 	thisHub = "hub-1"
 	// patience is how long is waited for what must come. It is only ever used up by a test that fails.
-	patience = 30 * time.Second
+	patience = time.Minute
 )
 
 // scene is an AppService in a namespace of its own on the hub, and a member of its own that it is delivered to. The
@@ -190,11 +190,11 @@ func (s *scene) key() types.NamespacedName { return client.ObjectKeyFromObject(s
 func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 	s.Helper()
 	row := v1alpha1.ClusterStatus{
-		Name:               s.cluster,
-		Phase:              v1alpha1.ClusterPending,
-		Generation:         s.app.Generation,
-		Replicas:           s.app.DesiredReplicas(),
-		LastTransitionTime: metav1.Now().Rfc3339Copy(),
+		Name:       s.cluster,
+		Phase:      v1alpha1.ClusterPending,
+		Generation: s.app.Generation,
+		Replicas:   s.app.DesiredReplicas(),
+		Since:      metav1.Now().Rfc3339Copy(),
 	}
 	for _, change := range changes {
 		change(&row)

@@ -31,7 +31,7 @@ import (
 )
 
 // patience is how long is waited for what must come. It is only ever used up by a test that fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // scene is an AppService in a namespace of its own, and a planner of that namespace. The test is the clusters, and what
 // delivery reports of them.
@@ -260,7 +260,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 // ran says what the member was seen to run last.
 func ran(generation int64, pods int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
-		row.ObservedGeneration, row.CurrentReplicas, row.ReadyReplicas = generation, pods, pods
+		row.ObservedGeneration, row.Pods, row.ReadyReplicas = generation, pods, pods
 	}
 }
 
@@ -268,7 +268,7 @@ func saying(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
 }
 
-var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime")
+var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "Since")
 
 // has waits until the AppService has these rows and no other, and reads it.
 func (s *scene) has(rows ...v1alpha1.ClusterStatus) {
@@ -303,7 +303,7 @@ func (s *scene) since(member string) metav1.Time {
 	if row == nil {
 		s.Fatalf("there is no row of %s", member)
 	}
-	return row.LastTransitionTime
+	return row.Since
 }
 
 // isGone waits until the AppService is no more.

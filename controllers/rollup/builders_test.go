@@ -118,9 +118,9 @@ func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.
 		Generation:         generation,
 		Replicas:           2,
 		ObservedGeneration: generation,
-		CurrentReplicas:    2,
+		Pods:               2,
 		ReadyReplicas:      2,
-		LastTransitionTime: before,
+		Since:              before,
 	}
 	for _, change := range changes {
 		change(&row)
@@ -129,7 +129,7 @@ func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.
 }
 
 func since(t metav1.Time) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.LastTransitionTime = t }
+	return func(row *v1alpha1.ClusterStatus) { row.Since = t }
 }
 
 func because(reason, message string) func(*v1alpha1.ClusterStatus) {
@@ -138,7 +138,7 @@ func because(reason, message string) func(*v1alpha1.ClusterStatus) {
 
 // running says how many pods there are and how many of them are ready.
 func running(pods, ready int32) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.CurrentReplicas, row.ReadyReplicas = pods, ready }
+	return func(row *v1alpha1.ClusterStatus) { row.Pods, row.ReadyReplicas = pods, ready }
 }
 
 // plannedFor says which generation, and how many of it, the cluster is to run.

@@ -29,7 +29,7 @@ type Observation struct {
 	Applied int64
 	// Replicas and ReadyReplicas are the pods that the member's Deployment counts.
 	Replicas, ReadyReplicas int32
-	// GoneSince is set when nothing is left on the member: it is the LastTransitionTime of the Removing row
+	// GoneSince is set when nothing is left on the member: it is the Since of the Removing row
 	// that this answers.
 	GoneSince metav1.Time
 }

@@ -63,7 +63,7 @@ func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 				t.Fatalf("%s cannot be observed and is %s", row.Name, row.Phase)
 			}
 			if before := in.App.Status.Cluster(row.Name); before != nil &&
-				(before.CurrentReplicas != row.CurrentReplicas || before.ReadyReplicas != row.ReadyReplicas || before.ObservedGeneration != row.ObservedGeneration) {
+				(before.Pods != row.Pods || before.ReadyReplicas != row.ReadyReplicas || before.ObservedGeneration != row.ObservedGeneration) {
 				t.Fatalf("%s cannot be observed, and what was known of it changed:\n%s", row.Name, cmp.Diff(*before, row))
 			}
 		}
@@ -174,13 +174,13 @@ func answeredGone(in rollup.Input, row v1alpha1.ClusterStatus) bool {
 	member, seen := in.Members[row.Name], in.Observations[row.Name]
 	wanted := !in.App.DeletionTimestamp.IsZero() || !in.Plan.Find(row.Name).Chosen()
 	return wanted && row.Phase == v1alpha1.ClusterRemoving && member != nil && member.IsReady() &&
-		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(row.LastTransitionTime.Time)
+		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(row.Since.Time)
 }
 
 // letGo tells whether the AppService is deleted and the cluster's Secret gone for good.
 func letGo(in rollup.Input, row v1alpha1.ClusterStatus) bool {
 	return !in.App.DeletionTimestamp.IsZero() && in.Members[row.Name] == nil &&
-		row.Phase == v1alpha1.ClusterDetached && in.Now.Sub(row.LastTransitionTime.Time) >= 30*time.Second
+		row.Phase == v1alpha1.ClusterDetached && in.Now.Sub(row.Since.Time) >= 30*time.Second
 }
 
 // waitsForGrace tells whether time alone will change something.
@@ -277,13 +277,13 @@ func anyObservation(t *rapid.T, cluster string) rollup.Observation {
 
 // almostGone has delivery say of a row that nothing is left, which is evidence but for one thing or none.
 func almostGone(t *rapid.T, row v1alpha1.ClusterStatus, in *rollup.Input) {
-	answer := seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime))
+	answer := seen(v1alpha1.ClusterRemoving, goneSince(row.Since))
 	switch rapid.IntRange(0, 5).Draw(t, row.Name+" is almost gone") {
 	case 0: // It is, when it was asked to be.
 	case 1:
 		answer.UID = "uid-2"
 	case 2:
-		answer.GoneSince = metav1.NewTime(row.LastTransitionTime.Add(time.Second))
+		answer.GoneSince = metav1.NewTime(row.Since.Add(time.Second))
 	case 3:
 		answer.GoneSince = metav1.Time{}
 	case 4:

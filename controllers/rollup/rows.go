@@ -26,7 +26,7 @@ func (in Input) rows() []v1alpha1.ClusterStatus {
 		if row == nil {
 			continue
 		}
-		row.LastTransitionTime = in.since(previous, row.Phase)
+		row.Since = in.since(previous, row.Phase)
 		rows = append(rows, *row)
 	}
 	return rows
@@ -39,11 +39,11 @@ func (in Input) since(previous *v1alpha1.ClusterStatus, phase v1alpha1.ClusterPh
 	case previous == nil:
 		return in.Now
 	case previous.Phase == phase:
-		return previous.LastTransitionTime
-	case previous.LastTransitionTime.Before(&in.Now):
+		return previous.Since
+	case previous.Since.Before(&in.Now):
 		return in.Now
 	}
-	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
+	return metav1.NewTime(previous.Since.Add(time.Second))
 }
 
 // names are those of the rows there are and of the clusters chosen.
@@ -95,7 +95,7 @@ func (in Input) observation(cluster string) *Observation {
 // detached is the row of a cluster whose MemberCluster is gone. What runs there is left alone, so when the
 // AppService is deleted it is let go.
 func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
-	if in.deleting() && previous.Phase == v1alpha1.ClusterDetached && in.Now.Sub(previous.LastTransitionTime.Time) >= detachedGrace {
+	if in.deleting() && previous.Phase == v1alpha1.ClusterDetached && in.Now.Sub(previous.Since.Time) >= detachedGrace {
 		return nil
 	}
 	if previous.Phase != v1alpha1.ClusterDetached {
@@ -117,7 +117,7 @@ func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 		return nil
 	case seen != nil && seen.Phase == v1alpha1.ClusterRemoving:
 		row.Reason, row.Message = cmp.Or(seen.Reason, v1alpha1.ReasonRemoving), bounded(seen.Message)
-		row.CurrentReplicas, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+		row.Pods, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
 	case seen == nil && previous.Phase == v1alpha1.ClusterRemoving && previous.Reason != v1alpha1.ReasonClusterUnreachable:
 		// Nothing was seen since the start: it is what the row says already.
 	default:
@@ -128,7 +128,7 @@ func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 
 // answers tells whether an observation confirms that nothing is left, in answer to this very row.
 func answers(seen Observation, row *v1alpha1.ClusterStatus) bool {
-	return row.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&row.LastTransitionTime)
+	return row.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&row.Since)
 }
 
 // running is the row of a cluster in the plan.
@@ -148,7 +148,7 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 
 // observed fills in the observed half of a row.
 func observed(row *v1alpha1.ClusterStatus, seen Observation) {
-	row.CurrentReplicas, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+	row.Pods, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
 	row.ObservedGeneration = max(row.ObservedGeneration, seen.Applied)
 	behind := seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation
 	if behind || seen.Phase == v1alpha1.ClusterRemoving {

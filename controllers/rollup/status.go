@@ -76,7 +76,7 @@ func meanReplicas(rows []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, row := range rows {
 		if planned(row) {
-			pods += row.CurrentReplicas
+			pods += row.Pods
 			clusters++
 		}
 	}

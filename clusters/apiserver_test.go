@@ -1,0 +1,188 @@
+package clusters_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// apiServer is a real one, which keeps an audit log.
+type apiServer struct {
+	environment *envtest.Environment
+	admin       client.Client
+	users       sync.Mutex
+	id          types.UID // of its kube-system namespace
+	auditLog    string
+}
+
+const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+	{"level": "None", "userGroups": ["system:masters"]}, {"level": "Metadata"}]}`
+
+func startAPIServer(dir string, crds ...string) (*apiServer, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &apiServer{environment: &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute}}
+	policy := filepath.Join(dir, "policy.json")
+	s.auditLog = filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	s.environment.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
+	as, err := s.environment.Start()
+	if err != nil {
+		return nil, err
+	}
+	if s.admin, err = client.New(as, client.Options{Scheme: kinds}); err != nil {
+		return nil, err
+	}
+	system := &corev1.Namespace{}
+	var found error
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if found = s.admin.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); found == nil {
+			break
+		}
+	}
+	s.id = system.UID
+	return s, found
+}
+
+// as returns how to come to the server as a user, with a new client certificate.
+func (s *apiServer) as(name string) *rest.Config {
+	s.users.Lock() // envtest's authority is not safe for concurrent use
+	defer s.users.Unlock()
+	user, err := s.environment.AddUser(envtest.User{Name: name}, nil)
+	if err != nil {
+		panic(err)
+	}
+	return rest.CopyConfig(user.Config())
+}
+
+// address is the server's host and port.
+func (s *apiServer) address() string {
+	at, err := url.Parse(s.environment.Config.Host)
+	if err != nil {
+		panic(err)
+	}
+	return at.Host
+}
+
+// request is one that the API server served.
+type request struct {
+	Verb string
+	URI  string `json:"requestURI"`
+	User struct {
+		Username string
+		Extra    map[string][]string
+	}
+	ObjectRef struct{ Resource, Name string }
+}
+
+// served are the requests of a user, each of them once: a watch when it has begun.
+func (s *apiServer) served(user string) (requests []request) {
+	file, err := os.Open(s.auditLog)
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = file.Close() }()
+	seen := map[string]bool{}
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return requests // a last line without an end is still being written
+		}
+		var entry struct {
+			request
+			AuditID string
+		}
+		if err := errors.Join(err, json.Unmarshal(line, &entry)); err != nil {
+			panic(err)
+		}
+		if entry.User.Username == user && !seen[entry.AuditID] {
+			seen[entry.AuditID] = true
+			requests = append(requests, entry.request)
+		}
+	}
+}
+
+// lists are the requests of a user that read all objects of a kind.
+func (s *apiServer) lists(user string) (lists []string) {
+	for _, r := range s.served(user) {
+		if r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true") {
+			lists = append(lists, r.URI)
+		}
+	}
+	return lists
+}
+
+// writes are the requests of a user that change something.
+func (s *apiServer) writes(user string) (writes []string) {
+	for _, r := range s.served(user) {
+		if !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+			writes = append(writes, r.Verb+" "+r.URI)
+		}
+	}
+	return writes
+}
+
+var kinds = func() *runtime.Scheme {
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		panic(err)
+	}
+	return kinds
+}()
+
+const credentialExtra = "authentication.kubernetes.io/credential-id"
+
+// credentials are what a user came with, in order.
+func (s *apiServer) credentials(user string) (ids []string) {
+	for _, r := range s.served(user) {
+		for _, id := range r.User.Extra[credentialExtra] {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// fromFile reads the first object of that kind in a file of many.
+func fromFile(path string, object client.Object) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	kind, err := apiutil.GVKForObject(object, kinds)
+	if err != nil {
+		return err
+	}
+	for _, document := range strings.Split(string(raw), "\n---\n") {
+		if slices.Contains(strings.Split(document, "\n"), "kind: "+kind.Kind) {
+			return yaml.Unmarshal([]byte(document), object)
+		}
+	}
+	return fmt.Errorf("%s has no %s", path, kind.Kind)
+}

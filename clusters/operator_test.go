@@ -1,0 +1,218 @@
+package clusters_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters"
+)
+
+// operator is the part of the real one that this package is.
+type operator struct {
+	namespace, user string
+	provider        *clusters.Provider
+	engagements     *recorder
+	// resign stops the manager only, as when the leadership is lost; exit ends the process.
+	resign, exit context.CancelFunc
+	ended        chan struct{}
+	err          error
+}
+
+// grant makes a namespace of Secrets on the hub, and lets the operator of that namespace do what the role in
+// config/rbac grants, changed, and no more.
+func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
+	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator-of-" + namespace}
+	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	if err := errors.Join(fromFile("../config/rbac/role.yaml", clusterRole), fromFile("../config/rbac/role.yaml", role)); err != nil {
+		return err
+	}
+	role.Namespace, clusterRole.Name = namespace, namespace
+	for _, change := range changes {
+		change(clusterRole)
+	}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: namespace}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		clusterRole,
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace}, Subjects: []rbacv1.Subject{user},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole.Name},
+		},
+		role,
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, Subjects: []rbacv1.Subject{user},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		},
+	} {
+		if err := w.hub.admin.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operate runs an operator for the Secrets of a namespace. Options are those of cmd/fleetwright, but for
+// the interval of the probes, changed.
+func (w *world) operate(namespace string, changes ...func(*clusters.Options)) (*operator, error) {
+	options := memberOptions()
+	for _, change := range changes {
+		change(&options)
+	}
+	o := &operator{namespace: namespace, user: "operator-of-" + namespace, engagements: &recorder{}, ended: make(chan struct{})}
+	lifetime, exit := context.WithCancel(ctx)
+	running, resign := context.WithCancel(lifetime)
+	o.provider, o.resign, o.exit = clusters.New(lifetime, options), resign, exit
+	sources := clusters.Sources{{Namespace: namespace, Form: clusters.FormKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})}}
+	again := true
+	hub := w.hub.as(o.user)
+	hub.QPS = -1
+	m, err := mcmanager.New(hub, o.provider, manager.Options{
+		Scheme:     kinds,
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: sources.Cache()}},
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &again}, // there are several in this process
+	})
+	if err != nil {
+		return nil, err
+	}
+	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
+	if err := errors.Join(index, m.Add(o.engagements), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, sources)); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(o.ended)
+		o.err = m.Start(running)
+	}()
+	return o, nil
+}
+
+// own runs an operator for one test, in a namespace of its own.
+func (w *world) own(t testing.TB, namespace string, changes ...func(*clusters.Options)) *operator {
+	t.Helper()
+	if err := w.grant(namespace); err != nil {
+		t.Fatal(err)
+	}
+	o, err := w.operate(namespace, changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// stop ends the operator and waits for its end.
+func (o *operator) stop() error {
+	o.exit()
+	<-o.ended
+	return o.err
+}
+
+func memberOptions() clusters.Options {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	return clusters.Options{
+		Scheme: kinds,
+		Mapper: mapper,
+		Cache: cache.Options{
+			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
+			DefaultTransform:     cache.TransformStripManagedFields(),
+		},
+		Watch:          watched(),
+		UserAgent:      "fleetwright/test",
+		QPS:            20,
+		Burst:          40,
+		ConnectTimeout: 30 * time.Second,
+		MaxConnecting:  32,
+		ProbeInterval:  2 * time.Second,
+		Policy:         clusters.Policy{AllowLoopback: true},
+	}
+}
+
+// imageIndex is a field index that all members' caches get.
+const imageIndex = "image"
+
+func images(object client.Object) (images []string) {
+	for _, c := range object.(*appsv1.Deployment).Spec.Template.Spec.Containers {
+		images = append(images, c.Image)
+	}
+	return images
+}
+
+func watched() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
+
+// output is the operator's log.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+var logged = &output{}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if os.Getenv("TEST_LOG") != "" {
+		_, _ = os.Stderr.Write(p)
+	}
+	return o.text.Write(p)
+}
+
+// find returns the lines that hold one of the secrets.
+func (o *output) find(secrets []string) (lines []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for line := range strings.Lines(o.text.String()) {
+		if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(line, s) }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// secrets are the credentials that were given to the operator.
+type secrets struct {
+	mu     sync.Mutex
+	values []string
+}
+
+var given = &secrets{}
+
+func (s *secrets) add(value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values = append(s.values, value)
+}
+
+func (s *secrets) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.values)
+}

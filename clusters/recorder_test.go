@@ -1,0 +1,100 @@
+package clusters_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+)
+
+// engagement is one call of Engage.
+type engagement struct {
+	ctx     context.Context
+	cluster cluster.Cluster
+	at      time.Time
+	// inStep: its caches were. seamless: the one before, of this name, had not ended.
+	inStep, seamless bool
+}
+
+// recorder is engaged with every member, in the place of delivery.
+type recorder struct {
+	mu     sync.Mutex
+	byName map[multicluster.ClusterName][]engagement
+	// refuse makes Engage fail for a name.
+	refuse multicluster.ClusterName
+	// holds make the next Engage for a name wait.
+	holds map[multicluster.ClusterName]*hold
+}
+
+// hold is reached by an Engage, which then waits until it is released.
+type hold struct{ reached, released chan struct{} }
+
+func (r *recorder) hold(name string) *hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := &hold{reached: make(chan struct{}), released: make(chan struct{})}
+	if r.holds == nil {
+		r.holds = map[multicluster.ClusterName]*hold{}
+	}
+	r.holds[multicluster.ClusterName(name)] = h
+	return h
+}
+
+func (r *recorder) wait(name multicluster.ClusterName) {
+	r.mu.Lock()
+	h := r.holds[name]
+	delete(r.holds, name)
+	r.mu.Unlock()
+	if h != nil {
+		close(h.reached)
+		<-h.released
+	}
+}
+
+func (r *recorder) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
+	r.wait(name)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e := engagement{ctx: ctx, cluster: member, at: time.Now(), inStep: true, seamless: true}
+	for _, object := range watched() {
+		informer, err := member.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		e.inStep = e.inStep && err == nil && informer.HasSynced()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuse == name {
+		return errors.New("not now")
+	}
+	if before := r.byName[name]; len(before) > 0 {
+		e.seamless = before[len(before)-1].ctx.Err() == nil
+	}
+	if r.byName == nil {
+		r.byName = map[multicluster.ClusterName][]engagement{}
+	}
+	r.byName[name] = append(r.byName[name], e)
+	return nil
+}
+
+// of are the engagements of a member, from the first to the newest.
+func (r *recorder) of(name string) []engagement {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.byName[multicluster.ClusterName(name)])
+}
+
+func (r *recorder) setRefuse(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = multicluster.ClusterName(name)
+}

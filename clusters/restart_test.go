@@ -1,0 +1,73 @@
+package clusters_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+func TestARestartWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	const fleet = "fleet-restart"
+	o := w.own(t, fleet)
+	healthy, refused, unreachable := w.newMember(t, o, "restart-healthy"), w.newMember(t, o, "restart-refused"), w.newMember(t, o, "restart-unreachable")
+	refused.create(t, refused.kubeconfig(t, func(_ *api.Cluster, user *api.AuthInfo) { user.TokenFile = "/canary" }))
+	unreachable.link.turn(t, refuse)
+	unreachable.create(t, unreachable.kubeconfig(t))
+	refused.shows(t, soon, "Ready False NoConnection, CredentialsValid False FileRefused")
+	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotTried")
+	healthy.join(t)
+	const events = 5 // Connected, ExpiringSoon; NoConnection, FileRefused; Unreachable: they are written a moment later
+	eventually(t, soon, func() error {
+		written := slices.DeleteFunc(slices.Clone(w.hub.writes(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
+		if len(written) != events {
+			return fmt.Errorf("%d events are written, want %d", len(written), events)
+		}
+		return nil
+	})
+	if err := o.stop(); err != nil {
+		t.Fatal(err)
+	}
+	before, status := w.hub.writes(o.user), unreachable.memberCluster(t).Status
+	next, err := w.operate(fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = next.stop() })
+	healthy.operator = next
+	healthy.engaged(t, 1, soon)
+	// Nothing is to be waited for where nothing happens: three attempts to reach the one that is away.
+	quiet := time.Now().Add(7 * time.Second)
+	eventually(t, soon, func() error {
+		if time.Now().Before(quiet) {
+			return errors.New("it is too early to say")
+		}
+		return nil
+	})
+	if now := w.hub.writes(o.user); len(now) != len(before) || len(before) == 0 {
+		t.Errorf("written before: %d, then: %v\n%s", len(before), now[len(before):], cmp.Diff(status, unreachable.memberCluster(t).Status))
+	}
+}
+
+// An operator that is no longer the leader must not go on delivering beside its successor.
+func TestTheEndOfTheManagerEndsTheMembersAtOnce(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	o := w.own(t, "fleet-resigns")
+	m := w.newMember(t, o, "resigns")
+	e := m.join(t)
+	o.resign()
+	m.ends(t, e, 10*time.Second)
+	select {
+	case <-o.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the manager is still waiting")
+	}
+}
