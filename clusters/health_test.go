@@ -84,6 +84,6 @@ func TestHealth(t *testing.T) {
 		}
 		m.link.cut() // the watches that there are would go on for some minutes
 		m.ends(t, e, noticed)
-		m.shows(t, 5*time.Second, "Ready False Forbidden, CredentialsValid True ExpiringSoon")
+		m.shows(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True ExpiringSoon")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -192,7 +193,7 @@ func newTarget(cluster *api.Cluster, user *api.AuthInfo) (*target, *Refusal) {
 	}
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)
-		if err != nil || proxy.Host == "" {
+		if err != nil || proxy.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme) {
 			return nil, refuse(v1alpha1.ReasonKubeconfigMalformed, "proxy-url must be a URL such as http://proxy.example:3128")
 		}
 		t.proxy = proxy

@@ -68,10 +68,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // describe makes the profile say what is known of the member.
 func describe(profile *inventory.ClusterProfile, member *v1alpha1.MemberCluster) {
+	profile.Labels = maps.Clone(member.Labels) // the profile is ours, and has no labels but the member's
 	if profile.Labels == nil {
 		profile.Labels = map[string]string{}
 	}
-	maps.Copy(profile.Labels, member.Labels)
 	profile.Labels[inventory.LabelClusterManagerKey] = v1alpha1.ManagedBy
 	profile.Spec.ClusterManager.Name = v1alpha1.ManagedBy
 	profile.Spec.DisplayName = member.Name

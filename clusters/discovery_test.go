@@ -1,0 +1,294 @@
+package clusters
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+var (
+	ourSecrets  = Source{Namespace: "fleet", Form: FormKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
+	capiSecrets = Source{Namespace: "fleet", Form: FormClusterAPI}
+	argoSecrets = Source{Namespace: "fleet", Form: FormArgoCD}
+)
+
+// secret is one of the namespace fleet, changed.
+func secret(name string, changes ...func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name}, Data: map[string][]byte{}}
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func ofOurs(s *corev1.Secret) { metav1.SetMetaDataLabel(&s.ObjectMeta, "member", "true") }
+func ofCAPI(s *corev1.Secret) { s.Type = clusterAPIType }
+func ofArgo(s *corev1.Secret) {
+	metav1.SetMetaDataLabel(&s.ObjectMeta, "argocd.argoproj.io/secret-type", "cluster")
+}
+func elsewhere(s *corev1.Secret) { s.Namespace = "default" }
+func deleted(s *corev1.Secret)   { s.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} }
+
+func data(key, value string) func(*corev1.Secret) {
+	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
+}
+
+func TestSourceNamesTheMemberOfASecret(t *testing.T) {
+	tests := map[string]struct {
+		source Source
+		secret *corev1.Secret
+		want   string
+	}{
+		"ours":                              {ourSecrets, secret("east", ofOurs), "east"},
+		"ours, without the label":           {ourSecrets, secret("east"), ""},
+		"ours, of another namespace":        {ourSecrets, secret("east", ofOurs, elsewhere), ""},
+		"ours, being deleted":               {ourSecrets, secret("east", ofOurs, deleted), ""},
+		"ours, whatever its type":           {ourSecrets, secret("east-kubeconfig", ofOurs, ofCAPI), "east-kubeconfig"},
+		"Cluster API":                       {capiSecrets, secret("east-kubeconfig", ofCAPI), "east"},
+		"Cluster API, named twice":          {capiSecrets, secret("east-kubeconfig-kubeconfig", ofCAPI), "east-kubeconfig"},
+		"Cluster API, of another type":      {capiSecrets, secret("east-kubeconfig"), ""},
+		"Cluster API, a certificate":        {capiSecrets, secret("east-ca", ofCAPI), ""},
+		"Cluster API, of no cluster":        {capiSecrets, secret("-kubeconfig", ofCAPI), ""},
+		"Cluster API, of another namespace": {capiSecrets, secret("east-kubeconfig", ofCAPI, elsewhere), ""},
+		"Cluster API, being deleted":        {capiSecrets, secret("east-kubeconfig", ofCAPI, deleted), ""},
+		"Argo CD":                           {argoSecrets, secret("cluster-1", ofArgo, data("name", "east.example")), "east.example"},
+		"Argo CD, without a name":           {argoSecrets, secret("cluster-1", ofArgo), "cluster-1"},
+		"Argo CD, a name no member has":     {argoSecrets, secret("cluster-1", ofArgo, data("name", "East 1")), "cluster-1"},
+		"Argo CD, too long a name":          {argoSecrets, secret("cluster-1", ofArgo, data("name", strings.Repeat("x", 254))), "cluster-1"},
+		"Argo CD, without the label":        {argoSecrets, secret("cluster-1", data("name", "east")), ""},
+		"Argo CD, a repository": {
+			argoSecrets, secret("repo", func(s *corev1.Secret) { s.Labels = map[string]string{"argocd.argoproj.io/secret-type": "repository"} }), "",
+		},
+		"Argo CD, of another namespace": {argoSecrets, secret("cluster-1", ofArgo, elsewhere), ""},
+		"Argo CD, being deleted":        {argoSecrets, secret("cluster-1", ofArgo, deleted), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := test.source.member(test.secret); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSourcesAreTriedInTheirOrder(t *testing.T) {
+	type claimed struct {
+		Member string
+		Form   Form
+		Key    string
+	}
+	all := secret("east-kubeconfig", ofOurs, ofCAPI, ofArgo, data("name", "argo"))
+	tests := map[string]struct {
+		sources Sources
+		secret  *corev1.Secret
+		want    *claimed
+	}{
+		"the first that has it":        {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &claimed{"east", FormClusterAPI, "fleet/east-kubeconfig"}},
+		"the first in another order":   {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &claimed{"east-kubeconfig", FormKubeconfig, "fleet/east-kubeconfig"}},
+		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofArgo), &claimed{"x", FormArgoCD, "fleet/x"}},
+		"none":                         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
+		"none, of another namespace":   {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofOurs, elsewhere), nil},
+		"none, for there is no source": {nil, all, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got *claimed
+			if c := test.sources.claim(test.secret); c != nil {
+				got = &claimed{c.member, c.form, c.key().String()}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSourcesCacheNoMoreSecretsThanTheyNeed(t *testing.T) {
+	in := func(s Source, namespace string) Source {
+		s.Namespace = namespace
+		return s
+	}
+	type chosen struct{ Labels, Fields string }
+	tests := map[string]struct {
+		sources Sources
+		want    map[string]chosen
+	}{
+		"ours":             {Sources{ourSecrets}, map[string]chosen{"fleet": {"member=true", ""}}},
+		"Cluster API's":    {Sources{capiSecrets}, map[string]chosen{"fleet": {"", "type=cluster.x-k8s.io/secret"}}},
+		"Argo CD's":        {Sources{argoSecrets}, map[string]chosen{"fleet": {"argocd.argoproj.io/secret-type=cluster", ""}}},
+		"two of one place": {Sources{ourSecrets, argoSecrets}, map[string]chosen{"fleet": {}}},
+		"three of one":     {Sources{ourSecrets, argoSecrets, capiSecrets}, map[string]chosen{"fleet": {}}},
+		"each of its own": {
+			Sources{ourSecrets, in(argoSecrets, "argocd"), in(capiSecrets, "capi")},
+			map[string]chosen{"fleet": {"member=true", ""}, "argocd": {"argocd.argoproj.io/secret-type=cluster", ""}, "capi": {"", "type=cluster.x-k8s.io/secret"}},
+		},
+		"two of one place, and one of another": {
+			Sources{ourSecrets, in(ourSecrets, "other"), capiSecrets},
+			map[string]chosen{"fleet": {}, "other": {"member=true", ""}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]chosen{}
+			for namespace, config := range test.sources.Cache().Namespaces {
+				var c chosen
+				if config.LabelSelector != nil {
+					c.Labels = config.LabelSelector.String()
+				}
+				if config.FieldSelector != nil {
+					c.Fields = config.FieldSelector.String()
+				}
+				got[namespace] = c
+				if !test.sources.in(namespace) {
+					t.Errorf("%s is cached and has no source", namespace)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// object is a part of the JSON of Argo CD.
+type object = map[string]any
+
+// argoCD is the config of a good cluster Secret of Argo CD with a token, changed.
+func argoCD(tb testing.TB, change func(config, tls object)) []byte {
+	tb.Helper()
+	tls := object{"caData": identityA().certificate, "serverName": "canary-name"}
+	config := object{"bearerToken": "canary-token", "tlsClientConfig": tls}
+	change(config, tls)
+	raw, err := json.Marshal(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+// read is what an Argo CD Secret with the config is read as, by all that come with it.
+func read(config []byte, policy Policy) (*target, *Refusal) {
+	s := secret("cluster-1", ofArgo, data("server", "https://canary.example:6443/"), data("config", string(config)))
+	return Sources{argoSecrets}.claim(s).read(policy)
+}
+
+func TestArgoCDSecretIsAccepted(t *testing.T) {
+	type accepted struct {
+		Host, ServerName, Token, Proxy string
+		Certificate, Insecure          bool
+	}
+	const host = "https://canary.example:6443"
+	a := identityA()
+	tests := map[string]struct {
+		config []byte
+		policy Policy
+		want   accepted
+	}{
+		"a bearer token": {argoCD(t, func(object, object) {}), Policy{}, accepted{Host: host, ServerName: "canary-name", Token: "canary-token"}},
+		"a client certificate": {
+			argoCD(t, func(config, tls object) {
+				delete(config, "bearerToken")
+				tls["certData"], tls["keyData"] = a.certificate, a.key
+			}), Policy{},
+			accepted{Host: host, ServerName: "canary-name", Certificate: true},
+		},
+		"insecure, where that is permitted": {
+			argoCD(t, func(_, tls object) {
+				tls["insecure"] = true
+				delete(tls, "caData")
+			}), Policy{AllowInsecureTLS: true},
+			accepted{Host: host, ServerName: "canary-name", Token: "canary-token", Insecure: true},
+		},
+		"a proxy, where that is permitted": {
+			argoCD(t, func(config, _ object) { config["proxyUrl"] = "http://canary:3128" }), Policy{AllowProxy: true},
+			accepted{Host: host, ServerName: "canary-name", Token: "canary-token", Proxy: "http://canary:3128"},
+		},
+		"programs that are null": {
+			argoCD(t, func(config, _ object) { config["awsAuthConfig"], config["execProviderConfig"] = nil, nil }), Policy{},
+			accepted{Host: host, ServerName: "canary-name", Token: "canary-token"},
+		},
+		"what only Argo CD knows": {
+			argoCD(t, func(config, _ object) { config["disableCompression"] = true }), Policy{},
+			accepted{Host: host, ServerName: "canary-name", Token: "canary-token"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, refusal := read(test.config, test.policy)
+			if refusal != nil {
+				t.Fatalf("%s: %s", refusal.Reason, refusal.Message)
+			}
+			if diff := cmp.Diff(test.want, accepted{got.host, got.serverName, got.token, proxyOf(got), got.certificate != nil, got.insecure}); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestArgoCDSecretIsRefused(t *testing.T) {
+	with := func(key string, value any) []byte {
+		return argoCD(t, func(config, _ object) { config[key] = value })
+	}
+	withTLS := func(key string, value any) []byte {
+		return argoCD(t, func(_, tls object) { tls[key] = value })
+	}
+	all := Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}
+	tests := map[string]struct {
+		config []byte
+		policy Policy
+		want   string
+	}{
+		"a program, even where all is permitted":  {with("execProviderConfig", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
+		"a program of no name":                    {with("execProviderConfig", object{}), Policy{}, v1alpha1.ReasonExecRefused},
+		"AWS, even where all is permitted":        {with("awsAuthConfig", object{"clusterName": canary}), all, v1alpha1.ReasonExecRefused},
+		"a user name":                             {with("username", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
+		"a password":                              {with("password", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
+		"a proxy":                                 {with("proxyUrl", "http://canary:3128"), Policy{AllowInsecureTLS: true}, v1alpha1.ReasonProxyRefused},
+		"a proxy that is no URL":                  {with("proxyUrl", "://canary"), all, v1alpha1.ReasonKubeconfigMalformed},
+		"insecure":                                {withTLS("insecure", true), Policy{AllowProxy: true}, v1alpha1.ReasonInsecureTLSRefused},
+		"no CA, even where insecure is permitted": {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
+		"a CA that is none":                       {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is not base64":                 {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate without its key":           {withTLS("certData", identityA().certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"no credentials":                          {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
+		"a token of another type":                 {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"insecure in so many words":               {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"what is not JSON":                        {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"JSON cut short":                          {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a kubeconfig":                            {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"nothing":                                 {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"one byte more than 64 KiB":               {append(with("x", canary), bytes.Repeat([]byte(" "), maxKubeconfig)...)[:maxKubeconfig+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, refusal := read(test.config, test.policy)
+			if refusal == nil {
+				t.Fatalf("accepted, for server %s", got.host)
+			}
+			if refusal.Reason != test.want {
+				t.Errorf("reason %s, want %s (%s)", refusal.Reason, test.want, refusal.Message)
+			}
+			if strings.Contains(strings.ToLower(refusal.Message), canary) {
+				t.Errorf("the message quotes the Secret: %s", refusal.Message)
+			}
+		})
+	}
+}
+
+func TestArgoCDSecretNeedsAServerOverTLS(t *testing.T) {
+	config := argoCD(t, func(object, object) {})
+	for _, url := range []string{"", "http://canary.example", "canary.example:6443", "https://canary:canary@canary.example", "https://canary example"} {
+		_, refusal := Sources{argoSecrets}.claim(secret("x", ofArgo, data("server", url), data("config", string(config)))).read(Policy{})
+		if refusal == nil || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(refusal.Message, canary) {
+			t.Errorf("%q: %+v", url, refusal)
+		}
+	}
+}

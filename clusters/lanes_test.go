@@ -1,0 +1,124 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queue lets as many as asked for enter a lane, and counts those that are through. They stay until they are told.
+func queue(t *testing.T, l lanes, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
+	through, leave = &atomic.Int64{}, make(chan struct{})
+	for range many {
+		go func() {
+			left, err := l.enter(t.Context(), failedBefore)
+			if err != nil {
+				return
+			}
+			through.Add(1)
+			select {
+			case <-leave:
+			case <-t.Context().Done():
+			}
+			left()
+		}()
+	}
+	synctest.Wait()
+	return through, leave
+}
+
+func TestLanesLetAsManyInAsThereArePlaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		failedBefore bool
+		places       int64
+	}{
+		"for the first time": {false, 3},
+		"again":              {true, retryLane},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				through, leave := queue(t, newLanes(3), 50, test.failedBefore)
+				for want := test.places; want < test.places+5; want++ {
+					if got := through.Load(); got != want {
+						t.Fatalf("%d are through, want %d", got, want)
+					}
+					leave <- struct{}{}
+					synctest.Wait()
+				}
+			})
+		})
+	}
+}
+
+func TestLanesTakeAPlaceBackAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLanes(1)
+		enter := func() (func(), time.Duration) {
+			start := time.Now()
+			leave, err := l.enter(t.Context(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leave, time.Since(start)
+		}
+		first, waited := enter()
+		if waited != 0 {
+			t.Errorf("the first waited for %s", waited)
+		}
+		second, waited := enter()
+		if waited != maxHeld {
+			t.Errorf("the second waited for %s, want %s", waited, maxHeld)
+		}
+		first() // it has no place any more, and must not give away the second's
+		third, waited := enter()
+		if waited != maxHeld {
+			t.Errorf("the third waited for %s, want %s", waited, maxHeld)
+		}
+		third()
+		third()
+		second()
+		fourth, waited := enter()
+		if waited != 0 {
+			t.Errorf("the fourth waited for %s", waited)
+		}
+		fourth()
+		time.Sleep(2 * maxHeld) // no timer takes away what was given back by hand
+		if len(l.first) != 0 {
+			t.Errorf("%d places are taken, by nobody", len(l.first))
+		}
+	})
+}
+
+func TestLanesOfThoseThatFailedBeforeHoldUpNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLanes(1)
+		if again, _ := queue(t, l, 10*retryLane, true); again.Load() != retryLane {
+			t.Errorf("%d are through, want %d", again.Load(), retryLane)
+		}
+		if first, _ := queue(t, l, 1, false); first.Load() != 1 {
+			t.Error("the healthy one waits")
+		}
+	})
+}
+
+func TestLanesWaitNoLongerThanTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLanes(1)
+		leave, err := l.enter(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), maxHeld/2)
+		defer cancel()
+		if left, err := l.enter(ctx, false); left != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		leave()
+		if through, _ := queue(t, l, 1, false); through.Load() != 1 {
+			t.Error("the one that gave up has kept a place")
+		}
+	})
+}
