@@ -78,6 +78,7 @@ func TestHealth(t *testing.T) {
 		w := shared(t)
 		m := w.newMember(t, w.operator, "health-forbidden")
 		e := m.join(t)
+		m.allowIdentityOnly(t) // so that a probe succeeds
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
 		if err := w.member.admin.Delete(ctx, binding); err != nil {
 			t.Fatal(err)

@@ -98,11 +98,12 @@ func TestIsolation(t *testing.T) {
 func (m *member) allowIdentityOnly(t *testing.T) {
 	t.Helper()
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}}
-	m.make(t, m.world.member, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Rules: rules})
+	name := m.name + "-identity"
+	m.make(t, m.world.member, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
 	m.make(t, m.world.member, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: m.name},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: memberNamespace, Name: m.name}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: m.name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	})
 }
 

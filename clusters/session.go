@@ -110,7 +110,7 @@ func (s *session) close() {
 // Watches that fail again and again for lastingTrouble are of no use. They try again at least every retryGap, so that
 // trouble which is older than that has passed.
 const (
-	lastingTrouble = 30 * time.Second
+	lastingTrouble = 15 * time.Second
 	retryGap       = 75 * time.Second
 )
 

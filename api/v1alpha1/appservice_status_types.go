@@ -48,7 +48,7 @@ type ClusterSummary struct {
 	Display string `json:"display"`
 	// Replicas is how many pods are planned on all clusters of the plan.
 	Replicas int32 `json:"replicas"`
-	// ReadyReplicas is how many pods are ready on all clusters, as last known.
+	// ReadyReplicas is how many pods are ready on all clusters but the Detached, as last known.
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// Progressing is how many rows are Pending or Progressing.
 	// +optional

@@ -268,7 +268,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 				Summary:            v1alpha1.ClusterSummary{Display: "0/0"},
 			},
 		},
-		"of one cluster in each phase: those Removing and Detached are not of the plan, and their pods are counted": {
+		"of one cluster in each phase: those Removing and Detached are not of the plan; the pods of those Removing are counted": {
 			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterFailed),
 				in("e", v1alpha1.ClusterUnknown), in("f", v1alpha1.ClusterRemoving), in("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
 			want: v1alpha1.AppServiceStatus{
@@ -276,7 +276,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 				Replicas:           2, // 4 clusters with 2, one with none: 1.6
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary: v1alpha1.ClusterSummary{
-					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 12,
+					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 10,
 					Progressing: 2, Failed: 1, Unknown: 1, Detached: 1, Removing: 1,
 				},
 				Placement: v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{

@@ -47,7 +47,9 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	for _, row := range rows {
-		sum.ReadyReplicas += row.ReadyReplicas
+		if row.Phase != v1alpha1.ClusterDetached {
+			sum.ReadyReplicas += row.ReadyReplicas
+		}
 		switch row.Phase {
 		case v1alpha1.ClusterReady:
 			sum.Ready++
