@@ -52,8 +52,8 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	}
 	s.environment.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
 	as, err := s.environment.Start()
-	if err != nil {
-		return nil, err
+	if err != nil { // perhaps with all of it running
+		return nil, errors.Join(err, s.environment.Stop())
 	}
 	if s.admin, err = client.New(as, client.Options{Scheme: kinds}); err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ func startHub() (*hub, error) {
 	ctx := context.Background()
 	h := &hub{environment: &envtest.Environment{ControlPlaneStartTimeout: time.Minute}}
 	config, err := h.environment.Start()
-	if err != nil {
-		return nil, err
+	if err != nil { // perhaps with all of it running
+		return nil, errors.Join(err, h.environment.Stop())
 	}
 	started = h
 	kinds, err := newScheme()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // somebodys makes an object of the scene's name on the member, with marks that the test chooses. No one rolls it out.
@@ -30,9 +31,10 @@ func (s *scene) somebodys(object client.Object, labels, annotations map[string]s
 var (
 	aDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused:   true,
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
+		// A selector cannot be changed. With ours, nothing but our care keeps it from being overwritten.
+		Selector: &metav1.LabelSelector{MatchLabels: workload.Selector("web")},
 		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "theirs"}},
+			ObjectMeta: metav1.ObjectMeta{Labels: workload.Selector("web")},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "theirs:1"}}},
 		},
 	}}
@@ -174,6 +176,7 @@ func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
 				s.edit(edit)
 				s.plan()
 				s.start()
+				s.catchUp()
 				_, _, _ = s.lookThrough(hubCached, behind{s.member, []client.Object{deployment, service}})
 				s.untouched(was)
 			})
