@@ -48,7 +48,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify generated lint vet tidy vulnerabilities test e2e
+.PHONY: verify generated lint vet tidy vulnerabilities test e2e bench-members
 verify: generated tidy vet lint vulnerabilities ## everything that needs no cluster and runs no test
 
 generated: ## what is generated is up to date
@@ -76,6 +76,10 @@ test: ## every package's tests with the race detector, on real API servers
 e2e: build ## the suites against whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/... -count=1 -timeout 40m -v
+
+bench-members: build ## what a member costs, and how fast members join; on a machine that does nothing else
+	$(call need,$(CLUSTER))
+	PATH=$(BIN):$$PATH go run ./e2e/bench/members
 
 ## Try it
 

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+// bench is what both measurements share.
+type bench struct {
+	env     environment.Environment
+	cluster environment.Cluster // the hub's
+	hub     *hub
+	front   *front
+	hole    string
+	made    int // members, so that no name comes twice
+}
+
+func newBench(ctx context.Context, env environment.Environment) (*bench, error) {
+	var clusters []environment.Cluster
+	for _, name := range []string{"hub", "member-a", "member-b"} { // one at a time, for a busy machine too
+		cluster, err := env.Create(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		clusters = append(clusters, cluster)
+	}
+	b := &bench{env: env, cluster: clusters[0]}
+	var err error
+	if b.hub, err = newHub(ctx, b.cluster); err != nil {
+		return nil, err
+	}
+	for _, cluster := range clusters[1:] {
+		if err := fill(ctx, cluster); err != nil {
+			return nil, err
+		}
+	}
+	if b.front, err = newFront(ctx, clusters[1:]); err != nil {
+		return nil, err
+	}
+	b.hole, err = blackHole(ctx)
+	return b, err
+}
+
+// withOperator does something with a new operator, which ends with it.
+func (b *bench) withOperator(ctx context.Context, do func(metrics string) error) (err error) {
+	operator, err := b.env.StartOperator(ctx, b.cluster, "--leader-elect=false")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, operator.Kill(context.WithoutCancel(ctx))) }() // if it has not stopped
+	if err := do(operator.MetricsURL()); err != nil {
+		return fmt.Errorf("%w; the operator says:\n%s", err, lastWords(operator.Log()))
+	}
+	return operator.Stop(ctx)
+}
+
+// lastWords are where a log tells of a crash, or its end.
+func lastWords(log string) string {
+	if crash := regexp.MustCompile(`(?m)^(panic|fatal error|SIG\w+): .*(\n.*){0,20}`).FindString(log); crash != "" {
+		return crash
+	}
+	return environment.Tail(log, 10)
+}
+
+func (b *bench) name() string {
+	b.made++
+	return fmt.Sprintf("member-%04d", b.made)
+}
+
+// healthy makes n candidates that will be Ready.
+func (b *bench) healthy(n int) (batch []candidate, err error) {
+	for range n {
+		c := candidate{name: b.name()}
+		if c.kubeconfig, err = b.front.add(c.name, false); err != nil {
+			return nil, err
+		}
+		batch = append(batch, c)
+	}
+	return batch, nil
+}
+
+// bad makes three candidates that are silent, and one that forbids to list.
+func (b *bench) bad() (batch []candidate, err error) {
+	for range 3 {
+		c := candidate{name: b.name(), bad: true}
+		if c.kubeconfig, err = kubeconfig(b.hole, b.front.ca, token()); err != nil {
+			return nil, err
+		}
+		batch = append(batch, c)
+	}
+	forbidding := candidate{name: b.name(), bad: true}
+	forbidding.kubeconfig, err = b.front.add(forbidding.name, true)
+	return append(batch, forbidding), err
+}
+
+// together is how many healthy members join in the comparison.
+const together = 30
+
+// compareJoining has members join, alone and beside bad ones whose Secrets are there first.
+func (b *bench) compareJoining(ctx context.Context, rounds int) error {
+	var alone, beside []time.Duration
+	if err := b.withOperator(ctx, func(string) error {
+		for range rounds {
+			took, err := b.joinAndLeave(ctx, nil)
+			if err != nil {
+				return fmt.Errorf("join alone: %w", err)
+			}
+			alone = append(alone, took)
+			bad, err := b.bad()
+			if err != nil {
+				return err
+			}
+			if took, err = b.joinAndLeave(ctx, bad); err != nil {
+				return fmt.Errorf("join beside bad members: %w", err)
+			}
+			beside = append(beside, took)
+		}
+		return nil
+	}); err != nil || rounds == 0 {
+		return err
+	}
+	reportJoining(alone, beside)
+	return nil
+}
+
+func (b *bench) joinAndLeave(ctx context.Context, bad []candidate) (time.Duration, error) {
+	healthy, err := b.healthy(together)
+	if err != nil {
+		return 0, err
+	}
+	took, err := b.hub.join(ctx, slices.Concat(bad, healthy))
+	return took, errors.Join(err, b.hub.empty(ctx))
+}
+
+// weigh has members join a new operator, up to one count after the other, and weighs it at each and before.
+func (b *bench) weigh(ctx context.Context, counts []int, rest time.Duration) error {
+	var stages []stage
+	if err := b.withOperator(ctx, func(metrics string) error {
+		joined := 0
+		for _, count := range append([]int{0}, counts...) {
+			batch, err := b.healthy(count - joined)
+			if err != nil {
+				return err
+			}
+			s := stage{members: count, batch: len(batch)}
+			if s.took, err = b.hub.join(ctx, batch); err != nil {
+				return err
+			}
+			joined = count
+			if err := pause(ctx, rest); err != nil {
+				return err
+			}
+			if s.weight, err = weighAtRest(ctx, metrics); err != nil {
+				return err
+			}
+			s.load = loadAverage()
+			stages = append(stages, s)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return reportWeights(stages)
+}

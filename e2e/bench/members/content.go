@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+const (
+	// apps is how many AppServices of another hub a cluster runs: a Deployment and a Service each.
+	apps = 20
+	// namespace is where they are.
+	namespace = "bench"
+	// anotherHub is whose they are: this one's operator caches them, and never touches them.
+	anotherHub = "another-hub"
+)
+
+// fill has a cluster run what members hold.
+func fill(ctx context.Context, cluster environment.Cluster) error {
+	api, err := environment.NewClient(cluster.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("create namespace %s in %s: %w", namespace, cluster.Name(), err)
+	}
+	for i := range apps {
+		rendered, err := workload.Render(app(i), &v1alpha1.ClusterStatus{Replicas: 2}, anotherHub)
+		if err != nil {
+			return err
+		}
+		for _, object := range []*unstructured.Unstructured{rendered.Deployment, rendered.Service} {
+			stamped := client.ApplyConfigurationFromUnstructured(workload.Stamp(object, 1))
+			if err := api.Apply(ctx, stamped, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
+				return fmt.Errorf("apply %s %s in %s: %w", object.GetKind(), object.GetName(), cluster.Name(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// app is the same for every cluster, as an AppService is that is placed on all of them.
+func app(i int) *v1alpha1.AppService {
+	name, uid := fmt.Sprintf("app-%02d", i), types.UID(fmt.Sprintf("7d9f3c52-4b1e-4a8e-9c36-0a1b2c3d4e%02d", i))
+	return &v1alpha1.AppService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
+		Spec: v1alpha1.AppServiceSpec{
+			Image:    "registry.example/team/" + name + ":1.2.3",
+			Replicas: ptr.To[int32](2),
+			Env:      []corev1.EnvVar{{Name: "MODE", Value: "production"}},
+			Ports:    []v1alpha1.ServicePort{{Name: "http", Port: 80}},
+		},
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// The aim of the design, for each member.
+const (
+	aimRSS        = 400 // KiB
+	aimGoroutines = 30
+)
+
+// stage is the operator with so many members.
+type stage struct {
+	members, batch int // batch of them joined last
+	took           time.Duration
+	weight         weight
+	load           string
+}
+
+func reportJoining(alone, beside []time.Duration) {
+	fmt.Printf("\n%d members join, alone: %s; beside 3 silent ones and one that forbids: %s (load average %s)\n",
+		together, list(alone), list(beside), loadAverage())
+	slices.Sort(alone)
+	slices.Sort(beside)
+	fmt.Printf("members_%d_joined_seconds: %.2f\n", together, median(alone).Seconds())
+	fmt.Printf("members_%d_with_bad_joined_seconds: %.2f\n", together, median(beside).Seconds())
+}
+
+func list(times []time.Duration) string {
+	var all []string
+	for _, t := range times {
+		all = append(all, fmt.Sprintf("%.2f s", t.Seconds()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// reportWeights prints a table of all stages, and the figures of those that have members.
+func reportWeights(stages []stage) error {
+	none := stages[0].weight
+	fmt.Printf("\nThe operator at rest. A batch has joined when all of it is Ready, counted from the making of its first Secret; a member's\npart is what is more than with no member.\n\n")
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")+"\t") } // Flush tells
+	row("members", "batch", "joined in s", "load", "goroutines", "RSS MiB", "heap in use", "alive", "stacks", "CPU %",
+		"each: goroutines", "RSS KiB", "heap in use", "alive", "stacks")
+	for _, s := range stages {
+		w, part := s.weight, s.part(none)
+		row(fmt.Sprint(s.members), fmt.Sprint(s.batch), digits(s.took.Seconds(), 1), s.load,
+			digits(w.goroutines, 0), digits(w.rss/1024, 0), digits(w.heap/1024, 0), digits(w.live/1024, 0), digits(w.stacks/1024, 0), digits(w.processor, 1),
+			digits(part.goroutines, 1), digits(part.rss, 0), digits(part.heap, 0), digits(part.live, 0), digits(part.stacks, 0))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Println()
+	for _, s := range stages[1:] {
+		s.figures(none)
+	}
+	return nil
+}
+
+// part is what each member adds to the operator without any.
+func (s stage) part(none weight) weight {
+	n := float64(max(1, s.members))
+	return weight{
+		rss:        (s.weight.rss - none.rss) / n,
+		heap:       (s.weight.heap - none.heap) / n,
+		live:       (s.weight.live - none.live) / n,
+		stacks:     (s.weight.stacks - none.stacks) / n,
+		goroutines: (s.weight.goroutines - none.goroutines) / n,
+	}
+}
+
+func digits(value float64, after int) string { return strconv.FormatFloat(value, 'f', after, 64) }
+
+func (s stage) figures(none weight) {
+	part := s.part(none)
+	fmt.Printf("member_rss_kib_at_%d: %.0f\n", s.members, part.rss)
+	fmt.Printf("member_heap_kib_at_%d: %.0f\n", s.members, part.heap)
+	fmt.Printf("member_goroutines_at_%d: %.1f\n", s.members, part.goroutines)
+	fmt.Printf("operator_idle_cpu_percent_at_%d: %.1f\n", s.members, s.weight.processor)
+	fmt.Printf("members_%d_joined_seconds: %.1f\n", s.members, s.took.Seconds())
+	if part.rss > aimRSS || part.goroutines > aimGoroutines {
+		fmt.Printf("above the aim of %d KiB RSS and %d goroutines a member\n", aimRSS, aimGoroutines)
+	}
+}
+
+// loadAverage is of the last minute: how busy the machine is, with this and with anything else.
+func loadAverage() string {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "-"
+	}
+	load, _, _ := strings.Cut(string(content), " ")
+	return load
+}

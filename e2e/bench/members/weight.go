@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Go collects garbage at least every two minutes: in a window of that length it has, once.
+const (
+	window   = 125 * time.Second
+	interval = 5 * time.Second
+)
+
+// weight is what the operator takes up.
+type weight struct {
+	rss, heap, live, stacks float64 // in KiB
+	goroutines              float64
+	processor               float64 // in percent of one
+}
+
+// sample is what the operator's metrics say at one time, in bytes and seconds.
+type sample map[string]float64
+
+// The resident memory and the processor time are the kernel's: those of /proc/PID.
+const (
+	rss        = "process_resident_memory_bytes"
+	heap       = "go_memstats_heap_inuse_bytes"
+	live       = "go_gc_heap_live_bytes"
+	stacks     = "go_memstats_stack_inuse_bytes"
+	goroutines = "go_goroutines"
+	processor  = "process_cpu_seconds_total"
+)
+
+// weighAtRest watches the operator for some time. The median counts; but of the heap in use the least, which is that just
+// after a collection, and of what is alive in it what the last collection found.
+func weighAtRest(ctx context.Context, url string) (weight, error) {
+	var samples []sample
+	begun := time.Now()
+	for time.Since(begun) < window {
+		s, err := read(ctx, url)
+		if err != nil {
+			return weight{}, err
+		}
+		samples = append(samples, s)
+		if err := pause(ctx, interval); err != nil {
+			return weight{}, err
+		}
+	}
+	last, err := read(ctx, url)
+	if err != nil {
+		return weight{}, err
+	}
+	column := func(name string) []float64 {
+		var values []float64
+		for _, s := range samples {
+			values = append(values, s[name])
+		}
+		slices.Sort(values)
+		return values
+	}
+	return weight{
+		rss:        median(column(rss)) / 1024,
+		heap:       slices.Min(column(heap)) / 1024,
+		live:       last[live] / 1024,
+		stacks:     median(column(stacks)) / 1024,
+		goroutines: median(column(goroutines)),
+		processor:  100 * (last[processor] - samples[0][processor]) / time.Since(begun).Seconds(),
+	}, nil
+}
+
+// read reads the operator's metrics that have no labels.
+func read(ctx context.Context, url string) (sample, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("read the operator's metrics: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	s := sample{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		if value, err := strconv.ParseFloat(text, 64); err == nil {
+			s[name] = value
+		}
+	}
+	for _, name := range []string{rss, heap, live, stacks, goroutines, processor} {
+		if _, found := s[name]; !found {
+			return nil, fmt.Errorf("the operator's metrics lack %s", name)
+		}
+	}
+	return s, lines.Err()
+}
+
+func median[T any](sorted []T) T { return sorted[len(sorted)/2] }
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
