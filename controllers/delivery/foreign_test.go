@@ -30,7 +30,7 @@ func (s *scene) somebodys(object client.Object, labels, annotations map[string]s
 
 var (
 	aDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
-		Paused:   true,
+		Paused: true,
 		// A selector cannot be changed. With ours, nothing but our care keeps it from being overwritten.
 		Selector: &metav1.LabelSelector{MatchLabels: workload.Selector("web")},
 		Template: corev1.PodTemplateSpec{
