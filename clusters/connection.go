@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -138,7 +140,8 @@ func (o *Options) guard(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// bearer adds the present token to each request.
+// bearer adds the present token to each request, and takes it out of the answers that are told of: a member that quotes
+// it in an error must not bring it into a condition or a log.
 type bearer struct {
 	next        http.RoundTripper
 	credentials *atomic.Pointer[target]
@@ -146,11 +149,29 @@ type bearer struct {
 
 // RoundTrip sends the request with the token.
 func (b *bearer) RoundTrip(request *http.Request) (*http.Response, error) {
-	if token := b.credentials.Load().token; token != "" {
-		request = utilnet.CloneRequest(request)
-		request.Header.Set("Authorization", "Bearer "+token)
+	token := b.credentials.Load().token
+	if token == "" {
+		return b.next.RoundTrip(request)
 	}
-	return b.next.RoundTrip(request)
+	request = utilnet.CloneRequest(request)
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := b.next.RoundTrip(request)
+	if err != nil || response.StatusCode < http.StatusBadRequest {
+		return response, err
+	}
+	return withhold(token, response)
+}
+
+// withhold replaces a token in the body of an error, of which it keeps what is told at most.
+func withhold(token string, response *http.Response) (*http.Response, error) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	body = bytes.ReplaceAll(body, []byte(token), []byte("(the token)"))
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	response.Header.Del("Content-Length")
+	return response, nil
 }
 
 // WrappedRoundTripper lets client-go find the transport below.

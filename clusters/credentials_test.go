@@ -38,7 +38,7 @@ func badEdits() map[string]struct {
 		"the token of a user without roles": {stranger, "Unknown NotTried"},
 		"a server where nobody listens": {
 			func(t *testing.T, m *member) edit {
-				nobody := newLink(t, m.world.member.address())
+				nobody := newLink(t, m.link.server)
 				nobody.turn(t, refuse)
 				return withServer(nobody.address)
 			},
@@ -46,7 +46,7 @@ func badEdits() map[string]struct {
 		},
 		"a server that is silent": {
 			func(t *testing.T, m *member) edit {
-				nobody := newLink(t, m.world.member.address())
+				nobody := newLink(t, m.link.server)
 				nobody.turn(t, silent)
 				return withServer(nobody.address)
 			},
@@ -219,7 +219,8 @@ func TestRotation(t *testing.T) {
 	t.Run("a client certificate is swapped in place, on new connections", func(t *testing.T) {
 		t.Parallel()
 		w := shared(t)
-		m := w.newMember(t, w.operator, "rotates-certificate")
+		m := w.newMember(t, w.own(t, "fleet-certificate"), "rotates-certificate")
+		m.front, m.ca, m.link = nil, w.member.environment.Config.CAData, newLink(t, w.member.address()) // a certificate cannot be passed on
 		user := "certified"
 		m.allow(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
 		first, second := w.member.as(user), w.member.as(user)
@@ -254,7 +255,7 @@ func TestRotation(t *testing.T) {
 		w := shared(t)
 		m := w.newMember(t, w.operator, "moves")
 		first, old := m.join(t), m.link
-		m.link = newLink(t, w.member.address())
+		m.move(t)
 		m.replace(t, m.kubeconfig(t))
 		second := m.engaged(t, 2, soon)
 		m.ends(t, first, 5*time.Second)
@@ -277,7 +278,7 @@ func TestRotation(t *testing.T) {
 		e := m.join(t)
 		w.operator.engagements.setRefuse(m.name)
 		old := m.link
-		m.link = newLink(t, w.member.address())
+		m.move(t)
 		m.replace(t, m.kubeconfig(t))
 		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotTried")
 		m.goesOn(t, e)

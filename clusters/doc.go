@@ -9,10 +9,12 @@
 //     Nothing that one member does, or leaves undone, is waited for by another; a member that must be found
 //     dead costs nothing but its own goroutine.
 //   - A Secret is hostile input. What it may hold is decided on the raw kubeconfig, before anything in it is
-//     used: no program is run and no file is read; nothing of it is quoted in a condition, and no credential in a log. Redirects are
+//     used: no program is run and no file is read, and nothing of it is quoted in a condition, an event, a log or a metric. Redirects are
 //     not followed, and addresses that no member may have are refused when they are dialled.
 //   - Make before break: a changed kubeconfig is tried first. While it is bad, the connection that there is goes on.
 //     Other credentials for the same server are swapped in place, without a relist.
+//   - A member is one cluster, known by the UID of its kube-system namespace. Another one behind the same Secret is left alone until
+//     that is acknowledged, and no two members are the same cluster.
 //   - A cluster is engaged only with its caches in step. It is disengaged when it has not answered some probes in a row, and
 //     engaged anew, with new caches, when it is back: what was cached before an outage is never taken for the present.
 //   - Every step is bounded in time.

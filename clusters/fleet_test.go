@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,7 +32,9 @@ type member struct {
 	operator *operator
 	name     string
 	account  *corev1.ServiceAccount
+	front    *front // nil for a member that is the API server itself
 	link     *link
+	ca       []byte
 }
 
 const memberNamespace = "default" // on the member, of the users and their objects
@@ -47,11 +50,18 @@ func (w *world) newMember(t testing.TB, o *operator, name string) *member {
 // newStranger is a member whose user may do nothing there.
 func (w *world) newStranger(t testing.TB, o *operator, name string) *member {
 	t.Helper()
-	m := &member{world: w, operator: o, name: name, link: newLink(t, w.member.address())}
+	m := &member{world: w, operator: o, name: name, front: newFront(t, w.member)}
+	m.ca, m.link = m.front.authority(), newLink(t, m.front.address())
 	m.account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: name}}
 	m.make(t, w.member, m.account)
 	t.Cleanup(func() { m.leave(t) })
 	return m
+}
+
+// move gives the member another address. The old one goes on.
+func (m *member) move(t testing.TB) {
+	t.Helper()
+	m.link = newLink(t, m.link.server)
 }
 
 // allow lets a user do what a member must grant: what config/member grants.
@@ -128,7 +138,7 @@ func withCertificate(certificate, key []byte) edit {
 func (m *member) kubeconfig(t testing.TB, edits ...edit) []byte {
 	t.Helper()
 	token, _ := m.token(t)
-	cluster := &api.Cluster{Server: "https://" + m.link.address, CertificateAuthorityData: m.world.member.environment.Config.CAData}
+	cluster := &api.Cluster{Server: "https://" + m.link.address, CertificateAuthorityData: m.ca}
 	user := &api.AuthInfo{Token: token}
 	for _, change := range edits {
 		change(cluster, user)
@@ -310,4 +320,14 @@ func (e engagement) has(t testing.TB, name string, within time.Duration) {
 	eventually(t, within, func() error {
 		return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: name}, &appsv1.Deployment{})
 	})
+}
+
+// events are those of the hub.
+func (m *member) events(t testing.TB) []eventsv1.Event {
+	t.Helper()
+	var events eventsv1.EventList
+	if err := m.hub.admin.List(ctx, &events); err != nil {
+		t.Fatal(err)
+	}
+	return events.Items
 }

@@ -7,8 +7,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/fleetwright/fleetwright/clusters"
 )
 
 // A member that cannot be observed is not Ready for longer than a minute.
@@ -20,7 +18,7 @@ func TestHealth(t *testing.T) {
 		t.Run("a member that "+name+" is Unknown and disengaged, and engaged anew when it is back", func(t *testing.T) {
 			t.Parallel()
 			w := shared(t)
-			usual := func(o *clusters.Options) { o.ProbeInterval = 10 * time.Second }
+			usual := func(o *setup) { o.ProbeInterval = 10 * time.Second }
 			m := w.newMember(t, w.own(t, "fleet-"+label(name), usual), "health-"+label(name))
 			first := m.join(t)
 			m.link.turn(t, mode)

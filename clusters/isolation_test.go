@@ -1,9 +1,7 @@
 package clusters_test
 
 import (
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,62 +9,33 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/fleetwright/fleetwright/clusters"
 )
-
-// stub is a server that knows a version and an identity, and does something else with every other request.
-func stub(t *testing.T, do http.HandlerFunc) edit {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/version":
-			_, _ = io.WriteString(w, `{"gitVersion": "v1.36.3"}`)
-		case "/api/v1/namespaces/kube-system":
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": "stub"}}`)
-		default:
-			do(w, r)
-		}
-	}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections)
-	return func(cluster *api.Cluster, _ *api.AuthInfo) {
-		cluster.Server, cluster.CertificateAuthorityData = server.URL, pemOf(server)
-	}
-}
-
-// pemOf is the certificate of a server in PEM form.
-func pemOf(server *httptest.Server) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-}
 
 // One bad member never slows another.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	const places = 4
-	few := func(o *clusters.Options) { o.MaxConnecting = places }
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	bad := map[string]func(*testing.T, *world, *operator, int) (*member, []edit){
-		"silent": func(t *testing.T, w *world, o *operator, i int) (*member, []edit) {
+	few := func(o *setup) { o.MaxConnecting = places }
+	bad := map[string]func(*testing.T, *world, *operator, int) *member{
+		"silent": func(t *testing.T, w *world, o *operator, i int) *member {
 			m := w.newMember(t, o, fmt.Sprintf("silent-%d", i))
 			m.link.turn(t, silent)
-			return m, nil
+			return m
 		},
-		"refusing": func(t *testing.T, w *world, o *operator, i int) (*member, []edit) {
+		"refusing": func(t *testing.T, w *world, o *operator, i int) *member {
 			m := w.newMember(t, o, fmt.Sprintf("refusing-%d", i))
 			m.link.turn(t, refuse)
-			return m, nil
+			return m
 		},
-		"forbidding": func(t *testing.T, w *world, o *operator, i int) (*member, []edit) {
+		"forbidding": func(t *testing.T, w *world, o *operator, i int) *member {
 			m := w.newStranger(t, o, fmt.Sprintf("forbidding-%d", i))
 			m.allowIdentityOnly(t)
-			return m, nil
+			return m
 		},
-		"hanging": func(t *testing.T, w *world, o *operator, i int) (*member, []edit) {
-			return w.newStranger(t, o, fmt.Sprintf("hanging-%d", i)), []edit{stub(t, hang)}
+		"hanging": func(t *testing.T, w *world, o *operator, i int) *member {
+			m := w.newMember(t, o, fmt.Sprintf("hanging-%d", i))
+			m.front.fail(beyondProbes(hang))
+			return m
 		},
 	}
 	for name, bad := range bad {
@@ -81,8 +50,8 @@ func TestIsolation(t *testing.T) {
 			}
 			alone := join("before-" + name)
 			for i := range places * 3 / 2 {
-				m, edits := bad(t, w, o, i)
-				m.create(t, m.kubeconfig(t, edits...))
+				m := bad(t, w, o, i)
+				m.create(t, m.kubeconfig(t))
 			}
 			for i := range 3 { // each of them, not only one that is lucky
 				// A probe of a member that is silent takes five seconds, a list thirty.
@@ -115,11 +84,12 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}))
 	t.Cleanup(elsewhere.Close)
 	redirected := make(chan string, 1000)
-	m := w.newStranger(t, w.operator, "redirecting")
-	m.create(t, m.kubeconfig(t, stub(t, func(w http.ResponseWriter, r *http.Request) {
+	m := w.newMember(t, w.operator, "redirecting")
+	m.front.fail(beyondProbes(func(w http.ResponseWriter, r *http.Request) {
 		redirected <- r.URL.Path
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
-	})))
+	}))
+	m.create(t, m.kubeconfig(t))
 	for range 3 {
 		select {
 		case <-redirected:

@@ -3,7 +3,6 @@ package clusters_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -21,10 +20,9 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 	for i := range members {
 		members[i] = w.newMember(t, w.operator, fmt.Sprintf("lifetime-%d", i))
 	}
-	hanging := stub(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	for range 3 {
-		joinAndLeave(t, members, hanging)
+		joinAndLeave(t, members)
 	}
 	eventually(t, soon, func() error {
 		for _, m := range members {
@@ -43,7 +41,7 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 }
 
 // joinAndLeave has members join, each in its way, be rotated or cut, and leave.
-func joinAndLeave(t *testing.T, members []*member, hanging edit) {
+func joinAndLeave(t *testing.T, members []*member) {
 	t.Helper()
 	var healthy []*member
 	var times []int
@@ -53,7 +51,8 @@ func joinAndLeave(t *testing.T, members []*member, hanging edit) {
 			m.link.turn(t, silent)
 			m.create(t, m.kubeconfig(t))
 		case 1:
-			m.create(t, m.kubeconfig(t, hanging))
+			m.front.fail(beyondProbes(hang))
+			m.create(t, m.kubeconfig(t))
 		default:
 			healthy, times = append(healthy, m), append(times, len(m.operator.engagements.of(m.name)))
 			m.create(t, m.kubeconfig(t))
@@ -85,6 +84,7 @@ func joinAndLeave(t *testing.T, members []*member, hanging edit) {
 	})
 	for _, m := range members {
 		m.link.turn(t, pass)
+		m.front.fail(nil)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -180,6 +179,7 @@ func (m *member) adopt(ctx context.Context, want *target) {
 	} else {
 		err = m.reconnect(ctx, want)
 	}
+	m.settle()
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -222,6 +222,9 @@ func (m *member) rotate(ctx context.Context, want *target) error {
 	if err := m.identify(id); err != nil {
 		return err
 	}
+	if id != m.session.facts.id { // as acknowledged
+		return m.reconnect(ctx, want)
+	}
 	m.session.connection.rotate(want)
 	return nil
 }
@@ -242,18 +245,6 @@ func (m *member) reconnect(ctx context.Context, want *target) error {
 		previous.close()
 	}
 	connections.WithLabelValues(m.name.String()).Inc()
-	return nil
-}
-
-// identify decides whether a cluster that answers is the member: the one that it was, or was acknowledged to be.
-func (m *member) identify(id types.UID) error {
-	want := m.wanted()
-	pinned := cmp.Or(want.pinned, m.known().facts.id)
-	if pinned != "" && id != pinned && id != want.acknowledged {
-		return &identityError{v1alpha1.ReasonIdentityChanged, fmt.Sprintf(
-			"another cluster answers: its kube-system has UID %s, not %s. To go on with it, annotate the MemberCluster: %s=%s",
-			cut(clean(string(id)), maxVersion), pinned, v1alpha1.AnnotationAcceptIdentity, cut(clean(string(id)), maxVersion))}
-	}
 	return nil
 }
 
@@ -297,10 +288,14 @@ func (m *member) check(ctx context.Context) error {
 	}
 	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(begun).Seconds())
 	if id != m.session.facts.id {
-		return m.identify(id)
+		return cmp.Or(m.identify(id), error(errAnotherCluster))
 	}
 	return nil
 }
+
+// errAnotherCluster ends a session whose server is another cluster now, which is acknowledged to be the member: what is
+// cached is the old one's.
+var errAnotherCluster = &identityError{v1alpha1.ReasonIdentityChanged, "another cluster answers, as acknowledged; it is connected anew"}
 
 // refresh surveys the member when it is time.
 func (m *member) refresh(ctx context.Context) {

@@ -48,7 +48,7 @@ func TestSecret(t *testing.T) {
 		}
 		want := v1alpha1.MemberClusterStatus{
 			ObservedGeneration: 1,
-			ID:                 w.member.id,
+			ID:                 m.front.identity(),
 			Version:            "v1.36.3",
 			CredentialsExpire:  ends,
 			Conditions: []metav1.Condition{
@@ -213,7 +213,7 @@ func TestMemberCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, soon, func() error {
-			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ID != w.member.id {
+			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ID != m.front.identity() {
 				return fmt.Errorf("it is %+v", mc)
 			}
 			return nil

@@ -72,24 +72,31 @@ func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) er
 	return nil
 }
 
-// operate runs an operator for the Secrets of a namespace. Options are those of cmd/fleetwright, but for
-// the interval of the probes, changed.
-func (w *world) operate(namespace string, changes ...func(*clusters.Options)) (*operator, error) {
-	options := memberOptions()
+// setup is what an operator is made of: the options of cmd/fleetwright, but for the interval of the probes, and the Secrets
+// of its namespace.
+type setup struct {
+	clusters.Options
+	sources clusters.Sources
+}
+
+// operate runs an operator for the Secrets of a namespace, with a changed setup.
+func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, error) {
+	with := setup{Options: memberOptions(), sources: clusters.Sources{
+		{Namespace: namespace, Form: clusters.FormKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
+	}}
 	for _, change := range changes {
-		change(&options)
+		change(&with)
 	}
 	o := &operator{namespace: namespace, user: "operator-of-" + namespace, engagements: &recorder{}, ended: make(chan struct{})}
 	lifetime, exit := context.WithCancel(ctx)
 	running, resign := context.WithCancel(lifetime)
-	o.provider, o.resign, o.exit = clusters.New(lifetime, options), resign, exit
-	sources := clusters.Sources{{Namespace: namespace, Form: clusters.FormKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})}}
+	o.provider, o.resign, o.exit = clusters.New(lifetime, with.Options), resign, exit
 	again := true
 	hub := w.hub.as(o.user)
 	hub.QPS = -1
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
 		Scheme:     kinds,
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: sources.Cache()}},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: with.sources.Cache()}},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &again}, // there are several in this process
 	})
@@ -97,7 +104,7 @@ func (w *world) operate(namespace string, changes ...func(*clusters.Options)) (*
 		return nil, err
 	}
 	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
-	if err := errors.Join(index, m.Add(o.engagements), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, sources)); err != nil {
+	if err := errors.Join(index, m.Add(o.engagements), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.sources)); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -108,7 +115,7 @@ func (w *world) operate(namespace string, changes ...func(*clusters.Options)) (*
 }
 
 // own runs an operator for one test, in a namespace of its own.
-func (w *world) own(t testing.TB, namespace string, changes ...func(*clusters.Options)) *operator {
+func (w *world) own(t testing.TB, namespace string, changes ...func(*setup)) *operator {
 	t.Helper()
 	if err := w.grant(namespace); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,9 @@ type Provider struct {
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
-	indexes  []index
+	// identities are the members by the clusters that they are, or are about to be: no two are the same cluster.
+	identities map[types.UID]multicluster.ClusterName
+	indexes    []index
 }
 
 var _ multicluster.Provider = (*Provider)(nil)
@@ -68,11 +70,12 @@ func New(lifetime context.Context, options Options) *Provider {
 	options.lanes = newLanes(options.MaxConnecting)
 	lifetime, end := context.WithCancel(lifetime)
 	return &Provider{
-		end:      end,
-		options:  options,
-		lifetime: lifetime,
-		members:  map[multicluster.ClusterName]*member{},
-		sessions: map[multicluster.ClusterName]*session{},
+		end:        end,
+		options:    options,
+		lifetime:   lifetime,
+		members:    map[multicluster.ClusterName]*member{},
+		sessions:   map[multicluster.ClusterName]*session{},
+		identities: map[types.UID]multicluster.ClusterName{},
 	}
 }
 
@@ -150,6 +153,7 @@ func (p *Provider) forget(secret types.NamespacedName, claimed *claim) {
 		}
 		m.cancel()
 		delete(p.members, name)
+		p.release(name, "")
 		unmeasure(name.String())
 	}
 }

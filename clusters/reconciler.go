@@ -35,6 +35,7 @@ type Reconciler struct {
 	events   events.EventRecorder
 	sources  Sources
 	provider *Provider
+	seeded   bool // only Reconcile uses it, which runs once at a time
 }
 
 // +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=get;list;watch
@@ -97,6 +98,9 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 
 // Reconcile brings the member and the MemberCluster in line with a Secret.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := r.seed(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	claim, err := r.claim(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -151,6 +155,7 @@ func (r *Reconciler) clear(ctx context.Context, secret types.NamespacedName, cla
 		if claim != nil && claim.member == mc.Name {
 			continue
 		}
+		r.provider.forgetIdentity(multicluster.ClusterName(mc.Name))
 		if err := r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete MemberCluster: %w", err)
 		}

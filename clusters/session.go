@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
@@ -36,7 +37,8 @@ type session struct {
 func (m *member) connect(ctx context.Context, t *target) (_ *session, err error) {
 	connection := m.options.newConnection(t)
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.ctx, s.cancel = context.WithCancel(logr.NewContext(ctx, m.log)) // what client-go logs names the member
+	s.trouble.log = m.log
 	defer func() {
 		if err != nil {
 			s.close()
@@ -119,17 +121,19 @@ const (
 type watchTrouble struct {
 	// refused is called when the member refuses to be listed or watched.
 	refused func()
+	log     logr.Logger
 
 	mu           sync.Mutex
 	err          error
 	first, again time.Time
 }
 
+// handle takes the place of client-go's own handler, whose log lines hold the address that the Secret gives.
 func (w *watchTrouble) handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
-	toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
-	if errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
+	w.log.Info("A watch fails", "of", reflector.TypeDescription(), "why", describe(err))
 	w.note(err, time.Now())
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		w.refused()

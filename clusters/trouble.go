@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -29,12 +30,6 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("the server answers %d %s", e.code, http.StatusText(e.code))
 }
 
-// identityError is why a cluster that answers is not taken for the member.
-type identityError struct{ reason, message string }
-
-// Error returns the message.
-func (e *identityError) Error() string { return e.message }
-
 // verdict is the status, reason and message of a condition.
 type verdict struct {
 	status          metav1.ConditionStatus
@@ -58,6 +53,8 @@ func diagnose(err error) verdict {
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: " + describe(err)}
 	case code != 0:
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, describe(err)}
+	case isImpostor(err):
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + describe(err)}
 	case isNetwork(err):
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + describe(err)}
 	}
@@ -82,6 +79,12 @@ func isNetwork(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(syscall.Errno))
 }
 
+// isImpostor tells whether something answers that is not the server of the kubeconfig, or speaks no TLS. The HTTP client
+// wraps such errors in one of the network.
+func isImpostor(err error) bool {
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError))
+}
+
 // describe says what is wrong without the addresses and names that errors of the network carry: they come
 // from the Secret.
 func describe(err error) string {
@@ -91,6 +94,7 @@ func describe(err error) string {
 		authority x509.UnknownAuthorityError
 		name      x509.HostnameError
 		invalid   x509.CertificateInvalidError
+		plain     tls.RecordHeaderError
 		status    apierrors.APIStatus
 	)
 	switch {
@@ -106,6 +110,8 @@ func describe(err error) string {
 		return "its certificate is for another name than the kubeconfig's server"
 	case errors.As(err, &invalid):
 		return invalidity(invalid.Reason)
+	case errors.As(err, &plain):
+		return "it does not speak TLS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timed out"
 	case isNetwork(err):

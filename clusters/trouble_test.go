@@ -30,6 +30,9 @@ func TestDiagnose(t *testing.T) {
 	unreachable := func(message string) verdict {
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
+	impostor := func(message string) verdict {
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
+	}
 	unhealthy := func(message string) verdict {
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
 	}
@@ -40,14 +43,14 @@ func TestDiagnose(t *testing.T) {
 		"nobody listens":              {to(refusing(t), nil), unreachable("connection refused")},
 		"accepts and is silent":       {to(accepting(t, func(net.Conn) {}), nil), unreachable("timed out")},
 		"accepts and hangs up":        {to(accepting(t, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }), nil), unreachable("the connection failed")},
-		"answers without TLS":         {to(accepting(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), unreachable("the connection failed")},
-		"a certificate of another CA": {serving(t, identityAnswer, otherCA), unreachable("its certificate is not signed by the CA in the kubeconfig")},
+		"answers without TLS":         {to(accepting(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), impostor("it does not speak TLS")},
+		"a certificate of another CA": {serving(t, identityAnswer, otherCA), impostor("its certificate is not signed by the CA in the kubeconfig")},
 		"a certificate of another name": {
 			serving(t, identityAnswer, func(_ *httptest.Server, member *target) { member.serverName = "canary.example" }),
-			unreachable("its certificate is for another name than the kubeconfig's server"),
+			impostor("its certificate is for another name than the kubeconfig's server"),
 		},
 		"an old certificate": {
-			serving(t, identityAnswer, expired), unreachable("its certificate has expired or is not valid yet"),
+			serving(t, identityAnswer, expired), impostor("its certificate has expired or is not valid yet"),
 		},
 		"401": {
 			serving(t, code(http.StatusUnauthorized)),

@@ -111,6 +111,9 @@ const (
 	// ReasonIdentityChanged: another cluster answers than the one that the member is known to be. Nothing is done on it. If it
 	// is meant to be the member from now on, annotate the MemberCluster with fleetwright.dev/accept-identity=UID.
 	ReasonIdentityChanged = "IdentityChanged"
+	// ReasonDuplicateCluster: the Secret leads to a cluster that is another member already; the message names it. Nothing is done
+	// by this one. Remove one of the two Secrets.
+	ReasonDuplicateCluster = "DuplicateCluster"
 	// ReasonNoConnection: there is no accepted kubeconfig to connect with; see CredentialsValid.
 	ReasonNoConnection = "NoConnection"
 )

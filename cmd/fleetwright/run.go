@@ -50,6 +50,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	hideMembers(hub.Host)
 	hubID, err := identify(ctx, hub, types)
 	if err != nil {
 		return err

@@ -255,6 +255,7 @@ func runs(t *testing.T, h *hub) {
 		}
 		return nil
 	})
+	h.leaves(t, "alpha") // the hub cannot be two members
 	h.joined(t, "beta")
 	second.stops(t)
 	if now := leader(); now != "" {
@@ -274,7 +275,7 @@ func (h *hub) joined(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.admin.Delete(ctx, secret) })
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, 40*time.Second, func() error {
 		mc := &v1alpha1.MemberCluster{}
 		if err := h.admin.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -284,4 +285,12 @@ func (h *hub) joined(t *testing.T, name string) {
 		}
 		return nil
 	})
+}
+
+// leaves deletes the Secret of a member.
+func (h *hub) leaves(t *testing.T, name string) {
+	t.Helper()
+	if err := h.admin.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name}}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,146 @@
+package clusters_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// front is an API server as one member shows it: it passes every request to the real one, with the member's own
+// credentials, but has an identity and a certificate of its own, and faults in what it answers.
+type front struct {
+	server *httptest.Server
+
+	mu    sync.Mutex
+	id    types.UID
+	fault fault
+}
+
+// fault answers a request in the place of the API server, or tells that it does not.
+type fault func(http.ResponseWriter, *http.Request) (answered bool)
+
+// newFront ends with the test.
+func newFront(t testing.TB, behind *apiServer) *front {
+	t.Helper()
+	at, err := url.Parse(behind.environment.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := x509.NewCertPool()
+	authority.AppendCertsFromPEM(behind.environment.Config.CAData)
+	f := &front{id: uuid.NewUUID()}
+	backend := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(at)
+			if asksIdentity(r.In) {
+				r.Out.Header.Set("Accept", "application/json")
+			}
+		},
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true,
+			IdleConnTimeout: time.Second, // so that none is taken for the operator's
+		},
+		ModifyResponse: f.identify,
+		FlushInterval:  -1, // watches
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}
+	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		fault := f.fault
+		f.mu.Unlock()
+		if fault == nil || !fault(w, r) {
+			backend.ServeHTTP(w, r)
+		}
+	}))
+	f.server.EnableHTTP2 = true
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	f.server.StartTLS()
+	t.Cleanup(f.server.Close)
+	t.Cleanup(f.server.CloseClientConnections)
+	return f
+}
+
+// identify gives the kube-system namespace the member's own UID.
+func (f *front) identify(response *http.Response) error {
+	if !asksIdentity(response.Request) || response.StatusCode != http.StatusOK {
+		return nil
+	}
+	var namespace unstructured.Unstructured
+	if err := json.NewDecoder(response.Body).Decode(&namespace.Object); err != nil {
+		return err
+	}
+	namespace.SetUID(f.identity())
+	body, err := namespace.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return nil
+}
+
+func asksIdentity(r *http.Request) bool {
+	return r.URL.Path == "/api/v1/namespaces/"+metav1.NamespaceSystem
+}
+
+func (f *front) identity() types.UID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.id
+}
+
+// become makes it another cluster.
+func (f *front) become(id types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.id = id
+}
+
+// fail gives all requests from now on to the fault first; nil mends it.
+func (f *front) fail(fault fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+}
+
+// address is host and port.
+func (f *front) address() string { return f.server.Listener.Addr().String() }
+
+// authority is what signed its certificate, in PEM form.
+func (f *front) authority() []byte { return pemOf(f.server) }
+
+// pemOf is the certificate of a server in PEM form.
+func pemOf(server *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// beyondProbes answers everything but what a probe asks.
+func beyondProbes(do http.HandlerFunc) fault {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if asksIdentity(r) {
+			return false
+		}
+		do(w, r)
+		return true
+	}
+}
+
+// hang answers nothing until the client gives up.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
