@@ -88,7 +88,55 @@ type AppServiceSpec struct {
 	// Placement chooses the clusters. Without it, every member is chosen.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
+
+	// Autoscaled says that something on the members scales the Deployments: replicas is then what one begins with, and is
+	// left alone afterwards. A HorizontalPodAutoscaler is found without it.
+	// +optional
+	Autoscaled bool `json:"autoscaled,omitempty"`
+
+	// ConflictPolicy says what happens where an object of this name exists on a cluster and is nobody's: Fail leaves it alone and
+	// says so, AdoptIfIdentical takes it over when it holds already what would be applied, Adopt makes it what the
+	// AppService says. An object of another hub is never touched.
+	// +optional
+	// +kubebuilder:default=Fail
+	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
+
+	// DeletionPolicy says what happens on a cluster when the AppService is deleted, or leaves it: Delete removes its objects,
+	// Orphan leaves them running and takes off the marks of Fleetwright.
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// Suspend stops all changes on all clusters, and goes on observing them. Deleting the AppService is no change that it
+	// stops.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
 }
+
+// ConflictPolicy says what happens with an object that exists already and is nobody's.
+// +kubebuilder:validation:Enum=Fail;AdoptIfIdentical;Adopt
+type ConflictPolicy string
+
+const (
+	// ConflictFail leaves the object alone, and says whose it is.
+	ConflictFail ConflictPolicy = "Fail"
+	// ConflictAdoptIfIdentical takes over an object that holds already every field that would be applied, but for the marks,
+	// the selector, and the labels of the pods.
+	ConflictAdoptIfIdentical ConflictPolicy = "AdoptIfIdentical"
+	// ConflictAdopt takes the object over, whatever it holds.
+	ConflictAdopt ConflictPolicy = "Adopt"
+)
+
+// DeletionPolicy says what becomes of an AppService's objects on a cluster that it leaves.
+// +kubebuilder:validation:Enum=Delete;Orphan
+type DeletionPolicy string
+
+const (
+	// DeletionDelete removes the objects.
+	DeletionDelete DeletionPolicy = "Delete"
+	// DeletionOrphan leaves the objects running, without the marks of Fleetwright.
+	DeletionOrphan DeletionPolicy = "Orphan"
+)
 
 // ServicePort is a port of a Service, as in the Service API.
 type ServicePort struct {

@@ -14,6 +14,8 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionPlaced is True when the placement chose at least one cluster.
 	ConditionPlaced = "Placed"
+	// ConditionSuspended is True, and present only then, while spec.suspend stops all changes.
+	ConditionSuspended = "Suspended"
 )
 
 // Condition types of a MemberCluster, beside [ConditionReady].
@@ -44,6 +46,8 @@ const (
 	// ReasonInvalidPlacement: spec.placement cannot be understood. The message says what; the clusters keep
 	// what they run until it is mended.
 	ReasonInvalidPlacement = "InvalidPlacement"
+	// ReasonSuspended: spec.suspend stops all changes. The clusters keep what they run.
+	ReasonSuspended = "Suspended"
 	// ReasonDeleting: the AppService is being deleted; its workloads are being removed from the clusters in
 	// the rows.
 	ReasonDeleting = "Deleting"
@@ -76,6 +80,36 @@ const (
 	ReasonClusterDetached = "ClusterDetached"
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
+	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it has been removed from others: an AppService leaves
+	// at most a fifth of its clusters at the same time. Wait, or annotate it with fleetwright.dev/accept-removals.
+	ReasonRemovalWaiting = "RemovalWaiting"
+	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and they are more than a
+	// fifth of those that run the AppService. They keep it until that is acknowledged: annotate it with
+	// fleetwright.dev/accept-removals.
+	ReasonRemovalHeld = "RemovalHeld"
+	// ReasonContended: somebody on the member changes fields that the AppService sets, again and again. They are put back more and
+	// more rarely. The message says who and which; have that stop, or leave the fields out of the AppService.
+	ReasonContended = "Contended"
+	// ReasonNamespaceTerminating: the namespace is being deleted on the member. It is made again when it is gone.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
+	// ReasonPortConflict: a nodePort is taken by another Service of the member.
+	ReasonPortConflict = "PortConflict"
+)
+
+// Reasons of a cluster's row that are the member's own: those of its pods and of its Deployment, what is worst first.
+const (
+	// ReasonImagePullBackOff: the image cannot be pulled.
+	ReasonImagePullBackOff = "ImagePullBackOff"
+	// ReasonCrashLoopBackOff: the container ends again and again.
+	ReasonCrashLoopBackOff = "CrashLoopBackOff"
+	// ReasonContainerConfig: the container cannot be made, for a ConfigMap or Secret that is missing, say.
+	ReasonContainerConfig = "CreateContainerConfigError"
+	// ReasonPodsRefused: the member refuses to make the pods: quota, or an admission policy.
+	ReasonPodsRefused = "PodsRefused"
+	// ReasonPodsUnschedulable: no node of the member can take the pods.
+	ReasonPodsUnschedulable = "PodsUnschedulable"
+	// ReasonPodsNotReady: the containers run, and are not ready.
+	ReasonPodsNotReady = "PodsNotReady"
 )
 
 // Reasons why a cluster is not in an AppService's plan (status.placement.excluded).
@@ -159,6 +193,22 @@ const (
 const (
 	// ReasonCounted: status.allocatable is the sum over the member's nodes that take pods.
 	ReasonCounted = "Counted"
+)
+
+// Reasons of events on AppServices, and on their objects on the members, beside those of the rows.
+const (
+	// ReasonDriftCorrected: somebody had changed a field that the AppService sets; it was put back.
+	ReasonDriftCorrected = "DriftCorrected"
+	// ReasonAdopted: an object that existed before was taken over.
+	ReasonAdopted = "Adopted"
+	// ReasonRemoved: an object was removed from a member.
+	ReasonRemoved = "Removed"
+	// ReasonOrphaned: an object was left running on a member, without our marks.
+	ReasonOrphaned = "Orphaned"
+	// ReasonAbandoned: a cluster was let go of, by annotation, before the workload was removed from it.
+	ReasonAbandoned = "Abandoned"
+	// ReasonLetGo: the AppService went with its namespace or its CRD; the members keep what they run.
+	ReasonLetGo = "LetGo"
 )
 
 // Reasons of events on Secrets.

@@ -29,6 +29,16 @@ const (
 	// how an administrator acknowledges that another cluster answers under the same Secret.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
+	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. What
+	// is left on one is removed when it is back; until then its MemberCluster remembers it.
+	AnnotationAbandon = "fleetwright.dev/abandon"
+	// AnnotationAcceptRemovals, on an AppService, is how many clusters it may leave at the same time, where that is more than
+	// one and more than a fifth of those that it is on.
+	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
+	// AnnotationAcceptGeneration, on an AppService, acknowledges that the hub is behind: objects that were applied for a
+	// generation up to this one are brought in line with what the hub has now.
+	AnnotationAcceptGeneration = "fleetwright.dev/accept-generation"
+
 	// Finalizer keeps an AppService until no member holds anything of it.
 	Finalizer = "fleetwright.dev/cleanup"
 )

@@ -72,6 +72,23 @@ type MemberClusterStatus struct {
 	// CredentialsExpire is when the credentials in use end, by their own word; absent when they do not say.
 	// +optional
 	CredentialsExpire *metav1.Time `json:"credentialsExpire,omitempty"`
+
+	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by annotation
+	// fleetwright.dev/abandon. Their objects are removed when it is back.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	Abandoned []AbandonedAppService `json:"abandoned,omitempty"`
+}
+
+// AbandonedAppService is one whose objects may still be on a cluster that could not be reached when they were to be removed.
+type AbandonedAppService struct {
+	// Namespace of the AppService and of its objects.
+	Namespace string `json:"namespace"`
+	// Name of the AppService and of its objects.
+	Name string `json:"name"`
+	// UID of the AppService: objects of another one of that name are not removed.
+	UID types.UID `json:"uid"`
 }
 
 // MemberClusterList is a list of MemberClusters.
