@@ -9,7 +9,7 @@ type AppServiceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Placed and, while they are true, Reconciling and Stalled.
+	// Conditions are Ready, Placed and, while they are true, Reconciling, Stalled and Suspended.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -94,7 +94,7 @@ type ClusterPhase string
 const (
 	// ClusterPending: in the plan, nothing observed yet.
 	ClusterPending ClusterPhase = "Pending"
-	// ClusterProgressing: the cluster is taking on what the plan says.
+	// ClusterProgressing: the cluster is taking on what the plan says, or is to be removed and that waits.
 	ClusterProgressing ClusterPhase = "Progressing"
 	// ClusterReady: the cluster runs what the plan says, and all of it is available.
 	ClusterReady ClusterPhase = "Ready"
@@ -116,7 +116,8 @@ type ClusterStatus struct {
 	Name string `json:"name"`
 	// Phase is the state there.
 	Phase ClusterPhase `json:"phase"`
-	// Generation is the generation of the AppService that the cluster is to run.
+	// Generation is the generation of the AppService that the cluster is to run. One that leaves the plan keeps the one that it had; it is 0
+	// where objects were found on a cluster that had no row.
 	Generation int64 `json:"generation"`
 	// Replicas is how many pods the cluster is to run.
 	Replicas int32 `json:"replicas"`

@@ -101,6 +101,7 @@ placement:
 `,
 		},
 	}
+	const policies = "\nconflictPolicy: Fail\ndeletionPolicy: Delete" // by default
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			name, want := test.name, test.want
@@ -114,7 +115,7 @@ placement:
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(document(t, parse(t, want)), document(t, got.Object["spec"])); diff != "" {
+			if diff := cmp.Diff(document(t, parse(t, want+policies)), document(t, got.Object["spec"])); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			// Without it kstatus would call an AppService that nobody has looked at yet Current.

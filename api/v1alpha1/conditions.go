@@ -81,7 +81,7 @@ const (
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
 	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it has been removed from others: an AppService leaves
-	// at most a fifth of its clusters at the same time. Wait, or annotate it with fleetwright.dev/accept-removals.
+	// at most a fifth of the clusters that have taken it on at the same time. Wait, or annotate it with fleetwright.dev/accept-removals.
 	ReasonRemovalWaiting = "RemovalWaiting"
 	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and they are more than a
 	// fifth of those that run the AppService. They keep it until that is acknowledged: annotate it with
@@ -165,9 +165,9 @@ const (
 	ReasonNotTried = "NotTried"
 	// ReasonKubeconfigMissing: the Secret has none of the keys kubeconfig, value, value.yaml.
 	ReasonKubeconfigMissing = "KubeconfigMissing"
-	// ReasonKubeconfigTooLarge: the kubeconfig is over 64 KiB.
+	// ReasonKubeconfigTooLarge: the kubeconfig is over 64 KiB, or of more than 4096 pieces.
 	ReasonKubeconfigTooLarge = "KubeconfigTooLarge"
-	// ReasonKubeconfigMalformed: it is not a kubeconfig, or its current-context leads nowhere.
+	// ReasonKubeconfigMalformed: it is not a kubeconfig, its current-context leads nowhere, or a token, key or certificate in it is none.
 	ReasonKubeconfigMalformed = "KubeconfigMalformed"
 	// ReasonExecRefused: it asks to run a program. Use a token or a client certificate.
 	ReasonExecRefused = "ExecRefused"
@@ -207,7 +207,7 @@ const (
 	ReasonOrphaned = "Orphaned"
 	// ReasonAbandoned: a cluster was let go of, by annotation, before the workload was removed from it.
 	ReasonAbandoned = "Abandoned"
-	// ReasonLetGo: the AppService went with its namespace or its CRD; the members keep what they run.
+	// ReasonLetGo: the AppService went with its namespace or its CRD, which the event is about; the members keep what they run.
 	ReasonLetGo = "LetGo"
 )
 

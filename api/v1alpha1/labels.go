@@ -30,10 +30,10 @@ const (
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
 	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. What
-	// is left on one is removed when it is back; until then its MemberCluster remembers it.
+	// is left on one is removed when it is back; until then its MemberCluster remembers it. Take it off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, is how many clusters it may leave at the same time, where that is more than
-	// one and more than a fifth of those that it is on.
+	// one and more than a fifth of those that have taken it on. Take it off afterwards.
 	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
 	// AnnotationAcceptGeneration, on an AppService, acknowledges that the hub is behind: objects that were applied for a
 	// generation up to this one are brought in line with what the hub has now.

@@ -61,6 +61,13 @@ func (o *Observations) of(app types.NamespacedName) map[string]rollup.Observatio
 	return maps.Clone(o.byApp[app])
 }
 
+// forget drops what was seen of an AppService on one cluster.
+func (o *Observations) forget(app types.NamespacedName, cluster string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.byApp[app], cluster)
+}
+
 // forgetApp drops all that was seen of an AppService that is no more.
 func (o *Observations) forgetApp(app types.NamespacedName) {
 	o.mu.Lock()

@@ -217,7 +217,7 @@ func TestReports_are_folded_into_a_write_a_second(t *testing.T) {
 func TestPlan_is_written_at_once(t *testing.T) {
 	s := running(t, "east")
 	s.stop()
-	r := &Reconciler{hub: hub, observations: s.observations, pace: newPace()}
+	r := s.reconciler(hub)
 	r.pace.wrote(s.app.UID, time.Now().Add(time.Hour))
 	reconcile := func() time.Duration {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -18,19 +19,28 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// recheck is how often an AppService is looked at that waits for nothing but time.
+// recheck is how often a deletion is looked at for what no watch tells of: time that has passed, a namespace that goes.
 const recheck = 10 * time.Second
 
 // Reconciler plans AppServices.
 type Reconciler struct {
 	hub          client.Client
+	live         client.Reader // reads the hub itself, not a cache
+	events       events.EventRecorder
 	observations *Observations
 	pace         pace
+}
+
+func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations) *Reconciler {
+	return &Reconciler{hub: hub, live: live, events: events, observations: observations, pace: newPace()}
 }
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices/status,verbs=patch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices/finalizers,verbs=update
+// +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile brings the status of one AppService up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -39,45 +49,66 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.observations.forgetApp(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
-		return reconcile.Result{}, r.setFinalizer(ctx, app, controllerutil.AddFinalizer)
+	result, err := r.plan(ctx, app)
+	if apierrors.IsConflict(err) {
+		// Whoever else has written in the meantime, the cache is about to bring it.
+		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
-	status, err := r.status(ctx, app, metav1.Now().Rfc3339Copy())
+	return result, err
+}
+
+// plan writes what shall be of one AppService, each record before what rests on it.
+func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconcile.Result, error) {
+	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
+		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
+	}
+	in, err := r.gather(ctx, app, metav1.Now().Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if !app.DeletionTimestamp.IsZero() && len(status.Clusters) == 0 {
-		return reconcile.Result{}, r.release(ctx, app)
+	if swept, err := r.sweptBy(ctx, in.App); err != nil {
+		return reconcile.Result{}, err
+	} else if swept != nil {
+		return reconcile.Result{}, r.letGo(ctx, app, swept)
 	}
-	return r.write(ctx, app, status, time.Now())
+	if err := r.remember(ctx, in, in.ToRemember()); err != nil {
+		return reconcile.Result{}, err
+	}
+	status := rollup.Status(in)
+	if !app.DeletionTimestamp.IsZero() && len(status.Clusters) == 0 {
+		return reconcile.Result{}, r.release(ctx, in, status)
+	}
+	if err := r.forget(ctx, in, in.ToForget(status.Clusters)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.write(ctx, app, in, status, time.Now())
 }
 
-// status gathers what the status depends on, and has it computed.
-func (r *Reconciler) status(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (v1alpha1.AppServiceStatus, error) {
+// gather reads what the status depends on, and has the plan made.
+func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollup.Input, error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members); err != nil {
-		return v1alpha1.AppServiceStatus{}, fmt.Errorf("list MemberClusters: %w", err)
+		return rollup.Input{}, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	byName := make(map[string]*v1alpha1.MemberCluster, len(members.Items))
 	for i := range members.Items {
 		byName[members.Items[i].Name] = &members.Items[i]
 	}
-	plan, planError := placement.Decide(app, members.Items)
-	return rollup.Status(rollup.Input{
+	in := rollup.Input{
 		App:          app,
-		Plan:         plan,
-		PlanError:    planError,
 		Members:      byName,
 		Observations: r.observations.of(client.ObjectKeyFromObject(app)),
 		Now:          now,
-	}), nil
+	}.Recover()
+	in.Plan, in.PlanError = placement.Decide(in.App, members.Items)
+	return in, nil
 }
 
-// write writes the status where it says something new, and not too often. Whoever else has written in the
-// meantime is noticed by the resource version: then the cache is about to bring it.
-func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
+// write writes the status where it says something new, and not too often, and then tells what became of clusters.
+func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
+	done := reconcile.Result{RequeueAfter: recheckAfter(app)}
 	if equality.Semantic.DeepEqual(app.Status, status) {
-		return reconcile.Result{RequeueAfter: recheckAfter(app, status)}, nil
+		return done, nil
 	}
 	if wait := r.pace.wait(app.UID, now); wait > 0 && samePlan(app.Status, status) {
 		return reconcile.Result{RequeueAfter: wait}, nil
@@ -86,25 +117,33 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, status
 	updated.Status = status
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}))
 	switch {
-	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
 	}
 	r.pace.wrote(app.UID, now)
-	return reconcile.Result{RequeueAfter: recheckAfter(app, status)}, nil
+	r.settle(in, status)
+	return done, nil
 }
 
-// recheckAfter is when to look again at a status that time alone may change; 0 for never. It is a Detached row
-// that the deletion of its AppService lets go of after a while.
-func recheckAfter(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus) time.Duration {
-	detached := func(row v1alpha1.ClusterStatus) bool { return row.Phase == v1alpha1.ClusterDetached }
-	if !app.DeletionTimestamp.IsZero() && slices.ContainsFunc(status.Clusters, detached) {
-		return recheck
+// settle follows up a status that was written: what was seen in answer to a row that is no more is of no account, and people
+// are told.
+func (r *Reconciler) settle(in rollup.Input, status v1alpha1.AppServiceStatus) {
+	for _, row := range in.App.Status.Clusters {
+		if status.Cluster(row.Name) == nil {
+			r.observations.forget(client.ObjectKeyFromObject(in.App), row.Name)
+		}
 	}
-	return 0
+	r.announce(in, status)
+}
+
+// recheckAfter is when to look again at an AppService that nothing may come of before; 0 for never.
+func recheckAfter(app *v1alpha1.AppService) time.Duration {
+	if app.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	return recheck
 }
 
 // samePlan tells whether two statuses ask the same of every cluster.
@@ -113,9 +152,16 @@ func samePlan(a, b v1alpha1.AppServiceStatus) bool {
 }
 
 // release lets go of an AppService that no cluster runs any more.
-func (r *Reconciler) release(ctx context.Context, app *v1alpha1.AppService) error {
-	r.pace.forget(app.UID)
-	return r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer)
+func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alpha1.AppServiceStatus) error {
+	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
+		return nil // it waits for others
+	}
+	if err := r.setFinalizer(ctx, in.App, controllerutil.RemoveFinalizer); err != nil {
+		return client.IgnoreNotFound(err) // it is gone, and was told of
+	}
+	r.pace.forget(in.App.UID)
+	r.announce(in, status)
+	return nil
 }
 
 // setFinalizer adds or removes our finalizer, and touches nothing else.
@@ -125,7 +171,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, app *v1alpha1.AppService,
 		return nil
 	}
 	patch := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
-	if err := r.hub.Patch(ctx, updated, patch); client.IgnoreNotFound(err) != nil {
+	if err := r.hub.Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("write the finalizer: %w", err)
 	}
 	return nil

@@ -140,7 +140,9 @@ func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
 	s.edit(func(app *v1alpha1.AppService) {
 		app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"west"}}
 	})
-	s.has(s.removing("east"))
+	removing := s.removing("east")
+	removing.Generation = 1
+	s.has(removing)
 	since := s.since("east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)))
@@ -255,7 +257,7 @@ func TestAppService_that_goes_while_it_is_looked_at_is_no_error(t *testing.T) {
 	shown := s.app.DeepCopy()
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
 	s.must(hub.Delete(t.Context(), s.app))
-	r := &Reconciler{hub: behind{hub, shown, nil}, observations: s.observations, pace: newPace()}
+	r := s.reconciler(behind{hub, shown, nil})
 	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
 		t.Error(err)
 	}
@@ -270,7 +272,7 @@ func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 	s.stop()
 	shown.DeletionTimestamp, shown.Generation = s.app.DeletionTimestamp, s.app.Generation // and its row is still Ready
 	confirm := func() { s.observations.Report(s.key(), "east", s.gone(s.since("east"))) }
-	r := &Reconciler{hub: behind{hub, shown, confirm}, observations: s.observations, pace: newPace()}
+	r := s.reconciler(behind{hub, shown, confirm})
 	_, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
 	r.hub = hub

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -334,10 +335,15 @@ func (s *scene) catchUp() {
 func (s *scene) look() reconcile.Result {
 	s.Helper()
 	s.catchUp()
-	r := &Reconciler{hub: s.client, observations: s.observations, pace: newPace()}
+	r := s.reconciler(s.client)
 	result, err := r.Reconcile(s.Context(), s.request())
 	s.must(err)
 	return result
+}
+
+// reconciler is one beside the planner's own, that the test calls. What it tells nobody hears.
+func (s *scene) reconciler(hubClient client.Client) *Reconciler {
+	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations)
 }
 
 // versions of all that the planner reads.
@@ -386,6 +392,7 @@ func eventually(t *testing.T, try func() error) {
 type traffic struct {
 	mu     sync.Mutex
 	writes []write
+	refuse string // the end of the path of what fails
 }
 
 type write struct {
@@ -396,12 +403,14 @@ type write struct {
 
 func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") { // events come when they come
 			return next.RoundTrip(r)
 		}
 		w := write{line: r.Method + " " + r.URL.Path, at: time.Now()}
 		if _, path, found := strings.Cut(r.URL.Path, "/v1alpha1/namespaces/"); found {
 			_, path, _ = strings.Cut(path, "/")
+			w.line = r.Method + " " + path
+		} else if _, path, found := strings.Cut(r.URL.Path, "/v1alpha1/"); found {
 			w.line = r.Method + " " + path
 		}
 		if r.Body != nil {
@@ -413,7 +422,11 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		f.mu.Lock()
 		f.writes = append(f.writes, w)
+		refused := f.refuse != "" && strings.HasSuffix(r.URL.Path, f.refuse)
 		f.mu.Unlock()
+		if refused {
+			return nil, errors.New("refused by the test")
+		}
 		return next.RoundTrip(r)
 	})
 }
@@ -430,6 +443,13 @@ func (f *traffic) lines() []string {
 		lines = append(lines, w.line)
 	}
 	return lines
+}
+
+// refusing has writes of paths with this end fail from now on; none when it is empty.
+func (f *traffic) refusing(end string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse = end
 }
 
 func (f *traffic) reset() {

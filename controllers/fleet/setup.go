@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,11 +23,7 @@ import (
 
 // SetupWithManager adds the planner to the hub's manager. The observations are those that delivery reports to.
 func SetupWithManager(hub manager.Manager, observations *Observations) error {
-	r := &Reconciler{
-		hub:          hub.GetClient(),
-		observations: observations,
-		pace:         newPace(),
-	}
+	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations)
 	return ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}).
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(matters())).
@@ -58,6 +55,7 @@ func matters() predicate.Predicate {
 			before.IsReady() != after.IsReady() ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!maps.Equal(before.Labels, after.Labels) ||
+			!slices.Equal(before.Status.Abandoned, after.Status.Abandoned) ||
 			!equality.Semantic.DeepEqual(before.Spec, after.Spec)
 	}}
 }

@@ -59,6 +59,21 @@ func restarted(in *rollup.Input) { in.Observations = map[string]rollup.Observati
 
 func deleting(in *rollup.Input) { in.App.DeletionTimestamp = &before }
 
+func suspended(in *rollup.Input) { in.App.Spec.Suspend = true }
+
+func orphaning(in *rollup.Input) { in.App.Spec.DeletionPolicy = v1alpha1.DeletionOrphan }
+
+func annotated(key, value string) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.App.Annotations = map[string]string{key: value} }
+}
+
+// remembering has a member have on record that it was let go of.
+func remembering(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		in.Members[cluster].Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: uid}}
+	}
+}
+
 func planError(err error) func(*rollup.Input) {
 	return func(in *rollup.Input) { in.Plan, in.PlanError = nil, err }
 }
@@ -164,6 +179,9 @@ func seen(phase v1alpha1.ClusterPhase, changes ...func(*rollup.Observation)) rol
 	}
 	return seen
 }
+
+// found is what delivery says of objects that no row is about.
+var found = rollup.Observation{UID: uid, Found: true}
 
 func saying(reason, message string) func(*rollup.Observation) {
 	return func(seen *rollup.Observation) { seen.Reason, seen.Message = reason, message }

@@ -6,5 +6,8 @@
 // seen since the operator started, it is what the row says already. So a restart changes nothing, and
 // a row whose cluster cannot be observed becomes Unknown and keeps what was known.
 //
+// A cluster that is no longer in the plan keeps running what it did until its removal may begin: see remove. So a row's generation
+// tells also why it leaves.
+//
 // Status changes nothing that it need not: rows and conditions that say the same keep their times.
 package rollup

@@ -32,6 +32,8 @@ type Observation struct {
 	// GoneSince is set when nothing is left on the member: it is the Since of the Removing row
 	// that this answers.
 	GoneSince metav1.Time
+	// Found is set when objects of the AppService were found on a member that has no row for it.
+	Found bool
 }
 
 // WithDeployment returns the observation with the counts and, as kstatus sees it, the phase of a member's

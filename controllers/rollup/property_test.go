@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 func TestStatus_of_its_own_answer_changes_nothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := anyInput.Draw(t, "input")
+		abandonsNone(&first)
 		second := then(first)
 		if !waitsForGrace(second) {
 			later(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "later")))(&second)
@@ -33,7 +35,9 @@ func TestStatus_of_its_own_answer_changes_nothing(t *testing.T) {
 // Law 5: after a restart with all converged, no writes. A cluster that is being removed has not converged.
 func TestStatus_after_a_restart_changes_nothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		before := then(anyInput.Draw(t, "input"))
+		in := anyInput.Draw(t, "input")
+		abandonsNone(&in)
+		before := then(in)
 		after := rollup.Status(then(before, restarted))
 		removing := false
 		for _, row := range before.App.Status.Clusters {
@@ -151,7 +155,7 @@ func TestStatus_has_exactly_one_row_for_each_cluster_sorted_by_name(t *testing.T
 			}
 		}
 		for _, decision := range in.Plan {
-			if decision.Chosen() && in.App.DeletionTimestamp.IsZero() && status.Cluster(decision.Cluster) == nil {
+			if decision.Chosen() && in.App.DeletionTimestamp.IsZero() && !in.App.Spec.Suspend && status.Cluster(decision.Cluster) == nil {
 				t.Fatalf("%s is chosen and has no row", decision.Cluster)
 			}
 		}
@@ -177,11 +181,25 @@ func answeredGone(in rollup.Input, row v1alpha1.ClusterStatus) bool {
 		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(row.Since.Time)
 }
 
-// letGo tells whether the AppService is deleted and the cluster's Secret gone for good.
+// letGo tells whether the AppService is deleted and the cluster's Secret gone for good, or somebody said so and it is on record.
 func letGo(in rollup.Input, row v1alpha1.ClusterStatus) bool {
+	member := in.Members[row.Name]
+	if slices.Contains(strings.Split(in.App.Annotations[v1alpha1.AnnotationAbandon], ","), row.Name) {
+		switch row.Phase {
+		case v1alpha1.ClusterDetached:
+			return member == nil
+		case v1alpha1.ClusterRemoving:
+			wanted := !in.App.DeletionTimestamp.IsZero() || !in.Plan.Find(row.Name).Chosen()
+			return wanted && (in.App.Spec.DeletionPolicy == v1alpha1.DeletionOrphan ||
+				slices.ContainsFunc(member.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == uid }))
+		}
+	}
 	return !in.App.DeletionTimestamp.IsZero() && in.Members[row.Name] == nil &&
 		row.Phase == v1alpha1.ClusterDetached && in.Now.Sub(row.Since.Time) >= 30*time.Second
 }
+
+// abandonsNone lets go of no cluster: a row is Removing or Detached first, and gone the next time.
+func abandonsNone(in *rollup.Input) { delete(in.App.Annotations, v1alpha1.AnnotationAbandon) }
 
 // waitsForGrace tells whether time alone will change something.
 func waitsForGrace(in rollup.Input) bool {
@@ -206,7 +224,18 @@ var (
 			deleting,
 			planError(errors.New("no")),
 			func(in *rollup.Input) { deleting(in); planError(errors.New("no"))(in) },
+			suspended,
 		}).Draw(t, "besides")(&in)
+		rapid.SampledFrom([]func(*rollup.Input){
+			func(*rollup.Input) {},
+			func(*rollup.Input) {},
+			annotated(v1alpha1.AnnotationAbandon, "a,c"),
+			annotated(v1alpha1.AnnotationAcceptRemovals, "2"),
+			annotated(v1alpha1.AnnotationAcceptRemovals, "all"),
+		}).Draw(t, "annotated")(&in)
+		if rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "orphans") {
+			in.App.Spec.DeletionPolicy = v1alpha1.DeletionOrphan
+		}
 		if rapid.Bool().Draw(t, "has a past") {
 			in = then(in, anyChange(t))
 		}
@@ -230,6 +259,9 @@ func anyCluster(t *rapid.T, cluster string, in *rollup.Input) {
 		}
 		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" is unreachable") {
 			unreachable(cluster)(in)
+		}
+		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" was let go of") {
+			remembering(cluster)(in)
 		}
 	}
 	if rapid.SampledFrom([]bool{true, true, false}).Draw(t, cluster+" was seen") {
@@ -257,6 +289,9 @@ func anyRow(t *rapid.T, cluster string) v1alpha1.ClusterStatus {
 
 // anyObservation is one that delivery can make.
 func anyObservation(t *rapid.T, cluster string) rollup.Observation {
+	if rapid.IntRange(0, 5).Draw(t, cluster+" was found") == 5 {
+		return found
+	}
 	phase := rapid.SampledFrom([]v1alpha1.ClusterPhase{
 		v1alpha1.ClusterReady, v1alpha1.ClusterRemoving, v1alpha1.ClusterFailed, v1alpha1.ClusterProgressing,
 	}).Draw(t, cluster+" was seen to be")

@@ -16,20 +16,30 @@ import (
 // MemberCluster that was deleted by hand is made again well within it.
 const detachedGrace = 30 * time.Second
 
+// draft is the row of one cluster, as it is when nothing more begins to be removed.
+type draft struct {
+	row      v1alpha1.ClusterStatus
+	previous *v1alpha1.ClusterStatus // nil for a new one
+	seen     *Observation
+	member   *v1alpha1.MemberCluster // nil when it is gone
+	leaves   bool                    // it is no longer in the plan, and its removal has not begun
+}
+
 // rows returns the new rows, sorted by name: one for each cluster of the plan and each that has one already
-// and is not confirmed empty.
-func (in Input) rows() []v1alpha1.ClusterStatus {
-	var rows []v1alpha1.ClusterStatus
+// and is not done with. The notes are what there is to say of clusters that are not removed yet.
+func (in Input) rows() (rows []v1alpha1.ClusterStatus, notes []string) {
+	var drafts []draft
 	for _, name := range in.names() {
-		previous := in.App.Status.Cluster(name)
-		row := in.row(name, previous)
-		if row == nil {
-			continue
+		if d := in.draft(name); d != nil {
+			drafts = append(drafts, *d)
 		}
-		row.Since = in.since(previous, row.Phase)
-		rows = append(rows, *row)
 	}
-	return rows
+	notes = in.remove(drafts)
+	for _, d := range drafts {
+		d.row.Since = in.since(d.previous, d.row.Phase)
+		rows = append(rows, d.row)
+	}
+	return rows, notes
 }
 
 // since is when the row of a phase came to have it. Two transitions of a row never have the same time, though times
@@ -53,7 +63,7 @@ func (in Input) names() []string {
 		names = append(names, row.Name)
 	}
 	for _, decision := range in.Plan {
-		if decision.Chosen() && !in.deleting() && in.Members[decision.Cluster] != nil {
+		if decision.Chosen() && !in.deleting() && !in.suspended() && in.Members[decision.Cluster] != nil {
 			names = append(names, decision.Cluster)
 		}
 	}
@@ -63,24 +73,35 @@ func (in Input) names() []string {
 
 func (in Input) deleting() bool { return !in.App.DeletionTimestamp.IsZero() }
 
-// row returns the row of one cluster, or nil when it is done with. previous is nil for a new one.
-func (in Input) row(name string, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
-	row := v1alpha1.ClusterStatus{Name: name}
-	if previous != nil {
-		row = *previous
+// draft returns the draft of one cluster, or nil when it is done with.
+func (in Input) draft(name string) *draft {
+	d := draft{row: v1alpha1.ClusterStatus{Name: name}, previous: in.App.Status.Cluster(name), seen: in.observation(name), member: in.Members[name]}
+	if d.previous != nil {
+		d.row = *d.previous
 	}
-	member, joined := in.Members[name]
-	seen := in.observation(name)
-	decision := in.Plan.Find(name)
-	switch {
-	case !joined:
-		return in.detached(row, previous)
-	case in.deleting(), in.PlanError == nil && !decision.Chosen(), in.PlanError != nil && row.Phase == v1alpha1.ClusterRemoving:
-		return in.removing(row, previous, seen, member)
-	case in.PlanError == nil:
-		row.Generation, row.Replicas = in.App.Generation, decision.Replicas
+	var row *v1alpha1.ClusterStatus
+	switch decision := in.Plan.Find(name); {
+	case d.member == nil:
+		row = in.detached(d.row, d.previous)
+	case in.deleting(), in.removes(d.row):
+		row = in.removing(d.row, d.previous, d.seen, d.member)
+	default:
+		d.leaves = in.PlanError == nil && !decision.Chosen()
+		if in.PlanError == nil && decision.Chosen() && !in.suspended() {
+			d.row.Generation, d.row.Replicas = in.App.Generation, decision.Replicas
+		}
+		row = in.running(d.row, d.previous, d.seen, d.member)
 	}
-	return in.running(row, previous, seen, member)
+	if row == nil {
+		return nil
+	}
+	d.row = *row
+	return &d
+}
+
+// removes tells whether a row is Removing and is to go on so.
+func (in Input) removes(row v1alpha1.ClusterStatus) bool {
+	return row.Phase == v1alpha1.ClusterRemoving && (in.deleting() || in.PlanError != nil || !in.Plan.Find(row.Name).Chosen())
 }
 
 // observation of a cluster, unless it was made for another AppService of that name.
@@ -93,9 +114,9 @@ func (in Input) observation(cluster string) *Observation {
 }
 
 // detached is the row of a cluster whose MemberCluster is gone. What runs there is left alone, so when the
-// AppService is deleted it is let go.
+// AppService is deleted, or somebody says so, it is let go.
 func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
-	if in.deleting() && previous.Phase == v1alpha1.ClusterDetached && in.Now.Sub(previous.Since.Time) >= detachedGrace {
+	if previous.Phase == v1alpha1.ClusterDetached && (in.abandons(row.Name) || in.deleting() && in.Now.Sub(previous.Since.Time) >= detachedGrace) {
 		return nil
 	}
 	if previous.Phase != v1alpha1.ClusterDetached {
@@ -106,11 +127,16 @@ func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 }
 
 // removing is the row of a cluster that is no longer in the plan. It ends when delivery has confirmed, in
-// answer to this very row, that nothing is left.
+// answer to this very row, that nothing is left, or when it is let go of. One that leaves the plan keeps its
+// generation: it tells whether that followed from an edit.
 func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
-	row.Generation = in.App.Generation
+	if in.deleting() {
+		row.Generation = in.App.Generation
+	}
 	row.Phase = v1alpha1.ClusterRemoving
 	switch {
+	case in.letsGo(previous, member):
+		return nil
 	case !member.IsReady():
 		row.Reason, row.Message = v1alpha1.ReasonClusterUnreachable, "it is removed when the cluster can be reached; see MemberCluster "+member.Name
 	case seen != nil && answers(*seen, previous):
@@ -140,7 +166,8 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 		observed(&row, *seen)
 	case previous == nil || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
-	case previous.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation:
+	case previous.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation,
+		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 	}
 	return &row
@@ -150,7 +177,7 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 func observed(row *v1alpha1.ClusterStatus, seen Observation) {
 	row.Pods, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
 	row.ObservedGeneration = max(row.ObservedGeneration, seen.Applied)
-	behind := seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation
+	behind := seen.Found || seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation
 	if behind || seen.Phase == v1alpha1.ClusterRemoving {
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 		return

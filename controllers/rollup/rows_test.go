@@ -182,9 +182,9 @@ func TestStatus_rows(t *testing.T) {
 		},
 
 		// Removing.
-		"a cluster that is no longer chosen is Removing and keeps its counts": {
+		"a cluster that is no longer chosen is Removing and keeps its counts and its generation": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(1, 2)))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), plannedFor(1, 2), since(now)),
 		},
 		"a member that is not in the plan at all is Removing": {
 			in:   given(reachable("east"), has(row("east", v1alpha1.ClusterReady))),

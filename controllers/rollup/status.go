@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,11 +32,12 @@ type Input struct {
 
 // Status returns the status of the AppService.
 func Status(in Input) v1alpha1.AppServiceStatus {
-	rows := in.rows()
+	in = in.Recover()
+	rows, notes := in.rows()
 	summary := summarize(rows)
 	return v1alpha1.AppServiceStatus{
 		ObservedGeneration: in.App.Generation,
-		Conditions:         in.keepTimes(in.conditions(rows, summary)),
+		Conditions:         in.keepTimes(in.conditions(rows, summary, notes)),
 		Replicas:           meanReplicas(rows),
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
@@ -93,8 +95,8 @@ func planned(row v1alpha1.ClusterStatus) bool {
 	return row.Phase != v1alpha1.ClusterRemoving && row.Phase != v1alpha1.ClusterDetached
 }
 
-// conditions returns Placed and Ready and, while they are true, Reconciling or Stalled.
-func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
+// conditions returns Placed and Ready and, while they are true, Suspended, and Reconciling or Stalled.
+func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, notes []string) []metav1.Condition {
 	if in.deleting() {
 		message := "removing it " + from(rows)
 		return []metav1.Condition{
@@ -104,25 +106,36 @@ func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSu
 	}
 	if in.PlanError != nil {
 		message := in.PlanError.Error()
-		return []metav1.Condition{
+		return append([]metav1.Condition{
 			condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
 			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
 			condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlacement, message),
-		}
+		}, in.suspension()...)
 	}
-	ready := readiness(rows, sum)
-	return append([]metav1.Condition{placed(sum, in.Plan), ready}, kstatus(ready, sum)...)
+	if waits := in.waits(rows); waits != "" {
+		ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, waiting(waits, rows, sum))
+		return append([]metav1.Condition{in.placed(), ready}, in.suspension()...)
+	}
+	ready := readiness(rows, sum, notes)
+	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))
 }
 
-func placed(sum v1alpha1.ClusterSummary, plan placement.Plan) metav1.Condition {
-	if sum.Clusters == 0 {
-		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(plan))
+// placed is about what the placement chose, whatever the clusters run.
+func (in Input) placed() metav1.Condition {
+	var chosen int32
+	for _, decision := range in.Plan {
+		if decision.Chosen() && in.Members[decision.Cluster] != nil {
+			chosen++
+		}
 	}
-	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d", clusters(sum.Clusters), len(plan)))
+	if chosen == 0 {
+		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(in.Plan))
+	}
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d", clusters(chosen), len(in.Plan)))
 }
 
 // readiness is the Ready condition: the worst of the rows decides.
-func readiness(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) metav1.Condition {
+func readiness(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, notes []string) metav1.Condition {
 	status, reason := metav1.ConditionFalse, v1alpha1.ReasonProgressing
 	switch {
 	case sum.Clusters == 0:
@@ -134,7 +147,8 @@ func readiness(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) metav
 	case sum.Unknown > 0 && sum.Progressing == 0:
 		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown
 	}
-	return condition(v1alpha1.ConditionReady, status, reason, notReady(rows, sum))
+	message := strings.Join(append([]string{notReady(rows, sum)}, notes...), "; ")
+	return condition(v1alpha1.ConditionReady, status, reason, message)
 }
 
 // kstatus is Reconciling while something is under way, Stalled when only failures are left, and nothing

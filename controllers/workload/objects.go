@@ -19,7 +19,7 @@ const containerName = "app"
 func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) runtime.Object {
 	deployment := &appsv1.Deployment{
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &row.Replicas,
+			Replicas: replicas(app, row),
 			Selector: &metav1.LabelSelector{MatchLabels: Selector(app.Name)},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels(app)},
@@ -29,6 +29,14 @@ func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) runtime.O
 	}
 	deployment.SetGroupVersionKind(deploymentKind)
 	return deployment
+}
+
+// replicas is nil where they are left to an autoscaler.
+func replicas(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) *int32 {
+	if app.Spec.Autoscaled {
+		return nil
+	}
+	return &row.Replicas
 }
 
 func container(app *v1alpha1.AppService) corev1.Container {

@@ -10,8 +10,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,7 +29,8 @@ type Workload struct {
 }
 
 // Render returns the workload of an AppService for the cluster of the given row, marked as owned by that
-// AppService of that hub. It fails only when the AppService cannot be expressed as JSON.
+// AppService of that hub. The replicas of one that is autoscaled are left out. It fails only when the AppService cannot be
+// expressed as JSON.
 func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (Workload, error) {
 	deployment, err := finish(app, hub, deployment(app, row))
 	if err != nil {
@@ -105,6 +108,41 @@ func Stamp(object *unstructured.Unstructured, generation int64) *unstructured.Un
 	stamped := object.DeepCopy()
 	annotate(stamped, v1alpha1.AnnotationGeneration, strconv.FormatInt(generation, 10))
 	return stamped
+}
+
+// WithReplicas returns a Deployment with that many replicas, marked as it was: what an autoscaled one begins with.
+func WithReplicas(deployment *unstructured.Unstructured, replicas int32) *unstructured.Unstructured {
+	begun := deployment.DeepCopy()
+	_ = unstructured.SetNestedField(begun.Object, int64(replicas), "spec", "replicas") // a rendered one has a spec
+	return begun
+}
+
+// WithoutReplicas returns a rendered Deployment as if the AppService was autoscaled.
+func WithoutReplicas(deployment *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	left := deployment.DeepCopy()
+	unstructured.RemoveNestedField(left.Object, "spec", "replicas")
+	unstructured.RemoveNestedField(left.Object, "metadata", "annotations", v1alpha1.AnnotationHash)
+	hash, err := hashOf(left)
+	if err != nil {
+		return nil, fmt.Errorf("render Deployment: %w", err)
+	}
+	annotate(left, v1alpha1.AnnotationHash, hash)
+	return left, nil
+}
+
+// KeepSelector gives a rendered Deployment the selector of the one that exists, which cannot be changed: it differs from ours where
+// that was adopted. Its pods get the labels for it beside ours.
+func KeepSelector(deployment *unstructured.Unstructured, existing *metav1.LabelSelector) (*unstructured.Unstructured, error) {
+	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(existing)
+	if err != nil {
+		return nil, fmt.Errorf("read the selector of the Deployment: %w", err)
+	}
+	kept := deployment.DeepCopy()
+	_ = unstructured.SetNestedMap(kept.Object, selector, "spec", "selector")
+	pods, _, _ := unstructured.NestedStringMap(kept.Object, "spec", "template", "metadata", "labels")
+	maps.Copy(pods, existing.MatchLabels)
+	_ = unstructured.SetNestedStringMap(kept.Object, pods, "spec", "template", "metadata", "labels")
+	return kept, nil
 }
 
 func annotate(object *unstructured.Unstructured, key, value string) {

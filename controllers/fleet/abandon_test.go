@@ -1,0 +1,121 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+const onWest = "PATCH memberclusters/west/status"
+
+// onRecord waits until west has these on record as let go of.
+func (s *scene) onRecord(want ...v1alpha1.AbandonedAppService) {
+	s.Helper()
+	eventually(s.T, func() error {
+		west := &v1alpha1.MemberCluster{}
+		s.must(hub.Get(s.Context(), client.ObjectKey{Name: "west"}, west))
+		if diff := cmp.Diff(want, west.Status.Abandoned); diff != "" {
+			return fmt.Errorf("on record (-want +got):\n%s", diff)
+		}
+		if !west.IsReady() && west.Status.Conditions[0].Reason != v1alpha1.ReasonConnected {
+			return fmt.Errorf("the rest of the status changed: %+v", west.Status)
+		}
+		return nil
+	})
+}
+
+func (s *scene) record() v1alpha1.AbandonedAppService {
+	return v1alpha1.AbandonedAppService{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}
+}
+
+// Law 8: what may be left there is on record before the AppService goes.
+func TestAbandoned_cluster_is_on_record_before_a_deletion_ends(t *testing.T) {
+	s := running(t, "west")
+	s.answers("west", metav1.ConditionFalse)
+	s.has(s.unknown("west"))
+	s.delete()
+	s.has(s.unreachable("west"))
+	s.sent.refusing("memberclusters/west/status")
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "no-such-cluster, west"))
+	eventually(t, func() error {
+		if !slices.Contains(s.sent.lines(), onWest) {
+			return fmt.Errorf("sent %v", s.sent.lines())
+		}
+		return nil
+	})
+	s.read()
+	s.has(s.unreachable("west"))
+	if !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) {
+		t.Error("the finalizer went before it was on record")
+	}
+	s.onRecord()
+	s.sent.refusing("")
+	s.isGone()
+	s.onRecord(s.record())
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there is removed when it can be reached")
+	lines := s.sent.lines()
+	tried := slices.Index(lines, onWest)
+	if released := tried + slices.Index(lines[tried:], finalizer); slices.Contains(lines[released:], onWest) || released < tried {
+		t.Errorf("sent %v", lines)
+	}
+}
+
+func TestAbandoned_cluster_whose_workload_is_to_be_left_is_not_on_record(t *testing.T) {
+	s := running(t, "west")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan })
+	s.answers("west", metav1.ConditionFalse)
+	s.delete()
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.isGone()
+	s.onRecord()
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
+}
+
+func TestAbandoned_cluster_whose_Secret_is_gone_is_let_go_of_at_once(t *testing.T) {
+	s := running(t, "east", "west")
+	s.detach("west")
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready")))
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.has(s.row("east", v1alpha1.ClusterReady))
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
+}
+
+// It is its row's again, so its record goes before the row comes: else delivery would remove what the row asks for.
+func TestAbandoned_cluster_that_is_chosen_again_is_no_longer_on_record(t *testing.T) {
+	s := running(t, "east", "west")
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.edit(onlyOn("east"))
+	s.onRecord(s.record())
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)))
+	s.sent.reset()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), s.row("west", v1alpha1.ClusterPending))
+	s.onRecord()
+	writes := s.sent.all()
+	record := slices.IndexFunc(writes, func(w write) bool { return w.line == onWest })
+	row := slices.IndexFunc(writes, func(w write) bool { return w.line == status && strings.Contains(w.body, "west") })
+	if record < 0 || row < record {
+		t.Errorf("sent %v", s.sent.lines())
+	}
+}
+
+// Others write that status too: what is on record of other AppServices stays.
+func TestAbandoned_clusters_keep_what_else_is_on_record(t *testing.T) {
+	s := running(t, "west")
+	other := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "other", UID: "uid-other"}
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{other} })
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.edit(onlyOn("east"))
+	s.onRecord(other, s.record())
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
+	s.onRecord(other)
+}

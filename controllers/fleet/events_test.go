@@ -1,0 +1,120 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// told waits until an event about the AppService, related to a member, says so.
+func (s *scene) told(reason, member, note string) {
+	s.Helper()
+	s.toldIn(s.app.Namespace, reason, member, note)
+}
+
+func (s *scene) toldIn(namespace, reason, related, note string) {
+	s.Helper()
+	eventually(s.T, func() error {
+		var list eventsv1.EventList
+		s.must(hub.List(s.Context(), &list, client.InNamespace(namespace)))
+		var told []string
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Related != nil && e.Related.Name == related && e.Note == note {
+				return nil
+			}
+			told = append(told, fmt.Sprintf("%s %v: %s", e.Reason, e.Related, e.Note))
+		}
+		return fmt.Errorf("no event says %q, only:\n%s", note, strings.Join(told, "\n"))
+	})
+}
+
+func TestEvents_tell_what_became_of_clusters(t *testing.T) {
+	s := running(t, "east", "west")
+	s.told(v1alpha1.ReasonReady, "east", "east: it is ready")
+	s.told(v1alpha1.ReasonReady, "west", "west: it is ready")
+	s.edit(onlyOn("east"))
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), s.row("west", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
+	s.sees("west", s.gone(s.since("west")))
+	s.told(v1alpha1.ReasonRemoved, "west", "west: nothing is left there")
+	s.sees("east", rollup.Observation{UID: s.app.UID, Generation: 2, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("é", 1000)})
+	s.told(v1alpha1.ReasonRefused, "east", "east: "+strings.Repeat("é", 497)+"…")
+}
+
+// recorded are the events that a recorder got.
+func recorded(recorder *events.FakeRecorder) []string {
+	var got []string
+	for len(recorder.Events) > 0 {
+		got = append(got, <-recorder.Events)
+	}
+	return got
+}
+
+func TestEvents_of_one_status_are_few(t *testing.T) {
+	s := undeclared(t)
+	s.declare()
+	s.catchUp()
+	recorder := events.NewFakeRecorder(100)
+	r := newReconciler(hub, hub, recorder, s.observations)
+	in := rollup.Input{App: s.app.DeepCopy()}
+	after := v1alpha1.AppServiceStatus{}
+	for i := range 25 {
+		row := s.row(fmt.Sprintf("m-%02d", i), v1alpha1.ClusterPending)
+		in.App.Status.Clusters = append(in.App.Status.Clusters, row)
+		row.Phase, row.Reason = v1alpha1.ClusterReady, ""
+		after.Clusters = append(after.Clusters, row)
+	}
+	r.announce(in, after)
+	got := recorded(recorder)
+	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: it is ready" || got[maxEvents] != "Normal Ready and 15 more, see status.clusters" {
+		t.Errorf("%d events: %q", len(got), got)
+	}
+}
+
+func TestEvents_are_not_told_again_nor_before_the_status_is_written(t *testing.T) {
+	s := running(t, "east")
+	s.stop()
+	recorder := events.NewFakeRecorder(100)
+	reconcile := func(hub client.Client) {
+		t.Helper()
+		r := newReconciler(hub, hub, recorder, NewObservations()) // as after a restart
+		_, err := r.Reconcile(t.Context(), s.request())
+		s.must(err)
+	}
+	reconcile(hub)
+	shown := s.app.DeepCopy()
+	shown.Status.Clusters[0].Phase = v1alpha1.ClusterProgressing
+	shown.ResourceVersion = "1" // of long ago: what is written on it is refused
+	s.observations = NewObservations()
+	s.observations.Report(s.key(), "east", s.ready())
+	r := newReconciler(behind{hub, shown, nil}, hub, recorder, s.observations)
+	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
+		t.Error(err)
+	}
+	if got := recorded(recorder); got != nil {
+		t.Errorf("told %q", got)
+	}
+}
+
+func TestEvents_of_what_waits_for_others_are_not_told_again(t *testing.T) {
+	s := running(t, "east")
+	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = append(app.Finalizers, "example.com/theirs") })
+	s.delete()
+	s.has(s.removing("east"))
+	s.sees("east", s.gone(s.since("east")))
+	s.told(v1alpha1.ReasonRemoved, "east", "east: nothing is left there")
+	recorder := events.NewFakeRecorder(100)
+	_, err := newReconciler(hub, hub, recorder, s.observations).Reconcile(t.Context(), s.request())
+	s.must(err)
+	if got := recorded(recorder); got != nil {
+		t.Errorf("told %q", got)
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
+	s.isGone()
+}

@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// onlyOn places the AppService on these members and no other.
+func onlyOn(members ...string) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { app.Spec.Placement = &v1alpha1.Placement{ClusterNames: members} }
+}
+
+func annotate(key, value string) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { metav1.SetMetaDataAnnotation(&app.ObjectMeta, key, value) }
+}
+
+// of says which generation the row asks for.
+func of(generation int64) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.Generation = generation }
+}
+
+func TestEdit_that_leaves_clusters_takes_them_one_after_the_other(t *testing.T) {
+	s := running(t, "east", "north", "south")
+	s.edit(onlyOn("east"))
+	s.sees("east", s.ready())
+	waiting := s.row("south", v1alpha1.ClusterProgressing, of(1), ran(1, 2),
+		saying(v1alpha1.ReasonRemovalWaiting, "it is removed after north: from no more than 1 at a time"))
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterRemoving, of(1), ran(1, 2)), waiting)
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing,
+		"1 of 2 clusters not ready: south (RemovalWaiting); it waits to be removed from 1 cluster, no more than 1 at a time")
+
+	s.restart() // is no change, and no reason to go on
+	s.look()
+	s.hasSent()
+	s.sees("east", s.ready())
+	s.sees("north", s.gone(s.since("north")))
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("south", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
+	s.sees("south", s.gone(s.since("south")))
+	s.has(s.row("east", v1alpha1.ClusterReady))
+}
+
+// Law 2: labels that went, everywhere, by accident.
+func TestMembers_that_no_longer_fit_all_at_once_keep_it_until_that_is_accepted(t *testing.T) {
+	s := undeclared(t, "east", "north", "south")
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}
+	s.declare()
+	s.run("east", "north", "south")
+	s.stop()
+	s.member("north", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
+	s.member("south", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
+	s.start()
+	held := saying(v1alpha1.ReasonRemovalHeld, "no longer fits, as 2 clusters in all: annotate the AppService with fleetwright.dev/accept-removals=2 to let it be removed")
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterProgressing, ran(1, 2), held), s.row("south", v1alpha1.ClusterProgressing, ran(1, 2), held))
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 3 clusters not ready: north (RemovalHeld), south (RemovalHeld); "+
+		"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2")
+	s.look()
+	s.neverRemoved()
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2"))
+	s.has(s.row("east", v1alpha1.ClusterReady), s.removing("north"), s.removing("south"))
+}
+
+func TestSuspended_AppService_is_only_observed(t *testing.T) {
+	s := running(t, "east", "west")
+	s.join("north")
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterReady))
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Placement, app.Spec.Suspend, app.Spec.Image = &v1alpha1.Placement{ClusterNames: []string{"east", "north", "south"}}, true, "web:2"
+	})
+	s.join("south")
+	eventually(t, func() error {
+		s.read()
+		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
+		if want := "suspended: generation 2 is not rolled out to 2 clusters: east, north; it is not added to 1 cluster: south; " +
+			"it is not removed from 1 cluster: west; 1 of 3 clusters not ready: north (Pending)"; ready.Message != want || ready.Reason != v1alpha1.ReasonSuspended {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		return nil
+	})
+	s.says(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended, "spec.suspend stops all changes; the clusters keep what they run")
+	for _, absent := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+		if meta.FindStatusCondition(s.app.Status.Conditions, absent) != nil {
+			t.Errorf("it is %s", absent)
+		}
+	}
+	// It goes on being observed.
+	s.sees("east", rollup.Observation{UID: s.app.UID, Generation: 1, Applied: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonCrashLoopBackOff, Replicas: 2})
+	s.answers("west", metav1.ConditionFalse)
+	crashes := s.row("east", v1alpha1.ClusterFailed, of(1), ran(1, 2), saying(v1alpha1.ReasonCrashLoopBackOff, ""), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 })
+	west := s.unknown("west")
+	of(1)(&west)
+	ran(1, 2)(&west)
+	s.has(crashes, s.row("north", v1alpha1.ClusterPending, of(1)), west)
+	s.neverRemoved()
+
+	s.answers("west", metav1.ConditionTrue)
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Suspend = false })
+	of(3)(&crashes)
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 }),
+		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
+}
+
+func TestSuspended_AppService_can_be_deleted(t *testing.T) {
+	s := running(t, "east")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Suspend = true })
+	s.delete()
+	s.has(s.row("east", v1alpha1.ClusterRemoving, ran(1, 2)))
+	s.sees("east", s.gone(s.since("east")))
+	s.isGone()
+}
+
+// A hub that was restored without its status: what is found on a member becomes a row again.
+func TestFound_objects_become_rows_again(t *testing.T) {
+	s := running(t, "east")
+	s.edit(onlyOn("east", "north"))
+	north := s.join("north")
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), s.row("north", v1alpha1.ClusterPending))
+	s.member(north.Name, func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
+	s.join("west")
+	s.stop()
+	s.read()
+	s.app.Status.Clusters = nil
+	s.must(hub.Status().Update(t.Context(), s.app))
+	s.start()
+	pending := s.row("east", v1alpha1.ClusterPending)
+	s.has(pending)
+
+	found := rollup.Observation{UID: s.app.UID, Found: true}
+	s.sees("north", found) // takes nothing new, but this is nothing new
+	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
+	s.neverRemoved()
+	s.sees("west", found) // is not in the placement any more
+	removing := s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
+	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)), removing)
+	s.sees("west", s.gone(s.since("west")))
+	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
+}
+
+// What is found where it was let go of is on record already; when delivery has taken it off the record, it is not.
+func TestFound_objects_that_are_on_record_become_no_rows(t *testing.T) {
+	s := running(t, "east")
+	s.edit(onlyOn("east"))
+	s.run("east")
+	s.join("west")
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{s.record()} })
+	s.sees("west", rollup.Observation{UID: s.app.UID, Found: true})
+	s.look()
+	s.has(s.row("east", v1alpha1.ClusterReady))
+	s.neverRemoved()
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = nil })
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }))
+}

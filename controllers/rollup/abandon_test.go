@@ -1,0 +1,164 @@
+package rollup_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+func TestAbandon(t *testing.T) {
+	const key = v1alpha1.AnnotationAbandon
+	tests := map[string]struct {
+		in         rollup.Input
+		remembers  []string
+		isDropped  bool
+		whenOnFile bool // the row goes as soon as it is on record
+	}{
+		"a cluster that is named":                            {in: with(clusters("U"), annotated(key, "a")), remembers: []string{"a"}, whenOnFile: true},
+		"among others, with spaces":                          {in: with(clusters("U"), annotated(key, "x , a,")), remembers: []string{"a"}, whenOnFile: true},
+		"another is named":                                   {in: with(clusters("U"), annotated(key, "b,aa"))},
+		"none is named":                                      {in: with(clusters("U"), annotated(key, ""))},
+		"one that can be reached":                            {in: with(clusters("G"), annotated(key, "a")), remembers: []string{"a"}, whenOnFile: true},
+		"one that is empty already":                          {in: with(clusters("G"), annotated(key, "a"), saw("a", seen(v1alpha1.ClusterRemoving, goneSince(before)))), isDropped: true, whenOnFile: true},
+		"one that runs it, and shall":                        {in: with(clusters("r"), annotated(key, "a"))},
+		"one that is chosen again":                           {in: with(clusters("U"), chosen("a"), annotated(key, "a"))},
+		"one of a suspended AppService":                      {in: with(clusters("U"), annotated(key, "a"), suspended)},
+		"one whose removal is held":                          {in: with(clusters("dd"), annotated(key, "a"))},
+		"one that is to be left as it is":                    {in: with(clusters("U"), annotated(key, "a"), orphaning), isDropped: true, whenOnFile: true},
+		"one of a deletion":                                  {in: with(clusters("U"), annotated(key, "a"), deleting), remembers: []string{"a"}, whenOnFile: true},
+		"one whose Secret is gone":                           {in: given(annotated(key, "east"), has(row("east", v1alpha1.ClusterDetached))), isDropped: true},
+		"one whose Secret goes now is Detached first":        {in: given(annotated(key, "east"), has(row("east", v1alpha1.ClusterReady)))},
+		"one whose Secret is gone, and that is not named":    {in: given(annotated(key, "west"), has(row("east", v1alpha1.ClusterDetached)))},
+		"one that runs it, of a deletion, is Removing first": {in: with(clusters("r"), annotated(key, "a"), deleting)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.remembers, test.in.ToRemember()); diff != "" {
+				t.Errorf("to remember (-want +got):\n%s", diff)
+			}
+			first := test.in.App.Status.Clusters[0].Name
+			status := rollup.Status(test.in)
+			if dropped := status.Cluster(first) == nil; dropped != test.isDropped {
+				t.Errorf("the row is gone: %v, want %v", dropped, test.isDropped)
+			}
+			if test.in.Members[first] == nil {
+				return
+			}
+			remembering(first)(&test.in)
+			status = rollup.Status(test.in)
+			if dropped := status.Cluster(first) == nil; dropped != test.whenOnFile {
+				t.Errorf("once it is on record, the row is gone: %v, want %v", dropped, test.whenOnFile)
+			}
+			if again := test.in.ToRemember(); again != nil {
+				t.Errorf("once it is on record, to remember: %v", again)
+			}
+		})
+	}
+}
+
+// A lost cluster that waits for its turn to be removed would else never come to be let go of.
+func TestAbandon_of_a_lost_cluster_waits_for_no_other(t *testing.T) {
+	if diff := cmp.Diff("R?R", letters(rollup.Status(with(clusters("Uuu"), annotated(v1alpha1.AnnotationAbandon, "c"))))); diff != "" {
+		t.Errorf("clusters (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("Rww", letters(rollup.Status(with(clusters("Gee"), annotated(v1alpha1.AnnotationAbandon, "c"))))); diff != "" {
+		t.Errorf("clusters that can be reached (-want +got):\n%s", diff)
+	}
+}
+
+func TestAbandon_is_forgotten_where_it_is_placed_again(t *testing.T) {
+	tests := map[string]struct {
+		in   rollup.Input
+		want []string
+	}{
+		"a new row":          {in: given(chosen("east")), want: []string{"east"}},
+		"a row that runs":    {in: given(chosen("east"), has(row("east", v1alpha1.ClusterReady))), want: []string{"east"}},
+		"no longer Removing": {in: given(chosen("east"), has(row("east", v1alpha1.ClusterRemoving))), want: []string{"east"}},
+		"still Removing":     {in: given(notChosen("east"), has(row("east", v1alpha1.ClusterRemoving)))},
+		"no row":             {in: given(notChosen("east"))},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			remembering("east")(&test.in)
+			if diff := cmp.Diff(test.want, test.in.ToForget(rollup.Status(test.in).Clusters)); diff != "" {
+				t.Errorf("to forget (-want +got):\n%s", diff)
+			}
+			test.in.Members["east"].Status.Abandoned[0].UID = "uid-2"
+			if got := test.in.ToForget(rollup.Status(test.in).Clusters); got != nil {
+				t.Errorf("to forget of another AppService: %v", got)
+			}
+		})
+	}
+}
+
+func TestFound_objects_bring_their_row_back(t *testing.T) {
+	foundRow := func(changes ...func(*v1alpha1.ClusterStatus)) []v1alpha1.ClusterStatus {
+		return rows(v1alpha1.ClusterProgressing, append([]func(*v1alpha1.ClusterStatus){
+			because(v1alpha1.ReasonRollingOut, ""), plannedFor(0, 0), neverSeen, since(now)}, changes...)...)
+	}
+	tests := map[string]struct {
+		in   rollup.Input
+		want []v1alpha1.ClusterStatus
+	}{
+		"where it is not chosen it is removed": {
+			in: given(notChosen("east"), saw("east", found)),
+			want: foundRow(func(row *v1alpha1.ClusterStatus) {
+				row.Phase, row.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+			}),
+		},
+		"where it is chosen it is brought in line": {
+			in:   given(chosen("east"), saw("east", found)),
+			want: foundRow(plannedFor(generation, 2)),
+		},
+		"when it is suspended it is only observed": {
+			in:   given(chosen("east"), saw("east", found), suspended),
+			want: foundRow(),
+		},
+		"when it is suspended and not chosen it is only observed": {
+			in:   given(notChosen("east"), saw("east", found), suspended),
+			want: foundRow(),
+		},
+		"when it is deleted it is removed": {
+			in: given(deleting, notChosen("east"), saw("east", found)),
+			want: foundRow(plannedFor(generation, 0), func(row *v1alpha1.ClusterStatus) {
+				row.Phase, row.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+			}),
+		},
+		"a row that there is stays as it is": {
+			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterReady)), saw("east", found)),
+			want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), running(0, 0), since(now)),
+		},
+		"of another AppService it is none of ours": {
+			in: given(notChosen("east"), saw("east", rollup.Observation{UID: "uid-2", Found: true})),
+		},
+		"without a MemberCluster there is no row": {
+			in: given(saw("east", found)),
+		},
+		"where it is on record already there is no row": {
+			in: given(notChosen("east"), remembering("east"), saw("east", found)),
+		},
+		"where it was let go of, to be left, there is no row": {
+			in: given(notChosen("east"), saw("east", found), orphaning, annotated(v1alpha1.AnnotationAbandon, "east")),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, rollup.Status(test.in).Clusters); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("they are removed so many at a time", func(t *testing.T) {
+		in := given()
+		for i := range 4 {
+			notChosen(nameOf(i))(&in)
+			saw(nameOf(i), found)(&in)
+		}
+		if got := letters(rollup.Status(in)); got != "Rwww" {
+			t.Errorf("got %s, want Rwww", got)
+		}
+	})
+}

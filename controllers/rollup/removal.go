@@ -1,0 +1,131 @@
+package rollup
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// remove begins the removal from clusters that are no longer in the plan, from so many at a time as may be, in order of name, and says on
+// the others why not yet. It returns what there is to say of them all together.
+//
+// A row that leaves the plan keeps its generation. So one that is older than the AppService leaves because of an edit: it
+// waits for its turn. One of the present generation leaves because members changed, their labels say, which may be an
+// accident: when that would take it from more clusters than may be removed at once, none of them goes until somebody says so.
+func (in Input) remove(drafts []draft) []string {
+	t := in.tally(drafts)
+	if len(t.leaving) == 0 || in.suspended() {
+		return nil
+	}
+	var waiting, held []*draft
+	for _, d := range t.leaving {
+		switch {
+		case in.drifted(d.row) && t.drifting > t.most:
+			held = append(held, d)
+		case t.admits(d.member.IsReady()), !d.member.IsReady() && in.abandons(d.row.Name):
+			d.row = *in.removing(*d.previous, d.previous, d.seen, d.member)
+			t.begin(d)
+		default:
+			waiting = append(waiting, d)
+		}
+	}
+	var notes []string
+	if len(waiting) > 0 {
+		slices.Sort(t.removing)
+		keep(waiting, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint))
+		notes = append(notes, fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", clusters(int32(len(waiting))), t.most))
+	}
+	if len(held) > 0 {
+		keep(held, v1alpha1.ReasonRemovalHeld, fmt.Sprintf("no longer fits, as %s in all: annotate the AppService with %s=%d to let it be removed%s",
+			clusters(t.drifting), v1alpha1.AnnotationAcceptRemovals, t.drifting, t.complaint))
+		notes = append(notes, fmt.Sprintf("it is kept on %s until it is annotated with %s=%d", clusters(int32(len(held))), v1alpha1.AnnotationAcceptRemovals, t.drifting))
+	}
+	if len(notes) > 0 && t.complaint != "" {
+		notes = append(notes, t.complaint[len("; "):])
+	}
+	return notes
+}
+
+// drifted tells whether a row that leaves the plan does so though the AppService was not edited.
+func (in Input) drifted(row v1alpha1.ClusterStatus) bool { return row.Generation == in.App.Generation }
+
+// tally counts what decides how many clusters may be left.
+type tally struct {
+	leaving   []*draft // no longer in the plan, and not being removed yet
+	drifting  int32    // of those, and of those being removed, how many leave without an edit
+	removing  []string // being removed, from clusters that can be reached
+	lost      int      // to be removed from clusters that cannot be reached: they must not keep others waiting
+	most      int32    // so many may be removed from at a time
+	complaint string   // on an annotation that cannot be understood
+}
+
+func (in Input) tally(drafts []draft) tally {
+	var t tally
+	var runs int32
+	for i := range drafts {
+		d := &drafts[i]
+		if d.member == nil {
+			continue
+		}
+		if d.row.ObservedGeneration > 0 { // a cluster that has yet to take it on is none that could be spared
+			runs++
+		}
+		switch {
+		case d.leaves:
+			t.leaving = append(t.leaving, d)
+		case d.row.Phase == v1alpha1.ClusterRemoving:
+			t.begin(d)
+		}
+		if in.drifted(d.row) && (d.leaves || d.row.Phase == v1alpha1.ClusterRemoving && d.member.IsReady()) {
+			t.drifting++
+		}
+	}
+	accepted, complaint := in.acceptedRemovals()
+	t.most, t.complaint = max(1, runs/5, accepted), complaint
+	return t
+}
+
+// begin notes that the removal from a cluster has begun.
+func (t *tally) begin(d *draft) {
+	if d.member.IsReady() {
+		t.removing = append(t.removing, d.row.Name)
+	} else {
+		t.lost++
+	}
+}
+
+// admits tells whether the removal from one more cluster may begin. The lost ones take no place from those that can be reached; but
+// only so many become Removing, for all may be back at the same time.
+func (t *tally) admits(reachable bool) bool {
+	busy := len(t.removing)
+	if !reachable {
+		busy += t.lost
+	}
+	return busy < int(t.most)
+}
+
+// acceptedRemovals is the number in the annotation, or 0 and what is wrong with it.
+func (in Input) acceptedRemovals() (accepted int32, complaint string) {
+	value, found := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals]
+	if !found {
+		return 0, ""
+	}
+	number, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || number < 1 {
+		return 0, fmt.Sprintf("; annotation %s is %.32q, not a number of one or more", v1alpha1.AnnotationAcceptRemovals, value)
+	}
+	return int32(number), ""
+}
+
+// keep says on rows why they are not being removed yet. What cannot be observed stays Unknown, and a failure that may last is not
+// hidden by what may last too.
+func keep(drafts []*draft, reason, message string) {
+	for _, d := range drafts {
+		if d.row.Phase == v1alpha1.ClusterUnknown || reason == v1alpha1.ReasonRemovalHeld && d.row.Phase == v1alpha1.ClusterFailed {
+			continue
+		}
+		d.row.Phase, d.row.Reason, d.row.Message = v1alpha1.ClusterProgressing, reason, bounded(message)
+	}
+}

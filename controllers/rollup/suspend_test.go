@@ -1,0 +1,165 @@
+package rollup_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// old is a row that runs the generation before.
+func old(cluster string, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
+	return row(cluster, v1alpha1.ClusterReady, append([]func(*v1alpha1.ClusterStatus){plannedFor(1, 3), tookOn(1)}, changes...)...)
+}
+
+func TestSuspended_rows(t *testing.T) {
+	tests := map[string]struct {
+		in   rollup.Input
+		want []v1alpha1.ClusterStatus
+	}{
+		"an edit is not planned":               {in: given(suspended, chosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east")}},
+		"a cluster is not added":               {in: given(suspended, chosen("east"))},
+		"a cluster is not removed":             {in: given(suspended, notChosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east")}},
+		"nor one that drifted":                 {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterReady)},
+		"a removal that has begun goes on":     {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, "")))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""))},
+		"a removal ends that nobody wants":     {in: given(suspended, chosen("east"), has(row("east", v1alpha1.ClusterRemoving, plannedFor(1, 3)))), want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), plannedFor(1, 3), since(now))},
+		"a deletion goes on":                   {in: given(suspended, deleting, chosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now))},
+		"it is observed: Failed":               {in: given(suspended, chosen("east"), has(old("east")), saw("east", seen(v1alpha1.ClusterFailed, answering(1), saying("Because", "of it"), counting(3, 0)))), want: []v1alpha1.ClusterStatus{old("east", func(row *v1alpha1.ClusterStatus) { row.Phase = v1alpha1.ClusterFailed }, because("Because", "of it"), running(3, 0), since(now))}},
+		"it is observed: Unknown":              {in: given(suspended, chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady), since(now))},
+		"it is observed: Detached":             {in: given(suspended, has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone), since(now))},
+		"what waited for its removal stays so": {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalWaiting, "it waits")))), want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""))},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, rollup.Status(test.in).Clusters); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSuspended_conditions(t *testing.T) {
+	const isTrue, isFalse = metav1.ConditionTrue, metav1.ConditionFalse
+	isSuspended := is("Suspended", isTrue, v1alpha1.ReasonSuspended, "spec.suspend stops all changes; the clusters keep what they run")
+	tests := map[string]struct {
+		in   rollup.Input
+		want []metav1.Condition
+	}{
+		"nothing waits": {
+			in: given(suspended, in("east", v1alpha1.ClusterReady)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
+				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
+				isSuspended,
+			),
+		},
+		"nothing waits, and something has failed": {
+			in: given(suspended, in("east", v1alpha1.ClusterFailed)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
+				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
+				isSuspended,
+				is("Stalled", isTrue, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
+			),
+		},
+		"a removal that has begun, and a cluster that is gone, wait for nothing": {
+			in: given(suspended, in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), in("north", v1alpha1.ClusterDetached)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2"),
+				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
+				isSuspended,
+				is("Reconciling", isTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
+			),
+		},
+		"an edit waits": {
+			in: given(suspended, chosen("east"), has(old("east"))),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
+				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: generation 2 is not rolled out to 1 cluster: east"),
+				isSuspended,
+			),
+		},
+		"all there is waits, and something has failed: that is no stall": {
+			in: given(suspended, chosen("east"), has(old("east")), chosen("north"), notChosen("south"), has(row("south", v1alpha1.ClusterReady)), in("west", v1alpha1.ClusterFailed)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 3 clusters of 4"),
+				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: generation 2 is not rolled out to 1 cluster: east; "+
+					"it is not added to 1 cluster: north; it is not removed from 1 cluster: south; 1 of 3 clusters not ready: west (Refused)"),
+				isSuspended,
+			),
+		},
+		"all of it waits": {
+			in: given(suspended, chosen("east")),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
+				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: it is not added to 1 cluster: east"),
+				isSuspended,
+			),
+		},
+		"there is no member": {
+			in: given(suspended),
+			want: conditions(
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster; add a cluster by a kubeconfig Secret"),
+				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+				isSuspended,
+				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			),
+		},
+		"a placement that cannot be understood": {
+			in: given(suspended, in("east", v1alpha1.ClusterReady), planError(errors.New("no"))),
+			want: conditions(
+				is("Placed", isFalse, v1alpha1.ReasonInvalidPlacement, "no"),
+				is("Ready", isFalse, v1alpha1.ReasonInvalidPlacement, "no"),
+				is("Stalled", isTrue, v1alpha1.ReasonInvalidPlacement, "no"),
+				isSuspended,
+			),
+		},
+		"a deletion is not suspended": {
+			in: given(suspended, deleting, in("east", v1alpha1.ClusterReady)),
+			want: conditions(
+				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
+				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
+			),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, rollup.Status(test.in).Conditions); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever happens while it is suspended, no cluster is asked anything new.
+func TestSuspended_asks_nothing_new_of_any_cluster(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		suspended(&in)
+		in.App.DeletionTimestamp = nil
+		for range 3 {
+			anyChange(t)(&in)
+			in.App.DeletionTimestamp = nil
+			status := rollup.Status(in)
+			for _, row := range status.Clusters {
+				before := in.App.Status.Cluster(row.Name)
+				switch {
+				case before == nil && (row.Generation != 0 || row.Phase == v1alpha1.ClusterRemoving): // 0: found, and only observed
+					t.Fatalf("%s was added: %+v", row.Name, row)
+				case before == nil:
+				case before.Generation != row.Generation || before.Replicas != row.Replicas:
+					t.Fatalf("%s is asked something new:\n%s", row.Name, cmp.Diff(*before, row))
+				case row.Phase == v1alpha1.ClusterRemoving && before.Phase != v1alpha1.ClusterRemoving:
+					t.Fatalf("%s begins to be removed", row.Name)
+				}
+			}
+			in = then(in, later(time.Second))
+		}
+	})
+}
