@@ -44,13 +44,18 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &apiServer{environment: &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute}}
+	s := &apiServer{environment: &envtest.Environment{
+		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStopTimeout: time.Second, // then they are killed: in good order, it takes 20 seconds
+	}}
 	policy := filepath.Join(dir, "policy.json")
 	s.auditLog = filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return nil, err
 	}
-	s.environment.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
+	server := s.environment.ControlPlane.GetAPIServer()
+	server.CertDir = dir // else its certificates go when it is stopped
+	server.Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
 	as, err := s.environment.Start()
 	if err != nil { // perhaps with all of it running
 		return nil, errors.Join(err, s.environment.Stop())

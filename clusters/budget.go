@@ -12,6 +12,9 @@ import (
 const (
 	maxAtOnce = 64 << 20
 	maxRate   = 1 << 20
+	// elementCost is what an element of a JSON array costs beside its bytes: the two of "{}" become a kilobyte in memory
+	// when it stands for a Deployment.
+	elementCost = 512
 )
 
 // errTooMuch ends an answer of a member that sends more than the hub is willing to hold.
@@ -57,13 +60,35 @@ func (b *budget) spend(bytes int, now time.Time) bool {
 type counted struct {
 	io.ReadCloser
 	budget *budget
+	before byte // the last byte that was no space
 }
 
 // Read reads, as long as there is something left to spend.
 func (c *counted) Read(into []byte) (int, error) {
 	n, err := c.ReadCloser.Read(into)
-	if n > 0 && !c.budget.spend(n, time.Now()) {
+	if n > 0 && !c.budget.spend(n+elementCost*c.elements(into[:n]), time.Now()) {
 		return n, errTooMuch
 	}
 	return n, err
+}
+
+// elements counts what becomes an element of an array, or an event of a watch: every object, or null, that is not the value of
+// a field. It does not tell text from structure, which makes some texts a little dearer.
+func (c *counted) elements(read []byte) (count int) {
+	for _, b := range read {
+		switch b {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '{':
+			if c.before != ':' {
+				count++
+			}
+		case 'n':
+			if c.before == ',' || c.before == '[' {
+				count++
+			}
+		}
+		c.before = b
+	}
+	return count
 }

@@ -9,10 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -20,8 +18,6 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/flowcontrol"
-
-	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // Bounds of a connection. There is no time-out over a whole request: it would cut watches.
@@ -56,13 +52,15 @@ func (o *Options) newConnection(t *target) *connection {
 		MaxIdleConnsPerHost:   2,
 		IdleConnTimeout:       90 * time.Second,
 	})
+	server := t.server()
+	sender := &sender{next: newBudget(c.transport), to: server.Host, credentials: &c.credentials}
 	c.client = &http.Client{
-		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, &bearer{next: newBudget(c.transport), credentials: &c.credentials}),
+		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, sender),
 		// A redirect would carry the credentials to where the kubeconfig does not say.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	c.config = &rest.Config{
-		Host:      t.host,
+		Host:      "https://" + anyMember + server.EscapedPath(),
 		UserAgent: o.UserAgent,
 		// One bucket for all kinds of this member. ContentType stays empty: with protobuf, Apply fails.
 		RateLimiter:               flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst),
@@ -122,40 +120,39 @@ func (c *connection) close() {
 	c.tracker.CloseAll()
 }
 
-// guard refuses addresses that no member may have, when they are dialled: whatever a name resolves to by then.
-func (o *Options) guard(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
+// anyMember stands for the address of a member in what client-go tells of a request: rest_client_requests_total has a
+// label of it, and errors quote it. So no address gets there, and the members together have one series, not each its own.
+const anyMember = "member"
+
+// server is where the requests go.
+func (t *target) server() *url.URL {
+	server, err := url.Parse(t.host)
 	if err != nil {
-		return refuse(v1alpha1.ReasonServerRefused, "the server's address cannot be read")
+		return &url.URL{} // which cannot be dialled; the kubeconfig was refused for it before
 	}
-	ip := at.Addr().Unmap()
-	switch {
-	case ip.IsLoopback() && o.Policy.AllowLoopback:
-		return nil
-	case ip.IsLoopback():
-		return refuse(v1alpha1.ReasonServerRefused, "the server's address is the hub's own loopback; --allow-loopback-members permits it")
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
-		return refuse(v1alpha1.ReasonServerRefused, "the server's address is link-local, multicast or unspecified, where no member can be")
-	}
-	return nil
+	return server
 }
 
-// bearer adds the present token to each request, and takes it out of the answers that are told of: a member that quotes
-// it in an error must not bring it into a condition or a log.
-type bearer struct {
+// sender sends each request to the server, with the present token, and takes that out of the answers that are told of: a
+// member that quotes it in an error must not bring it into a condition or a log.
+type sender struct {
 	next        http.RoundTripper
+	to          string
 	credentials *atomic.Pointer[target]
 }
 
-// RoundTrip sends the request with the token.
-func (b *bearer) RoundTrip(request *http.Request) (*http.Response, error) {
-	token := b.credentials.Load().token
-	if token == "" {
-		return b.next.RoundTrip(request)
-	}
+// RoundTrip sends the request.
+func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = utilnet.CloneRequest(request)
+	at := *request.URL
+	at.Host = s.to
+	request.URL, request.Host = &at, s.to
+	token := s.credentials.Load().token
+	if token == "" {
+		return s.next.RoundTrip(request)
+	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := b.next.RoundTrip(request)
+	response, err := s.next.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusBadRequest {
 		return response, err
 	}
@@ -175,4 +172,4 @@ func withhold(token string, response *http.Response) (*http.Response, error) {
 }
 
 // WrappedRoundTripper lets client-go find the transport below.
-func (b *bearer) WrappedRoundTripper() http.RoundTripper { return b.next }
+func (s *sender) WrappedRoundTripper() http.RoundTripper { return s.next }

@@ -226,13 +226,7 @@ func TestRotation(t *testing.T) {
 		first, second := w.member.as(user), w.member.as(user)
 		e := m.join(t, withCertificate(first.CertData, first.KeyData))
 		lists, before := w.member.lists(user), w.member.credentials(user)
-		// A watch that ends within a second without an event is taken for an error by client-go.
-		eventually(t, 5*time.Second, func() error {
-			if time.Since(e.at) < 2*time.Second {
-				return errors.New("too early")
-			}
-			return nil
-		})
+		e.settles(t)
 		m.replace(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
 		eventually(t, soon, func() error {
 			if after := w.member.credentials(user); len(after) <= len(before) {

@@ -74,8 +74,9 @@ func (s Source) member(secret *corev1.Secret) string {
 		if !argoCDSelector.Matches(labels.Set(secret.Labels)) {
 			return ""
 		}
-		if name := string(secret.Data["name"]); len(validation.IsDNS1123Subdomain(name)) == 0 {
-			return name
+		// Too long a name is not looked at: it can have a MiB.
+		if name := secret.Data["name"]; len(name) <= validation.DNS1123SubdomainMaxLength && len(validation.IsDNS1123Subdomain(string(name))) == 0 {
+			return string(name)
 		}
 		return secret.Name
 	}
@@ -161,10 +162,11 @@ type argoCDConfig struct {
 	} `json:"tlsClientConfig"`
 }
 
-// readArgoCD reads a cluster Secret of Argo CD as if it were a kubeconfig, so that the same is refused.
+// readArgoCD reads a cluster Secret of Argo CD as if it were a kubeconfig, so that the same is refused. Its JSON is
+// read as Argo CD reads it: of a key that is there twice, the last counts.
 func readArgoCD(secret *corev1.Secret, policy Policy) (*target, *Refusal) {
 	raw := secret.Data["config"]
-	if refusal := refuseSize(raw); refusal != nil {
+	if refusal := refuseSize(len(raw) + len(secret.Data["server"])); refusal != nil {
 		return nil, refusal
 	}
 	var config argoCDConfig

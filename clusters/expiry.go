@@ -10,6 +10,9 @@ import (
 // expiryWarning is how long ahead the end of credentials is warned of.
 const expiryWarning = 7 * 24 * time.Hour
 
+// maxExpiry is the end of the year 9999, in seconds since 1970: later times have no text in RFC 3339.
+const maxExpiry = 253402300799
+
 // expiry is when the credentials end; zero when they do not say. A token is read, not verified: what it says serves
 // as a reminder only.
 func (t *target) expiry() time.Time {
@@ -36,7 +39,7 @@ func tokenExpiry(token string) time.Time {
 	var claims struct {
 		Expiry float64 `json:"exp"`
 	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Expiry <= 0 || claims.Expiry > 1<<40 {
+	if json.Unmarshal(payload, &claims) != nil || claims.Expiry <= 0 || claims.Expiry > maxExpiry {
 		return time.Time{}
 	}
 	return time.Unix(int64(claims.Expiry), 0).UTC()

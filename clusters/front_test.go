@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -123,12 +124,14 @@ func (f *front) fail(fault fault) {
 // address is host and port.
 func (f *front) address() string { return f.server.Listener.Addr().String() }
 
-// authority is what signed its certificate, in PEM form.
-func (f *front) authority() []byte { return pemOf(f.server) }
+// authority is what signed its certificate, and one more, in PEM form.
+func (f *front) authority() []byte {
+	return slices.Concat(pemOf(f.server.Certificate().Raw), pemOf(another().Certificate[0]))
+}
 
-// pemOf is the certificate of a server in PEM form.
-func pemOf(server *httptest.Server) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+// pemOf is a certificate in PEM form.
+func pemOf(certificate []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 }
 
 // beyondProbes answers everything but what a probe asks.

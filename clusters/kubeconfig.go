@@ -2,22 +2,37 @@ package clusters
 
 import (
 	"bytes"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxKubeconfig is how many bytes a kubeconfig may have.
-const maxKubeconfig = 64 << 10
+// Bounds of what is looked at, and of what it costs. hostile_test.go measures that together they hold.
+const (
+	// maxKubeconfig is how many bytes a kubeconfig may have.
+	maxKubeconfig = 64 << 10
+	// maxPieces is how many pieces it may have: an empty entry of three bytes costs the parser three KiB.
+	maxPieces = 4096
+	// maxKey is how many bytes the client's key may have. An RSA key of 8192 bits has 6.4 KB.
+	maxKey = 16 << 10
+	// maxRSA is how many bits an RSA key may have, as in crypto/tls. A handshake with one of 40,000 takes ten
+	// seconds of a core.
+	maxRSA = 8192
+)
 
 // kubeconfigKeys are where a Secret may hold its kubeconfig, the first that is there counts: ours and
 // Cluster Inventory's, Cluster API's and Rancher Fleet's, Flux's.
@@ -71,9 +86,41 @@ type Policy struct {
 	AllowLoopback bool
 }
 
-func refuseSize(raw []byte) *Refusal {
-	if len(raw) > maxKubeconfig {
-		return refuse(v1alpha1.ReasonKubeconfigTooLarge, "the kubeconfig has %d bytes, more than %d", len(raw), maxKubeconfig)
+func refuseSize(size int) *Refusal {
+	if size > maxKubeconfig {
+		return refuse(v1alpha1.ReasonKubeconfigTooLarge, "the kubeconfig has %d bytes, more than %d", size, maxKubeconfig)
+	}
+	return nil
+}
+
+// refuseText decides on the text alone, whatever YAML makes of it. The parser would take UTF-16; others who look at the
+// Secret may not. And it expands aliases: 64 KiB can become GiB, within its own limits, which count nodes and not
+// bytes. There is no alias without both of its signs, and hardly a kubeconfig with both.
+func refuseText(raw []byte) *Refusal {
+	switch {
+	case !utf8.Valid(raw):
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "the content is not text in UTF-8")
+	case pieces(raw) > maxPieces:
+		return refuse(v1alpha1.ReasonKubeconfigTooLarge, "the kubeconfig has more than %d words, lists and entries; keep one context: kubectl config view --minify --flatten", maxPieces)
+	case bytes.IndexByte(raw, '&') >= 0 && bytes.IndexByte(raw, '*') >= 0:
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "the content has the signs of YAML aliases (& and *); write it without: kubectl config view --flatten")
+	}
+	return nil
+}
+
+// pieces bounds how many nodes YAML makes of a text, and how deep they are nested: each has a blank, a comma or a bracket before it.
+func pieces(raw []byte) int {
+	count := bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("[")) + bytes.Count(raw, []byte("{"))
+	for range bytes.FieldsSeq(raw) {
+		count++
+	}
+	return count
+}
+
+// refuseKeys wants each key once: of two, another reader of the Secret may take the other.
+func refuseKeys(raw []byte) *Refusal {
+	if _, err := yaml.YAMLToJSONStrict(raw); err != nil {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key twice")
 	}
 	return nil
 }
@@ -81,8 +128,13 @@ func refuseSize(raw []byte) *Refusal {
 // parse decides on a kubeconfig, on its raw form: resolving it with clientcmd would already read the files
 // that it names.
 func parse(raw []byte, policy Policy) (*target, *Refusal) {
-	if refusal := refuseSize(raw); refusal != nil {
+	if refusal := refuseSize(len(raw)); refusal != nil {
 		return nil, refusal
+	}
+	for _, check := range []func([]byte) *Refusal{refuseText, refuseKeys} {
+		if refusal := check(raw); refusal != nil {
+			return nil, refusal
+		}
 	}
 	config, err := clientcmd.Load(raw)
 	if err != nil { // its text may quote the content
@@ -102,7 +154,9 @@ func parse(raw []byte, policy Policy) (*target, *Refusal) {
 
 // accept decides on a cluster and its user, and on nothing else of a kubeconfig: the rest is never used.
 func accept(cluster *api.Cluster, user *api.AuthInfo, policy Policy) (*target, *Refusal) {
-	for _, check := range []func(*api.Cluster, *api.AuthInfo, Policy) *Refusal{refusePrograms, refuseFiles, refuseDetours, refuseTLS, refuseServer} {
+	for _, check := range []func(*api.Cluster, *api.AuthInfo, Policy) *Refusal{
+		refusePrograms, refuseFiles, refuseDetours, refuseTLS, refuseServer, refuseToken,
+	} {
 		if refusal := check(cluster, user, policy); refusal != nil {
 			return nil, refusal
 		}
@@ -169,8 +223,23 @@ func refuseTLS(cluster *api.Cluster, _ *api.AuthInfo, policy Policy) *Refusal {
 
 func refuseServer(cluster *api.Cluster, _ *api.AuthInfo, _ Policy) *Refusal {
 	server, err := url.Parse(cluster.Server)
-	if err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "" {
+	if err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil || !isPort(server.Port()) ||
+		strings.ContainsAny(cluster.Server, "?#") { // also when nothing follows: the path of a request would
 		return refuse(v1alpha1.ReasonServerRefused, "server must be an https URL such as https://api.example:6443")
+	}
+	return nil
+}
+
+// isPort tells whether it can be dialled; none is the scheme's own.
+func isPort(port string) bool {
+	number, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && number > 0
+}
+
+// refuseToken lets no token end the header that it is sent in.
+func refuseToken(_ *api.Cluster, user *api.AuthInfo, _ Policy) *Refusal {
+	if strings.ContainsFunc(user.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "the token has a character that no token has, such as a line break or a space")
 	}
 	return nil
 }
@@ -187,30 +256,71 @@ func newTarget(cluster *api.Cluster, user *api.AuthInfo) (*target, *Refusal) {
 		host:       strings.TrimRight(cluster.Server, "/"),
 		serverName: cluster.TLSServerName,
 		ca:         cluster.CertificateAuthorityData,
-		roots:      x509.NewCertPool(),
 		token:      user.Token,
 		insecure:   cluster.InsecureSkipTLSVerify,
 	}
-	if cluster.ProxyURL != "" {
-		proxy, err := url.Parse(cluster.ProxyURL)
-		if err != nil || proxy.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme) {
-			return nil, refuse(v1alpha1.ReasonKubeconfigMalformed, "proxy-url must be a URL such as http://proxy.example:3128")
+	for _, read := range []func(*api.Cluster, *api.AuthInfo) *Refusal{t.readProxy, t.readRoots, t.readCertificate} {
+		if refusal := read(cluster, user); refusal != nil {
+			return nil, refusal
 		}
-		t.proxy = proxy
-	}
-	if !t.insecure && !t.roots.AppendCertsFromPEM(t.ca) {
-		return nil, refuse(v1alpha1.ReasonKubeconfigMalformed, "certificate-authority-data holds no certificate in PEM form")
-	}
-	if len(user.ClientCertificateData) > 0 {
-		pair, err := tls.X509KeyPair(user.ClientCertificateData, user.ClientKeyData)
-		if err != nil {
-			return nil, refuse(v1alpha1.ReasonKubeconfigMalformed, "client-certificate-data and client-key-data are not a certificate and its key in PEM form")
-		}
-		t.certificate = &pair
 	}
 	if t.token == "" && t.certificate == nil {
 		return nil, refuse(v1alpha1.ReasonNoCredentials, "the kubeconfig has neither a token nor a client certificate")
 	}
 	t.credentials = sha256.Sum256(fmt.Appendf(nil, "%q %q %q", user.Token, user.ClientCertificateData, user.ClientKeyData))
 	return t, nil
+}
+
+func (t *target) readProxy(cluster *api.Cluster, _ *api.AuthInfo) *Refusal {
+	if cluster.ProxyURL == "" {
+		return nil
+	}
+	proxy, err := url.Parse(cluster.ProxyURL)
+	if err != nil || proxy.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme) {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "proxy-url must be a URL such as http://proxy.example:3128")
+	}
+	t.proxy = proxy
+	return nil
+}
+
+// readRoots takes a bundle whole or not at all: what is left out of it is missed at the handshake only.
+func (t *target) readRoots(*api.Cluster, *api.AuthInfo) *Refusal {
+	t.roots = x509.NewCertPool()
+	if t.insecure {
+		return nil
+	}
+	certificates, err := cert.ParseCertsPEM(t.ca)
+	if err != nil {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "certificate-authority-data is not certificates in PEM form")
+	}
+	for _, certificate := range certificates {
+		if tooLarge(certificate) {
+			return refuse(v1alpha1.ReasonKubeconfigMalformed, "certificate-authority-data has an RSA key of more than %d bits", maxRSA)
+		}
+		t.roots.AddCert(certificate)
+	}
+	return nil
+}
+
+func (t *target) readCertificate(_ *api.Cluster, user *api.AuthInfo) *Refusal {
+	if len(user.ClientCertificateData) == 0 {
+		return nil
+	}
+	if len(user.ClientKeyData) > maxKey {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "client-key-data has more than %d bytes", maxKey)
+	}
+	pair, err := tls.X509KeyPair(user.ClientCertificateData, user.ClientKeyData)
+	if err != nil {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "client-certificate-data and client-key-data are not a certificate and its key in PEM form, not encrypted")
+	}
+	if tooLarge(pair.Leaf) {
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "client-certificate-data has an RSA key of more than %d bits", maxRSA)
+	}
+	t.certificate = &pair
+	return nil
+}
+
+func tooLarge(certificate *x509.Certificate) bool {
+	key, isRSA := certificate.PublicKey.(*rsa.PublicKey)
+	return isRSA && key.N.BitLen() > maxRSA
 }

@@ -11,26 +11,35 @@ import (
 )
 
 // Not beside other tests: it counts what there is in the process.
+//
+// With FLEETWRIGHT_LONG=1 in the environment, fifty members come and go twenty times over, which takes some minutes:
+//
+//	FLEETWRIGHT_LONG=1 go test -run TestNothingOutlivesItsMember ./clusters
 func TestNothingOutlivesItsMember(t *testing.T) {
+	count, rounds := 10, 3
+	if os.Getenv("FLEETWRIGHT_LONG") != "" {
+		count, rounds = 50, 20
+	}
 	w := shared(t)
 	first := w.newMember(t, w.operator, "lifetime")
 	first.join(t)
 	first.leave(t)
-	members := make([]*member, 10)
+	members := make([]*member, count)
 	for i := range members {
 		members[i] = w.newMember(t, w.operator, fmt.Sprintf("lifetime-%d", i))
 	}
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
-	for range 3 {
+	for range rounds {
 		joinAndLeave(t, members)
 	}
+	t.Logf("%d goroutines and %d files at first, %d and %d after %d members left %d times", goroutines, files, runtime.NumGoroutine(), descriptors(t), count, rounds)
 	eventually(t, soon, func() error {
 		for _, m := range members {
 			if _, open := m.link.count(); open > 0 {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
 			}
 		}
-		// A few more are those of the tests' own clients. One for each member would be 30 more.
+		// A few more are those of the tests' own clients. One for each member that left would be 30 more.
 		if g, f := runtime.NumGoroutine(), descriptors(t); g > goroutines+10 || f > files+10 {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)

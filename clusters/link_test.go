@@ -14,21 +14,28 @@ import (
 type mode int
 
 const (
-	pass   mode = iota // as if it was not there
-	refuse             // nobody listens, and what was connected is reset
-	silent             // accepts, and lets nothing through: what is under way is held until it passes again
-	slow               // holds up each piece of what is sent by some time
+	pass    mode = iota // as if it was not there
+	refuse              // nobody listens, and what was connected is reset
+	silent              // accepts, and lets nothing through: what is under way is held until it passes again
+	slow                // holds up each piece of what is sent by some time
+	drop                // answers no SYN, as a firewall does; what was connected is silent
+	halfway             // lets through the beginning of what the server sends on a connection: a part of its TLS hello
 )
+
+// firstBytes is how much passes halfway.
+const firstBytes = 100
 
 // link is a TCP proxy with faults, between the operator and one member. Its address stays the same in all modes.
 type link struct {
-	address, server string
+	address string
 
 	mu       sync.Mutex
+	server   string
 	mode     mode
 	delay    time.Duration
 	changed  chan struct{} // closed, and made anew, with each change of the mode
 	listener net.Listener
+	dropping []int                 // the sockets of a listener whose queue is full
 	open     map[net.Conn]struct{} // the operator's connections
 	accepted int
 }
@@ -37,6 +44,7 @@ type link struct {
 func newLink(t testing.TB, server string) *link {
 	t.Helper()
 	l := &link{address: reserve(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	addresses.add(l.address)
 	l.turn(t, pass)
 	t.Cleanup(func() { l.turn(t, refuse) })
 	return l
@@ -75,20 +83,66 @@ func (l *link) turn(t testing.TB, to mode) {
 func (l *link) set(to mode, delay time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to == refuse && l.listener != nil {
+	if (to == refuse || to == drop) && l.listener != nil {
 		_ = l.listener.Close()
 		l.listener = nil
-		l.reset()
 	}
-	if to != refuse && l.listener == nil {
-		if err := l.listen(); err != nil {
-			return err
-		}
+	for _, socket := range l.dropping {
+		_ = syscall.Close(socket)
+	}
+	l.dropping = nil
+	var err error
+	switch {
+	case to == refuse:
+		l.reset()
+	case to == drop:
+		l.dropping, err = fullQueue(l.address)
+	case l.listener == nil:
+		err = l.listen()
+	}
+	if err != nil {
+		return err
 	}
 	l.mode, l.delay = to, delay
 	close(l.changed)
 	l.changed = make(chan struct{})
 	return nil
+}
+
+// fullQueue listens at an address with a queue of one, and takes that place: Linux drops every further SYN.
+func fullQueue(address string) (sockets []int, err error) {
+	at, err := net.ResolveTCPAddr("tcp4", address)
+	if err != nil {
+		return nil, err
+	}
+	name := &syscall.SockaddrInet4{Port: at.Port, Addr: [4]byte(at.IP.To4())}
+	for range 2 {
+		socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return sockets, err
+		}
+		sockets = append(sockets, socket)
+	}
+	return sockets, errors.Join(
+		syscall.SetsockoptInt(sockets[0], syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(sockets[0], name),
+		syscall.Listen(sockets[0], 0),
+		syscall.Connect(sockets[1], name),
+	)
+}
+
+// lead lets new connections go to another server.
+func (l *link) lead(server string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.server = server
+}
+
+// to is the server.
+func (l *link) to() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.server
 }
 
 // cut resets what is connected. New connections are served as before.
@@ -143,7 +197,7 @@ func (l *link) serve(operator net.Conn) {
 		delete(l.open, operator)
 		l.mu.Unlock()
 	}()
-	server, err := net.Dial("tcp", l.server)
+	server, err := net.Dial("tcp", l.to())
 	if err != nil {
 		return
 	}
@@ -151,17 +205,22 @@ func (l *link) serve(operator net.Conn) {
 	var once sync.Once
 	end := func() { once.Do(func() { close(ended); _ = operator.Close(); _ = server.Close() }) }
 	var both sync.WaitGroup
-	both.Go(func() { defer end(); l.carry(server, operator, ended) })
-	both.Go(func() { defer end(); l.carry(operator, server, ended) })
+	both.Go(func() { defer end(); l.carry(server, operator, false, ended) })
+	both.Go(func() { defer end(); l.carry(operator, server, true, ended) })
 	both.Wait()
 }
 
-func (l *link) carry(to, from net.Conn, ended <-chan struct{}) {
+func (l *link) carry(to, from net.Conn, toOperator bool, ended <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
-	for {
+	for sent := 0; ; {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			l.hold(ended)
+			if l.is(halfway) && toOperator && sent == 0 {
+				sent, _ = to.Write(buffer[:min(n, firstBytes)])
+				copy(buffer, buffer[sent:n])
+				n -= sent
+			}
+			l.hold(toOperator, ended)
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -172,20 +231,26 @@ func (l *link) carry(to, from net.Conn, ended <-chan struct{}) {
 	}
 }
 
+func (l *link) is(m mode) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mode == m
+}
+
 // hold returns when what is to be sent may go on, or the connection has ended.
-func (l *link) hold(ended <-chan struct{}) {
+func (l *link) hold(toOperator bool, ended <-chan struct{}) {
 	for {
 		l.mu.Lock()
 		mode, delay, changed := l.mode, l.delay, l.changed
 		l.mu.Unlock()
-		switch mode {
-		case silent:
+		switch {
+		case mode == silent, mode == drop, mode == halfway && toOperator:
 			select {
 			case <-changed:
 				continue
 			case <-ended:
 			}
-		case slow:
+		case mode == slow:
 			select {
 			case <-time.After(delay):
 			case <-ended:
@@ -257,6 +322,10 @@ func TestLink(t *testing.T) {
 	third := dial()
 	if begun := time.Now(); answers(third, 5*time.Second) != nil || time.Since(begun) < 100*time.Millisecond {
 		t.Errorf("slow: answered after %s", time.Since(begun))
+	}
+	l.turn(t, drop)
+	if _, err := net.DialTimeout("tcp", l.address, 100*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("drop: %v", err)
 	}
 	l.turn(t, refuse)
 	if err := answers(third, 5*time.Second); err == nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -175,51 +174,24 @@ func images(object client.Object) (images []string) {
 
 func watched() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
 
-// output is the operator's log.
+// output keeps what is written to it. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-var logged = &output{}
-
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if os.Getenv("TEST_LOG") != "" {
+	if o == logged && os.Getenv("TEST_LOG") != "" {
 		_, _ = os.Stderr.Write(p)
 	}
 	return o.text.Write(p)
 }
 
-// find returns the lines that hold one of the secrets.
-func (o *output) find(secrets []string) (lines []string) {
+// lines is what was written.
+func (o *output) lines() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for line := range strings.Lines(o.text.String()) {
-		if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(line, s) }) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// secrets are the credentials that were given to the operator.
-type secrets struct {
-	mu     sync.Mutex
-	values []string
-}
-
-var given = &secrets{}
-
-func (s *secrets) add(value string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.values = append(s.values, value)
-}
-
-func (s *secrets) all() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.values)
+	return strings.Split(o.text.String(), "\n")
 }

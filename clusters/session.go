@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -95,7 +96,7 @@ func (m *member) build(s *session) (err error) {
 // network nothing.
 func (o *Options) newCluster(c *connection, trouble *watchTrouble) (cluster.Cluster, error) {
 	return cluster.New(c.config, func(to *cluster.Options) {
-		to.Scheme, to.HTTPClient = o.Scheme, c.client
+		to.Scheme, to.HTTPClient = o.Scheme, &http.Client{Transport: &observed{c.client.Transport, trouble}, CheckRedirect: c.client.CheckRedirect}
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // a slip must not start a cluster-wide watch
@@ -138,6 +139,62 @@ func (w *watchTrouble) handle(ctx context.Context, reflector *toolscache.Reflect
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		w.refused()
 	}
+}
+
+// observed notes what is wrong with watches and client-go does not tell, but tries again for ever: no answer, or none but to
+// come later or to begin anew, and watches that end as soon as they begin.
+type observed struct {
+	next    http.RoundTripper
+	trouble *watchTrouble
+}
+
+// A watch is of use when it begins within answerTime and lasts for shortWatch.
+const (
+	answerTime = 5 * time.Second
+	shortWatch = time.Second
+)
+
+var errShortWatch = errors.New("they end as soon as they begin")
+
+// RoundTrip sends the request.
+func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !request.URL.Query().Has("watch") {
+		return o.next.RoundTrip(request)
+	}
+	late := func() { o.trouble.note(context.DeadlineExceeded, time.Now()) }
+	timer := time.AfterFunc(answerTime, late)
+	response, err := o.next.RoundTrip(request)
+	timer.Stop()
+	switch {
+	case utilnet.IsTimeout(err):
+		late()
+	case utilnet.IsProbableEOF(err):
+		o.trouble.note(err, time.Now())
+	case err != nil:
+	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode == http.StatusGone:
+		o.trouble.note(&statusError{code: response.StatusCode}, time.Now())
+	case response.StatusCode == http.StatusOK:
+		response.Body = &stream{ReadCloser: response.Body, trouble: o.trouble, begun: time.Now()}
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (o *observed) WrappedRoundTripper() http.RoundTripper { return o.next }
+
+// stream is the body of a watch.
+type stream struct {
+	io.ReadCloser
+	trouble *watchTrouble
+	begun   time.Time
+}
+
+// Close ends the watch.
+func (s *stream) Close() error {
+	if now := time.Now(); now.Sub(s.begun) < shortWatch {
+		s.trouble.note(errShortWatch, now)
+	}
+	return s.ReadCloser.Close()
 }
 
 func (w *watchTrouble) note(err error, now time.Time) {

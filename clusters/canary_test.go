@@ -1,0 +1,152 @@
+package clusters_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// What the operator emits holds no credential, and no address of a member but in the log: that is checked over all that the
+// tests of this package had it emit.
+var (
+	logged    = &output{} // its log
+	published = &output{} // its events and MemberClusters, each time that one changed
+	given     = &strict{} // the credentials that it was given
+	addresses = &strict{} // the addresses of the members
+)
+
+// strict are texts that must not be emitted. It is safe for concurrent use.
+type strict struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (s *strict) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts = append(s.texts, text)
+}
+
+// in are the texts that occur.
+func (s *strict) in(text string) (found []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, unwanted := range s.texts {
+		if strings.Contains(text, unwanted) {
+			found = append(found, unwanted)
+		}
+	}
+	return found
+}
+
+// leaks are the lines of what was emitted that hold what they must not.
+func leaks() (lines []string) {
+	for _, source := range []struct {
+		what  string
+		lines []string
+		not   []*strict
+	}{
+		{"the log", logged.lines(), []*strict{given}},
+		{"events and MemberClusters", published.lines(), []*strict{given, addresses}},
+		{"metrics", measured(), []*strict{given, addresses}},
+	} {
+		for _, line := range source.lines {
+			for _, unwanted := range source.not {
+				if len(unwanted.in(line)) > 0 {
+					lines = append(lines, source.what+": "+line)
+				}
+			}
+		}
+		fmt.Printf("looked for %d credentials and %d addresses in %s: %d lines\n", len(given.texts), len(addresses.texts), source.what, len(source.lines))
+	}
+	return lines
+}
+
+// measured are the metrics, a line for each.
+func measured() (lines []string) {
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			lines = append(lines, family.GetName()+" "+(&dto.Metric{Label: metric.Label}).String())
+		}
+	}
+	return lines
+}
+
+// publish keeps all that is told on a hub from now on.
+func (w *world) overhear(ctx context.Context) error {
+	heard, err := cache.New(w.hub.environment.Config, cache.Options{Scheme: kinds})
+	if err != nil {
+		return err
+	}
+	keep := func(object any) {
+		line, err := json.Marshal(object)
+		if err != nil {
+			panic(err)
+		}
+		_, _ = published.Write(append(line, '\n'))
+	}
+	for _, object := range []client.Object{&v1alpha1.MemberCluster{}, &eventsv1.Event{}} {
+		informer, err := heard.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return err
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: keep, UpdateFunc: func(_, now any) { keep(now) }}); err != nil {
+			return err
+		}
+	}
+	go func() { _ = heard.Start(ctx) }()
+	return nil
+}
+
+// What a member says is told in conditions, events and the log. It may say what it was told: the token.
+func TestAMemberThatQuotesTheToken(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		fault func(http.HandlerFunc) func(testing.TB, *member)
+		code  int
+		want  string
+	}{
+		"in a refusal":  {others, http.StatusForbidden, "False Forbidden"},
+		"in an error":   {others, http.StatusInternalServerError, "Unknown Unhealthy"},
+		"to everything": {all, http.StatusForbidden, "False Forbidden"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := shared(t)
+			m := w.newMember(t, w.operator, "quotes-"+label(name))
+			test.fault(quotes(test.code))(t, m)
+			m.create(t, m.kubeconfig(t))
+			m.shows(t, afterTimeout, conditions(test.want, "Unknown NotTried"))
+		})
+	}
+}
+
+// quotes answers as an API server does, with the token in the message.
+func quotes(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": %d, "reason": "%s", "message": "no: %s"}`,
+			code, map[int]string{http.StatusForbidden: "Forbidden"}[code], token)
+	}
+}

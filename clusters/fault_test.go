@@ -1,0 +1,395 @@
+package clusters_test
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// badMember is a way in which a member can be bad.
+type badMember struct {
+	name string
+	// turn makes a member so. What it does to the link and the front, mend takes back.
+	turn func(testing.TB, *member)
+	// fresh is what is shown when the Secret is new, joined when the member was healthy before, in the words of the
+	// Ready condition; goesOn when nothing is amiss, "" when it cannot be so. The credentials say what follows.
+	fresh, joined string
+	// Each is to be shown within this time; default soon.
+	freshWithin, joinedWithin time.Duration
+}
+
+const (
+	goesOn      = "True Connected"
+	unreachable = "Unknown Unreachable"
+	unhealthy   = "Unknown Unhealthy"
+	forbids     = "False Forbidden"
+
+	// A list that hangs is given up, and said, when ConnectTimeout is over.
+	afterTimeout = 75 * time.Second
+	// Watches that fail are given up when they have for 15 seconds, at the second probe that sees it.
+	afterTrouble = time.Minute
+	// A member that is mended is connected again within this time: it was away for less than a minute.
+	mended = time.Minute
+)
+
+func badMembers() []badMember {
+	return []badMember{
+		// The network.
+		{name: "refuses connections", turn: linked(refuse), fresh: unreachable, joined: unreachable},
+		{name: "drops SYNs", turn: linked(drop), fresh: unreachable, joined: unreachable},
+		{name: "accepts and is silent", turn: linked(silent), fresh: unreachable, joined: unreachable},
+		{name: "breaks off in its TLS hello", turn: linked(halfway), fresh: unreachable, joined: unreachable},
+		// Another server.
+		{name: "has a certificate of another CA", turn: led(func(_ testing.TB, m *member) string { return m.hub.address() }), fresh: unhealthy, joined: unhealthy},
+		{name: "has a certificate of another name", turn: led(otherName), fresh: unhealthy, joined: unhealthy},
+		{name: "is another cluster", turn: func(_ testing.TB, m *member) { m.front.become("another-" + m.front.identity()) }, joined: "False IdentityChanged"},
+		// Answers to everything.
+		{name: "hangs", turn: all(hang), fresh: unreachable, joined: unreachable},
+		{name: "takes 10 s for each answer", turn: all(late(10 * time.Second)), fresh: unreachable, joined: unreachable},
+		{name: "answers 401", turn: all(code(http.StatusUnauthorized)), fresh: "False Unauthorized", joined: "False Unauthorized"},
+		{name: "answers 403", turn: all(code(http.StatusForbidden)), fresh: forbids, joined: forbids},
+		{name: "answers 429", turn: all(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy},
+		{name: "answers 500", turn: all(code(http.StatusInternalServerError)), fresh: unhealthy, joined: unhealthy},
+		{name: "answers 503", turn: all(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy},
+		{name: "redirects", turn: all(redirect), fresh: unhealthy, joined: unhealthy},
+		{name: "answers with a gzip bomb", turn: all(bomb), fresh: unhealthy, joined: unhealthy},
+		{name: "answers with huge headers", turn: all(hugeHeaders), fresh: unreachable, joined: unreachable},
+		// Answers to what is listed, watched and written, but not to probes.
+		{name: "hangs but for probes", turn: others(hang), fresh: unreachable, joined: unreachable, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		{name: "answers 403 but to probes", turn: others(code(http.StatusForbidden)), fresh: forbids, joined: forbids, joinedWithin: afterTrouble},
+		{name: "answers 429 but to probes", turn: others(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		{name: "answers 503 but to probes", turn: others(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		{name: "answers with a gzip bomb but to probes", turn: others(bomb), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		// Lists. A watch goes on where it was, and needs none.
+		{name: "answers 403 to lists", turn: lists(code(http.StatusForbidden)), fresh: forbids, joined: goesOn},
+		{name: "sends a list of 1 GB", turn: lists(endless), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
+		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
+		// Watches.
+		{name: "sends garbage to watches", turn: watches(garbage), joined: unhealthy, joinedWithin: afterTrouble},
+		{name: "calls every watch too old", turn: watches(gone), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		{name: "calls a watch too old", turn: func(t testing.TB, m *member) { watches(once(gone))(t, m) }, fresh: goesOn, joined: goesOn},
+		{name: "sends a byte a second to watches", turn: watches(dripping), fresh: unreachable, freshWithin: afterTimeout},
+	}
+}
+
+// Each fault hits members that are healthy, and members whose Secret is new. It is said what is wrong, in time; and once it
+// is mended, they are connected again by themselves.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	o := w.own(t, "fleet-faults")
+	for i, bad := range badMembers() {
+		if bad.fresh != "" {
+			t.Run("a new member that "+bad.name, func(t *testing.T) {
+				t.Parallel()
+				m := w.newMember(t, o, fmt.Sprintf("fault-new-%d", i))
+				bad.turn(t, m)
+				m.create(t, m.kubeconfig(t))
+				if bad.fresh == goesOn {
+					m.engaged(t, 1, soon)
+					return
+				}
+				timed(t, "shown", func() { m.shows(t, cmp.Or(bad.freshWithin, soon), conditions(bad.fresh, "Unknown NotTried")) })
+				m.neverEngaged(t, 0)
+				m.mend(t)
+				timed(t, "connected", func() {
+					e := m.engaged(t, 1, mended)
+					e.works(t)
+					m.goesOn(t, e)
+				})
+			})
+		}
+		if bad.joined != "" {
+			t.Run("a member that "+bad.name, func(t *testing.T) {
+				t.Parallel()
+				m := w.newMember(t, o, fmt.Sprintf("fault-%d", i))
+				m.breaks(t, bad, cmp.Or(bad.joinedWithin, soon))
+			})
+		}
+	}
+}
+
+// breaks has a member join, then turn bad, and then mended.
+func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
+	t.Helper()
+	first, id := m.join(t), m.front.identity()
+	first.settles(t)
+	bad.turn(t, m)
+	if bad.joined == goesOn {
+		m.deploy(t, m.name)
+		timed(t, "cached", func() { first.has(t, m.name, soon) })
+		m.goesOn(t, first)
+		m.shows(t, 0, joined)
+		return
+	}
+	timed(t, "shown", func() { m.shows(t, within, conditions(bad.joined, "True ExpiringSoon")) })
+	m.ends(t, first, 5*time.Second)
+	m.deploy(t, m.name)
+	m.front.become(id)
+	m.mend(t)
+	timed(t, "connected", func() {
+		second := m.engaged(t, 2, mended)
+		second.has(t, m.name, 0)
+		second.works(t)
+		m.goesOn(t, second)
+	})
+}
+
+// settles waits until the watches of an engagement go on where they were when they are cut: client-go takes one that ends within
+// a second without an event for an error, and lists anew.
+func (e engagement) settles(t testing.TB) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		if time.Since(e.at) < 2*time.Second {
+			return errors.New("too early")
+		}
+		return nil
+	})
+}
+
+// works waits until an engagement can read. One whose member has just sent too much may have no budget left for a second.
+func (e engagement) works(t testing.TB) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		return e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	})
+}
+
+// conditions are those of a member that is not well: the credentials are what they were, unless it refuses them.
+func conditions(ready, credentials string) string {
+	if ready == "False Unauthorized" {
+		credentials = ready
+	}
+	return "Ready " + ready + ", CredentialsValid " + credentials
+}
+
+// timed logs how long something takes.
+func timed(t testing.TB, what string, do func()) {
+	t.Helper()
+	begun := time.Now()
+	do()
+	t.Logf("%s after %s", what, time.Since(begun).Round(100*time.Millisecond))
+}
+
+// mend takes a fault of the link or the front back.
+func (m *member) mend(t testing.TB) {
+	t.Helper()
+	m.front.fail(nil)
+	m.link.lead(m.front.address())
+	m.link.turn(t, pass)
+	m.link.cut() // what hangs in the fault
+}
+
+// linked is a fault of the link.
+func linked(to mode) func(testing.TB, *member) {
+	return func(t testing.TB, m *member) { m.link.turn(t, to) }
+}
+
+// led has another server answer.
+func led(to func(testing.TB, *member) string) func(testing.TB, *member) {
+	return func(t testing.TB, m *member) {
+		m.link.lead(to(t, m))
+		m.link.cut()
+	}
+}
+
+// answered has the front answer some requests so. What is connected is cut, so that watches begin anew and meet it.
+func answered(do http.HandlerFunc, which func(*http.Request) bool) func(testing.TB, *member) {
+	return func(_ testing.TB, m *member) {
+		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+			if !which(r) {
+				return false
+			}
+			do(w, r)
+			return true
+		})
+		m.link.cut()
+	}
+}
+
+func all(do http.HandlerFunc) func(testing.TB, *member) {
+	return answered(do, func(*http.Request) bool { return true })
+}
+
+func others(do http.HandlerFunc) func(testing.TB, *member) {
+	return answered(do, func(r *http.Request) bool { return !asksIdentity(r) })
+}
+
+func lists(do http.HandlerFunc) func(testing.TB, *member) {
+	return answered(do, func(r *http.Request) bool {
+		q := r.URL.Query()
+		return r.Method == http.MethodGet && !asksIdentity(r) && (!q.Has("watch") || q.Has("sendInitialEvents"))
+	})
+}
+
+func watches(do http.HandlerFunc) func(testing.TB, *member) {
+	return answered(do, func(r *http.Request) bool { return r.URL.Query().Has("watch") })
+}
+
+// once answers one request so, and tells the others to go away; a watch of each kind begins anew at the same time.
+func once(do http.HandlerFunc) http.HandlerFunc {
+	var first sync.Once
+	return func(w http.ResponseWriter, r *http.Request) {
+		answered := false
+		first.Do(func() { answered = true; do(w, r) })
+		if !answered {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+func code(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(code)
+	}
+}
+
+func late(delay time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(delay):
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+func redirect(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "https://redirected.invalid", http.StatusTemporaryRedirect)
+}
+
+// aMillionZeros is a megabyte in the gzip format, of which any number can follow each other.
+var aMillionZeros = sync.OnceValue(func() []byte {
+	var zeros bytes.Buffer
+	compressed := gzip.NewWriter(&zeros)
+	_, _ = compressed.Write(make([]byte, 1<<20))
+	_ = compressed.Close()
+	return zeros.Bytes()
+})
+
+// bomb is a gigabyte in a megabyte.
+func bomb(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Encoding", "gzip")
+	_, _ = w.Write(bytes.Repeat(aMillionZeros(), 1<<10))
+}
+
+func hugeHeaders(w http.ResponseWriter, _ *http.Request) {
+	for i := range 16 {
+		w.Header().Set(fmt.Sprintf("X-Huge-%d", i), strings.Repeat("x", 1<<20))
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// flood sends a piece again and again, up to a gigabyte.
+func flood(w io.Writer, piece string) {
+	pieces := []byte(strings.Repeat(piece, 32<<10/len(piece)))
+	for sent := 0; sent < 1<<30; {
+		n, err := w.Write(pieces)
+		if err != nil {
+			return
+		}
+		sent += n
+	}
+}
+
+const listHead = `{"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {"resourceVersion": "1"}, "items": [`
+
+func endless(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, listHead)
+	flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`)
+}
+
+func breakOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, listHead+`{"metadata": {"name`)
+	panic(http.ErrAbortHandler)
+}
+
+func garbage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, strings.Repeat("\x00garbage\xff", 1000))
+}
+
+func gone(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+		"message": "too old resource version: 1 (2)", "reason": "Expired", "code": 410}}`+"\n")
+}
+
+func dripping(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for _, b := range []byte(`{"type": "ADDED", "object": {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {` + strings.Repeat(" ", 1000)) {
+		if _, err := w.Write([]byte{b}); err != nil || http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// another is a certificate for another name than a front's, by an authority of its own that all members trust.
+var another = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another"}, DNSNames: []string{"another.invalid"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}
+})
+
+func otherName(t testing.TB, _ *member) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{another()}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// A member whose connections stay open and carry nothing is found out within 45 seconds at the probes of production.
+func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	m := w.newMember(t, w.own(t, "fleet-half-open", asInProduction), "half-open")
+	m.breaks(t, badMember{turn: linked(silent), joined: unreachable}, 45*time.Second)
+}
+
+// asInProduction has the probes of production.
+func asInProduction(o *setup) { o.ProbeInterval = 10 * time.Second }

@@ -1,0 +1,69 @@
+package clusters
+
+import (
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Prefixes of IPv6 addresses that lead to an IPv4 address which they hold.
+var (
+	nat64      = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
+	compatible = netip.MustParsePrefix("::/96")        // RFC 4291, 2.5.5.1
+	sixToFour  = netip.MustParsePrefix("2002::/16")    // RFC 3056
+)
+
+// nobodys are addresses where no member can be, beside those that package netip knows: of no use, of a scope that ends before the
+// network does, or of the services that tell a cloud's machines their credentials.
+var nobodys = prefixes(
+	"0.0.0.0/8", "240.0.0.0/4", // RFC 1122, 3.2.1.3; RFC 1112, 4
+	"fec0::/10",              // RFC 3879
+	"64:ff9b:1::/48",         // RFC 8215: what it leads to is the network's own affair
+	"100.100.100.200/32",     // Alibaba Cloud
+	"168.63.129.16/32",       // Azure
+	"192.0.0.192/32",         // Oracle Cloud
+	"fd00:ec2::/32",          // AWS
+	"fd20:ce::254/128",       // Google Cloud
+	"fd00:c1::a9fe:a9fe/128", // Oracle Cloud
+)
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// guard refuses addresses that no member may have, when they are dialled: whatever a name resolves to by then.
+func (o *Options) guard(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return refuse(v1alpha1.ReasonServerRefused, "the server's address cannot be read")
+	}
+	ip := embedded(at.Addr())
+	switch {
+	case ip.IsLoopback() && o.Policy.AllowLoopback:
+		return nil
+	case ip.IsLoopback():
+		return refuse(v1alpha1.ReasonServerRefused, "the server's address is the hub's own loopback; --allow-loopback-members permits it")
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
+		slices.ContainsFunc(nobodys, func(p netip.Prefix) bool { return p.Contains(ip) }):
+		return refuse(v1alpha1.ReasonServerRefused, "the server's address is link-local, multicast, unspecified, reserved or of a metadata service, where no member can be")
+	}
+	return nil
+}
+
+// embedded is the address that an address leads to.
+func embedded(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap().WithZone("")
+	bytes := ip.As16()
+	switch {
+	case nat64.Contains(ip), compatible.Contains(ip) && !ip.IsLoopback() && !ip.IsUnspecified():
+		return netip.AddrFrom4([4]byte(bytes[12:]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(bytes[2:6]))
+	}
+	return ip
+}

@@ -1,0 +1,664 @@
+package clusters
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/pem"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"maps"
+	"math/big"
+	"net/url"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// What a decision on any Secret may cost at most. It is made on the hub, for whoever may write a Secret.
+const (
+	mostTime   = 100 * time.Millisecond
+	mostMemory = 50 << 20
+)
+
+// replaced is a good kubeconfig with a token, a part of it replaced.
+func replaced(t testing.TB, old, replacement string) []byte {
+	t.Helper()
+	good := string(kubeconfig(t))
+	if !strings.Contains(good, old) {
+		t.Fatalf("the kubeconfig has no %q", old)
+	}
+	return []byte(strings.Replace(good, old, replacement, 1))
+}
+
+func tokenText(t testing.TB, token string) []byte {
+	t.Helper()
+	return replaced(t, "token: canary-token", "token: "+token)
+}
+
+func caText(t testing.TB, ca []byte) []byte {
+	t.Helper()
+	return replaced(t, base64.StdEncoding.EncodeToString(identityA().certificate), base64.StdEncoding.EncodeToString(ca))
+}
+
+// repeated is a text over and over, to the cap on bytes.
+func repeated(text string) []byte { return bytes.Repeat([]byte(text), maxKubeconfig/len(text)) }
+
+// entries is a kubeconfig with a list of some name: of as many entries as are let through to the parser.
+func entries(list, entry string) []byte {
+	header := "kind: Config\napiVersion: v1\n" + list + ": ["
+	return []byte(header + strings.Repeat(entry+",", (maxPieces-len(strings.Fields(header))-1)/pieces([]byte(entry+","))) + "]")
+}
+
+// nested is as deep as is let through to the parser.
+func nested(before, opening, closing, after string) []byte {
+	depth := (maxPieces - pieces([]byte(before+after)) - 1) / max(1, pieces([]byte(opening)))
+	return []byte(before + strings.Repeat(opening, depth) + strings.Repeat(closing, depth) + after)
+}
+
+// numbered is ten thousand of a list, as kubectl writes them, as far as they fit.
+func numbered(list string) []byte {
+	var b strings.Builder
+	b.WriteString("kind: Config\napiVersion: v1\n" + list + ":")
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "\n- {name: %d}", i)
+	}
+	return []byte(b.String())[:min(b.Len(), maxKubeconfig)]
+}
+
+// indented is nested by blanks.
+func indented() []byte {
+	var b strings.Builder
+	for i := 0; b.Len()+i+8 < maxKubeconfig; i++ {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return []byte(b.String())
+}
+
+func laughs() []byte {
+	lines := []string{"a: &a [canary,canary,canary,canary,canary,canary,canary,canary,canary]"}
+	for c := 'b'; c <= 'i'; c++ {
+		lines = append(lines, fmt.Sprintf("%c: &%c [%s]", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ",")))
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
+func inUTF16(order binary.AppendByteOrder, text string) []byte {
+	var raw []byte
+	for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+		raw = order.AppendUint16(raw, unit)
+	}
+	return raw
+}
+
+func utf16le(text string) []byte { return inUTF16(binary.LittleEndian, text) }
+
+// newRSA is a certificate with an RSA key of some bits. Its factors are odd and no more: they are made at once, whatever
+// their length, and nothing that only reads a key can tell.
+func newRSA(bits int) pair {
+	one, exponent := big.NewInt(1), big.NewInt(65537)
+	factor := func() *big.Int {
+		for {
+			p, err := rand.Int(rand.Reader, new(big.Int).Lsh(one, uint(bits/2)))
+			if err != nil {
+				panic(err)
+			}
+			for _, set := range []int{0, bits/2 - 1, bits/2 - 2} {
+				p.SetBit(p, set, 1)
+			}
+			if new(big.Int).ModInverse(exponent, new(big.Int).Sub(p, one)) != nil {
+				return p
+			}
+		}
+	}
+	for {
+		p, q := factor(), factor()
+		p1, q1 := new(big.Int).Sub(p, one), new(big.Int).Sub(q, one)
+		order := new(big.Int).Div(new(big.Int).Mul(p1, q1), new(big.Int).GCD(nil, nil, p1, q1))
+		d, inverse := new(big.Int).ModInverse(exponent, order), new(big.Int).ModInverse(q, p)
+		if d == nil || inverse == nil {
+			continue
+		}
+		n := new(big.Int).Mul(p, q)
+		key, err := asn1.Marshal(struct {
+			Version             int
+			N                   *big.Int
+			E                   int
+			D, P, Q, DP, DQ, QI *big.Int
+		}{0, n, 65537, d, p, q, new(big.Int).Mod(d, p1), new(big.Int).Mod(d, q1), inverse})
+		if err != nil {
+			panic(err)
+		}
+		signer := identityA().tls()
+		certificate, err := x509.CreateCertificate(rand.Reader, signer.Leaf, signer.Leaf, &rsa.PublicKey{N: n, E: 65537}, signer.PrivateKey)
+		if err != nil {
+			panic(err)
+		}
+		return pair{
+			certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+			key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: key}),
+		}
+	}
+}
+
+var (
+	largestRSA = sync.OnceValue(func() pair { return newRSA(maxRSA) })
+	largeRSA   = sync.OnceValue(func() pair { return newRSA(maxRSA + 16) })
+	bombRSA    = sync.OnceValue(func() pair { return newRSA(4 * maxRSA) })
+)
+
+// recoded changes the type and the headers of a block in PEM form.
+func recoded(raw []byte, kind string, headers map[string]string) []byte {
+	block, _ := pem.Decode(raw)
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Headers: headers, Bytes: block.Bytes})
+}
+
+const (
+	malformed = v1alpha1.ReasonKubeconfigMalformed
+	tooMuch   = v1alpha1.ReasonKubeconfigTooLarge
+	noServer  = v1alpha1.ReasonServerRefused
+	takenAsIs = v1alpha1.ReasonAccepted
+)
+
+// hostileTexts are what YAML, or whoever reads it, may choke on.
+func hostileTexts(t testing.TB) map[string]input {
+	t.Helper()
+	long := strings.Repeat(canary, 4000)
+	good := string(kubeconfig(t))
+	return map[string]input{
+		"an alias bomb (billion laughs)":             {laughs(), malformed},
+		"an alias bomb of one long string":           {[]byte("a: &a " + long + "\nb: [" + strings.Repeat("*a,", 2000) + "]"), malformed},
+		"an alias":                                   {replaced(t, "token: canary-token", "token: &t canary-token\n    as: *t"), malformed},
+		"an anchor without an alias":                 {tokenText(t, "&canary canary-token"), takenAsIs},
+		"a merge key (<<)":                           {replaced(t, "token: canary-token", "<<: {token: canary-token}"), takenAsIs},
+		"a merge key that brings a program":          {replaced(t, "token: canary-token", "<<: {exec: {command: canary}}"), v1alpha1.ReasonExecRefused},
+		"a merge key beside the same key":            {replaced(t, "token: canary-token", "<<: {token: canary}\n    token: canary-token"), malformed},
+		"lists in lists, to the cap":                 {repeated("["), tooMuch},
+		"maps in maps, to the cap":                   {repeated("{"), tooMuch},
+		"lists in lists, as deep as is parsed":       {nested("a: ", "[", "]", ""), malformed},
+		"maps in maps, as deep as is parsed":         {nested("", "{a: ", "}", ""), malformed},
+		"maps in an extension, as deep as is parsed": {nested("extensions: [{name: a, extension: ", `{"":`, "}", "}]"), malformed},
+		"block lists in block lists":                 {bytes.Repeat([]byte("- "), maxPieces), malformed},
+		"complex keys in complex keys":               {bytes.Repeat([]byte("? "), maxPieces), malformed},
+		"maps nested by indentation":                 {indented(), malformed},
+		"a key twice":                                {tokenText(t, "canary\n    token: canary-token"), malformed},
+		"a key twice, at the top":                    {[]byte(good + "current-context: canary-context\n"), malformed},
+		"the same key over and over":                 {[]byte("{" + strings.Repeat("a,", maxPieces-2) + "}"), malformed},
+		"two contexts of one name":                   {replaced(t, "current-context:", "- {name: canary-context, context: {cluster: canary, user: canary}}\ncurrent-context:"), malformed},
+		"a NUL byte":                                 {tokenText(t, "canary\x00token"), malformed},
+		"an escaped NUL in the token":                {tokenText(t, `"canary\0token"`), malformed},
+		"UTF-16, little-endian":                      {utf16le(good), malformed},
+		"UTF-16, big-endian":                         {inUTF16(binary.BigEndian, good), malformed},
+		"UTF-8 with a byte order mark":               {[]byte("\ufeff" + good), takenAsIs},
+		"bytes that are not UTF-8":                   {tokenText(t, "canary\xff\xfe"), malformed},
+		"10,000 contexts":                            {numbered("contexts"), tooMuch},
+		"10,000 users":                               {numbered("users"), tooMuch},
+		"10,000 clusters":                            {numbered("clusters"), tooMuch},
+		"as many empty contexts as are parsed":       {entries("contexts", "~"), malformed},
+		"as many empty users as are parsed":          {entries("users", "~"), malformed},
+		"as many users of no type as are parsed":     {entries("users", `"":""`), malformed},
+		"as many empty clusters as are parsed":       {entries("clusters", "~"), malformed},
+		"as many maps as are parsed":                 {entries("extensions", "{a}"), malformed},
+		"10 MB":                                      {bytes.Repeat([]byte(canary+"\n"), 10<<20/7), tooMuch},
+		"blanks":                                     {[]byte(" \n \n"), malformed},
+		"tabs for indentation":                       {replaced(t, "\n    ", "\n\t"), malformed},
+		"comments only":                              {repeated("#canary"), malformed},
+		"quotes that do not end":                     {repeated(`"`), malformed},
+		"a token of 60,000 digits":                   {tokenText(t, strings.Repeat("1", 60_000)), takenAsIs},
+		"a second document":                          {[]byte(good + "---\nkind: Pod\nmetadata: {name: canary}\n"), takenAsIs},
+		"a kubeconfig as the second document":        {[]byte("---\n{}\n---\n" + good), malformed},
+		"a kubeconfig of another version":            {replaced(t, "apiVersion: v1", "apiVersion: canary/v9"), malformed},
+		"neither kind nor version":                   {[]byte(strings.NewReplacer("kind: Config\n", "", "apiVersion: v1\n", "").Replace(good)), takenAsIs},
+		"fields that no kubeconfig has":              {[]byte(good + "canary: {canary: [canary]}\n"), takenAsIs},
+		"a cluster that is null":                     {[]byte(`{"clusters":[{"name":"canary","cluster":null}],"users":[{"name":"canary","user":{"token":"canary"}}],"contexts":[{"name":"canary","context":{"cluster":"canary","user":"canary"}}],"current-context":"canary"}`), v1alpha1.ReasonInsecureTLSRefused},
+		"the tag !!binary":                           {tokenText(t, "!!binary Y2FuYXJ5LXRva2Vu"), takenAsIs},
+		"the tag !!binary with bytes of no text":     {tokenText(t, "!!binary Y2FuYXJ5/w=="), malformed},
+		"the tag !!python/object":                    {tokenText(t, "!!python/object:os.system canary-token"), takenAsIs},
+		"a number for a token":                       {tokenText(t, "12345678"), malformed},
+		"a yes for a token":                          {tokenText(t, "yes"), malformed},
+		"null for a token":                           {tokenText(t, "~"), v1alpha1.ReasonNoCredentials},
+		"a list for a token":                         {tokenText(t, "[canary]"), malformed},
+		"a number for the current context":           {replaced(t, "current-context: canary-context", "current-context: 1"), malformed},
+		"a word for insecure-skip-tls-verify":        {replaced(t, "server:", "insecure-skip-tls-verify: canary\n    server:"), malformed},
+		"a token with a line break at its end":       {tokenText(t, "|\n      canary-token"), malformed},
+		"a token with CR, LF and a header":           {tokenText(t, `"canary\r\nX-Canary: canary"`), malformed},
+		"a token with a control character":           {tokenText(t, `"canary\x7f"`), malformed},
+		"a token with a blank":                       {tokenText(t, "canary canary"), malformed},
+		"a token that is not ASCII":                  {tokenText(t, "canary-ключ"), malformed},
+		"names and a server name of 10 KB": {
+			[]byte(strings.NewReplacer("canary-user", long[:10_000], "canary-name", long[:10_000]).Replace(good)), takenAsIs,
+		},
+	}
+}
+
+// hostileServers are addresses. What names and numbers lead to is decided when they are dialled.
+func hostileServers(t testing.TB) map[string]input {
+	t.Helper()
+	at := func(address string) []byte { return kubeconfig(t, server(address)) }
+	return map[string]input{
+		"a server with an empty user":         {at("https://@canary.example"), noServer},
+		"a server with an empty query":        {at("https://canary.example?"), noServer},
+		"a server with an empty fragment":     {at("https://canary.example#"), noServer},
+		"a server without slashes":            {at("https:canary.example"), noServer},
+		"a server with a backslash":           {at(`https://canary.example\@canary`), noServer},
+		"a server with a line break":          {at("https://canary.example\r\nX-Canary: canary"), noServer},
+		"a server that is a socket":           {at("unix:///canary/canary.sock"), noServer},
+		"a server that is a file":             {at("file:///canary"), noServer},
+		"a server without a port":             {at("https://canary.example"), takenAsIs},
+		"a server in capitals":                {at("HTTPS://CANARY.EXAMPLE:6443"), takenAsIs},
+		"a server with port 0":                {at("https://canary.example:0"), noServer},
+		"a server with port 99999":            {at("https://canary.example:99999"), noServer},
+		"a server with a port that is a word": {at("https://canary.example:canary"), noServer},
+		"a server with a name of 10 KB":       {at("https://" + strings.Repeat("canary.", 1400) + "example"), takenAsIs},
+		"a server with an international name": {at("https://канарейка.example:6443"), takenAsIs},
+		"a server with an IPv6 zone":          {at("https://[fe80::1%25canary]:6443"), takenAsIs},
+		"a server at 0.0.0.0":                 {at("https://0.0.0.0:6443"), takenAsIs},
+		"a server at 2130706433 (127.0.0.1)":  {at("https://2130706433:6443"), takenAsIs},
+		"a server at 0x7f.1 (127.0.0.1)":      {at("https://0x7f.1:6443"), takenAsIs},
+		"a server at 127.1 (127.0.0.1)":       {at("https://127.1:6443"), takenAsIs},
+		"a server at 169.254.169.254":         {at("https://169.254.169.254"), takenAsIs},
+		"a server at ::ffff:169.254.169.254":  {at("https://[::ffff:169.254.169.254]"), takenAsIs},
+		"a server at 64:ff9b::a9fe:a9fe":      {at("https://[64:ff9b::a9fe:a9fe]"), takenAsIs},
+	}
+}
+
+// hostileCertificates are bundles and keys that cost, or that only look like some.
+func hostileCertificates(t testing.TB) map[string]input {
+	t.Helper()
+	a := identityA()
+	client := func(crt, key []byte) []byte { return kubeconfig(t, withoutToken, certificate(crt, key)) }
+	most := (maxKubeconfig - len(kubeconfig(t))) * 3 / 4
+	return map[string]input{
+		"a CA of as many certificates as fit":          {caText(t, bytes.Repeat(a.certificate, most/len(a.certificate))), takenAsIs},
+		"a CA of as many blocks as fit":                {caText(t, bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"), most/60)), malformed},
+		"a CA of blocks that do not end":               {caText(t, bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\n"), most/28)), malformed},
+		"a CA with text around it":                     {caText(t, slices.Concat([]byte("canary\n"), a.certificate, []byte("canary\n"))), takenAsIs},
+		"a CA with a broken certificate behind a good": {caText(t, append(slices.Clip(a.certificate), "-----BEGIN CERTIFICATE-----\nY2FuYXJ5\n-----END CERTIFICATE-----\n"...)), malformed},
+		"a CA in PEM with headers":                     {caText(t, recoded(a.certificate, "CERTIFICATE", map[string]string{"Canary": canary})), malformed},
+		"a CA with an RSA key of 8192 bits":            {caText(t, largestRSA().certificate), takenAsIs},
+		"a CA with a larger RSA key":                   {caText(t, largeRSA().certificate), malformed},
+		"a client's RSA key of 8192 bits":              {client(largestRSA().certificate, largestRSA().key), takenAsIs},
+		"a client's larger RSA key":                    {client(largeRSA().certificate, largeRSA().key), malformed},
+		"a client's RSA key of 32,768 bits":            {client(a.certificate, bombRSA().key), malformed},
+		"a client's RSA key for another type":          {client(a.certificate, largestRSA().key), malformed},
+		"a client's certificate and key exchanged":     {client(a.key, a.certificate), malformed},
+		"a client's key with text around it":           {client(a.certificate, slices.Concat([]byte("canary\n"), a.key, []byte("canary\n"))), takenAsIs},
+		"a client's key that is encrypted": {
+			client(a.certificate, recoded(a.key, "ENCRYPTED PRIVATE KEY", nil)[:200]), malformed,
+		},
+		"a client's key that is encrypted in the old way": {
+			client(a.certificate, pem.EncodeToMemory(&pem.Block{
+				Type: "EC PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}, Bytes: []byte(canary),
+			})), malformed,
+		},
+		"a client's certificates, as many as fit": {client(bytes.Repeat(a.certificate, (most-1000)/len(a.certificate)), a.key), takenAsIs},
+	}
+}
+
+func hostileKubeconfigs(t testing.TB) map[string]input {
+	t.Helper()
+	all := hostileTexts(t)
+	maps.Copy(all, hostileServers(t))
+	maps.Copy(all, hostileCertificates(t))
+	return all
+}
+
+func TestHostileKubeconfig(t *testing.T) {
+	for name, test := range hostileKubeconfigs(t) {
+		t.Run(name, func(t *testing.T) {
+			target, refusal := parse(test.raw, Policy{})
+			got := takenAsIs
+			if refusal != nil {
+				got = refusal.Reason
+				quotesNothing(t, refusal)
+			} else {
+				isSafe(t, target)
+			}
+			if got != test.want {
+				t.Errorf("%s, want %s (%v)", got, test.want, refusal)
+			}
+		})
+	}
+}
+
+// The reading of a key costs with its length, before anything else of it is known.
+func TestHostileKeyIsNotReadWhenItIsTooLong(t *testing.T) {
+	_, refusal := parse(kubeconfig(t, certificate(identityA().certificate, bombRSA().key)), Policy{})
+	if want := fmt.Sprintf("client-key-data has more than %d bytes", maxKey); refusal == nil || refusal.Message != want {
+		t.Errorf("%v, want: %s", refusal, want)
+	}
+}
+
+// The cap is on all that is read of a Secret.
+func TestHostileArgoCDServerCountsToTheCap(t *testing.T) {
+	config := argoCD(t, func(object, object) {})
+	long := "https://canary.example/" + strings.Repeat("x", maxKubeconfig-len(config))
+	_, refusal := readArgoCD(secret("x", ofArgo, data("server", long), data("config", string(config))), Policy{})
+	if refusal == nil || refusal.Reason != tooMuch {
+		t.Errorf("%v, want %s", refusal, tooMuch)
+	}
+}
+
+// Not parallel: what is allocated meanwhile elsewhere would count.
+func TestHostileSecretCostsLittle(t *testing.T) {
+	decisions := map[string]func(){}
+	for name, test := range hostileKubeconfigs(t) {
+		decisions[name] = func() { _, _ = parse(test.raw, Policy{}) }
+	}
+	for name, test := range refusedKubeconfigs(t) {
+		decisions[name] = func() { _, _ = parse(test.raw, Policy{}) }
+	}
+	for name, test := range acceptedKubeconfigs(t) {
+		decisions[name] = func() { _, _ = parse(test.raw, Policy{}) }
+	}
+	for name, test := range refusedArgoCDs(t) {
+		decisions["Argo CD: "+name] = func() { _, _ = read(test.config, test.policy) }
+	}
+	decisions["Argo CD: a server of a MiB"] = func() {
+		_, _ = Sources{argoSecrets}.claim(secret("x", ofArgo, data("server", strings.Repeat("x", 1<<20)))).read(Policy{})
+	}
+	for name, decide := range decisions {
+		t.Run(name, func(t *testing.T) {
+			took, allocated := cost(decide)
+			if most := mostTime * slowness(); took > most || allocated > mostMemory {
+				t.Errorf("took %s and %d KiB, want at most %s and %d KiB", took, allocated>>10, most, mostMemory>>10)
+			}
+		})
+	}
+}
+
+// slowness is what the race detector costs, about.
+func slowness() time.Duration {
+	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 10
+	}
+	return 1
+}
+
+// The name is looked for with each event of a Secret, and by whoever handles the next one too.
+func TestHostileNameOfAMiBIsNotLookedAt(t *testing.T) {
+	s := secret("x", ofArgo, data("name", strings.Repeat("x", 1<<20)))
+	if _, allocated := cost(func() { _ = argoSecrets.member(s) }); allocated > 64<<10 {
+		t.Errorf("took %d KiB", allocated>>10)
+	}
+}
+
+// cost is the least of three runs: the machine may have something else to do.
+func cost(decide func()) (took time.Duration, allocated uint64) {
+	took, allocated = time.Hour, 1<<63
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		decide()
+		took = min(took, time.Since(start))
+		runtime.ReadMemStats(&after)
+		allocated = min(allocated, after.TotalAlloc-before.TotalAlloc)
+	}
+	return took, allocated
+}
+
+// refusals are the texts of all refusals in the source. What a number or a name of a field is put into may hold just that.
+var refusals = sync.OnceValue(func() []*regexp.Regexp {
+	var all []*regexp.Regexp
+	for _, file := range []string{"kubeconfig.go", "discovery.go"} {
+		source, err := parser.ParseFile(gotoken.NewFileSet(), file, nil, 0)
+		if err != nil {
+			panic(err)
+		}
+		ast.Inspect(source, func(node ast.Node) bool {
+			call, isCall := node.(*ast.CallExpr)
+			if !isCall || len(call.Args) < 2 {
+				return true
+			}
+			if name, isName := call.Fun.(*ast.Ident); !isName || name.Name != "refuse" {
+				return true
+			}
+			text, err := strconv.Unquote(call.Args[1].(*ast.BasicLit).Value)
+			if err != nil {
+				panic(err)
+			}
+			all = append(all, regexp.MustCompile("^"+strings.NewReplacer(
+				"%d", `\d+`, "%s", `(certificate-authority|client-certificate|client-key|tokenFile)`, "%q", `\["kubeconfig" "value" "value.yaml"\]`,
+			).Replace(regexp.QuoteMeta(text))+"$"))
+			return true
+		})
+	}
+	return all
+})
+
+// quotesNothing wants a refusal that the source has word for word: nothing of the Secret is in it.
+func quotesNothing(t testing.TB, refusal *Refusal) {
+	t.Helper()
+	if strings.Contains(strings.ToLower(refusal.Message), canary) ||
+		!slices.ContainsFunc(refusals(), func(text *regexp.Regexp) bool { return text.MatchString(refusal.Message) }) {
+		t.Errorf("the message quotes the Secret: %s", refusal.Message)
+	}
+}
+
+// isSafe wants a connection over TLS to a server whose CA is known, with credentials that stay where they belong.
+func isSafe(t testing.TB, target *target) {
+	t.Helper()
+	address, err := url.Parse(target.host)
+	if err != nil || address.Scheme != "https" || address.Hostname() == "" || address.User != nil || strings.ContainsAny(target.host, "?#\r\n") {
+		t.Errorf("accepted server %q: %v", target.host, err)
+	}
+	if target.insecure || target.proxy != nil || len(target.ca) == 0 || target.roots == nil || target.roots.Equal(x509.NewCertPool()) {
+		t.Errorf("accepted without a CA, or with a proxy: %+v", target)
+	}
+	if target.token == "" && target.certificate == nil || strings.ContainsFunc(target.token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		t.Errorf("accepted token %q, certificate %t", target.token, target.certificate != nil)
+	}
+	if target.certificate != nil && tooLarge(target.certificate.Leaf) {
+		t.Error("accepted too large a key")
+	}
+}
+
+// documented are the reasons of the API for a refusal of what a Secret holds.
+var documented = []string{
+	v1alpha1.ReasonKubeconfigMissing, v1alpha1.ReasonKubeconfigTooLarge, v1alpha1.ReasonKubeconfigMalformed, v1alpha1.ReasonExecRefused,
+	v1alpha1.ReasonAuthProviderRefused, v1alpha1.ReasonFileRefused, v1alpha1.ReasonProxyRefused, v1alpha1.ReasonImpersonationRefused,
+	v1alpha1.ReasonBasicAuthRefused, v1alpha1.ReasonServerRefused, v1alpha1.ReasonInsecureTLSRefused, v1alpha1.ReasonNoCredentials,
+}
+
+// decided wants one of two things: a safe target, or a refusal that is documented, quotes nothing, and is the same each time.
+func decided(t testing.TB, decide func(Policy) (*target, *Refusal)) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	target, refusal := decide(Policy{})
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > mostMemory {
+		t.Errorf("took %d KiB", allocated>>10)
+	}
+	_, again := decide(Policy{})
+	switch {
+	case (target == nil) == (refusal == nil):
+		t.Fatalf("both or neither: %+v, %+v", target, refusal)
+	case refusal == nil:
+		isSafe(t, target)
+		if permitted, refusal := decide(Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}); refusal != nil || !target.equal(permitted) {
+			t.Errorf("another decision where more is permitted: %+v", refusal)
+		}
+	default:
+		quotesNothing(t, refusal)
+		if !slices.Contains(documented, refusal.Reason) {
+			t.Errorf("reason %s is not documented", refusal.Reason)
+		}
+		if again == nil || *again != *refusal {
+			t.Errorf("said otherwise the second time: %v, then %v", refusal, again)
+		}
+	}
+}
+
+// FuzzParse: whatever a Secret holds, it is refused with a reason, or is safe. The seeds are all that the tables here have, and
+// those of testdata/fuzz.
+func FuzzParse(f *testing.F) {
+	for _, table := range []map[string]input{refusedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
+		for _, test := range table {
+			if len(test.raw) <= 8<<10 {
+				f.Add(test.raw)
+			}
+		}
+	}
+	for _, test := range acceptedKubeconfigs(f) {
+		f.Add(test.raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		decided(t, func(policy Policy) (*target, *Refusal) { return parse(raw, policy) })
+		if _, refusal := parse(raw, Policy{AllowInsecureTLS: true, AllowProxy: true}); refusal == nil {
+			asksForNothing(t, raw)
+		}
+	})
+}
+
+// asksForNothing wants no program, no file and no other user where a kubeconfig is accepted.
+func asksForNothing(t testing.TB, raw []byte) {
+	t.Helper()
+	config, err := clientcmd.Load(raw)
+	if err != nil {
+		t.Fatalf("accepted what client-go does not read: %v", err)
+	}
+	context := config.Contexts[config.CurrentContext]
+	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+	if user.Exec != nil || user.AuthProvider != nil || user.Username+user.Password+user.Impersonate != "" ||
+		cluster.CertificateAuthority+user.ClientCertificate+user.ClientKey+user.TokenFile != "" {
+		t.Error("accepted a program, a file or another user")
+	}
+}
+
+// FuzzReadArgoCD is the same for cluster Secrets of Argo CD.
+func FuzzReadArgoCD(f *testing.F) {
+	for _, test := range refusedArgoCDs(f) {
+		if len(test.config) <= 8<<10 {
+			f.Add("https://canary.example:6443", test.config)
+		}
+	}
+	for _, test := range acceptedArgoCDs(f) {
+		f.Add("https://canary.example:6443", test.config)
+	}
+	f.Fuzz(func(t *testing.T, server string, config []byte) {
+		s := &corev1.Secret{Data: map[string][]byte{"server": []byte(server), "config": config}}
+		decided(t, func(policy Policy) (*target, *Refusal) { return readArgoCD(s, policy) })
+	})
+}
+
+// dialled are addresses, and the reason with which they are refused when they are dialled.
+var dialled = map[string]struct {
+	addresses []string
+	want      string
+}{
+	"loopback":                     {[]string{"127.0.0.1:443", "127.1.2.3:443", "[::1]:443", "[::1%lo]:443"}, noServer},
+	"loopback, as IPv6":            {[]string{"[::ffff:127.0.0.1]:443", "[::ffff:7f00:1]:443"}, noServer},
+	"link-local, so also metadata": {[]string{"169.254.169.254:80", "169.254.170.2:80", "[fe80::1]:443", "[fe80::a9fe:a9fe%eth0]:80"}, noServer},
+	"link-local, as IPv6":          {[]string{"[::ffff:169.254.169.254]:80", "[::ffff:a9fe:a9fe%eth0]:80"}, noServer},
+	"multicast":                    {[]string{"224.0.0.1:443", "[ff02::1]:443", "[ff05::1]:443"}, noServer},
+	"unspecified":                  {[]string{"0.0.0.0:443", "[::]:443", "[::ffff:0.0.0.0]:443"}, noServer},
+	"IPv4 within IPv6 that leads there": {[]string{
+		"[64:ff9b::127.0.0.1]:443", "[64:ff9b::a9fe:a9fe]:80", "[64:ff9b:1::a9fe:a9fe]:80", "[::127.0.0.1]:443", "[::169.254.169.254]:80",
+		"[2002:7f00:1::]:443", "[2002:a9fe:a9fe::1]:80",
+	}, noServer},
+	"reserved":                          {[]string{"0.1.2.3:443", "240.0.0.1:443", "255.255.255.255:443", "[fec0::1]:443"}, noServer},
+	"metadata of clouds elsewhere":      {[]string{"100.100.100.200:80", "168.63.129.16:80", "192.0.0.192:80", "[fd00:ec2::254]:80", "[fd20:ce::254]:80", "[fd00:c1::a9fe:a9fe]:80"}, noServer},
+	"public and private addresses else": {[]string{"192.0.2.1:443", "10.0.0.1:443", "192.168.0.1:443", "[2001:db8::1]:443", "[fd00::1]:443", "[64:ff9b::10.0.0.1]:443", "100.64.0.1:443"}, takenAsIs},
+}
+
+func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
+	for name, test := range dialled {
+		for _, address := range test.addresses {
+			t.Run(name+" "+address, func(t *testing.T) {
+				got := takenAsIs
+				if err := (&Options{}).guard("tcp", address, nil); err != nil {
+					got = err.(*Refusal).Reason //nolint:errorlint // it is returned as such
+				}
+				if got != test.want {
+					t.Errorf("%s, want %s", got, test.want)
+				}
+			})
+		}
+	}
+}
+
+// docs/kubeconfig.md lists all inputs, and nothing else, with what comes of them.
+func TestHostileInputsAreDocumented(t *testing.T) {
+	kubeconfigs, argoCD, addresses := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, table := range []map[string]input{refusedKubeconfigs(t), hostileKubeconfigs(t)} {
+		for name, test := range table {
+			kubeconfigs[name] = test.want
+		}
+	}
+	for name := range acceptedKubeconfigs(t) {
+		kubeconfigs[name] = takenAsIs
+	}
+	for name, test := range refusedArgoCDs(t) {
+		argoCD[name] = test.want
+	}
+	for name := range acceptedArgoCDs(t) {
+		argoCD[name] = takenAsIs
+	}
+	for name, test := range dialled {
+		addresses[name] = test.want
+	}
+	want := map[string]map[string]string{
+		"A kubeconfig": kubeconfigs, "A cluster Secret of Argo CD": argoCD, "An address that is dialled": addresses,
+	}
+	if diff := cmp.Diff(want, tables(t, "../docs/kubeconfig.md")); diff != "" {
+		t.Errorf("the document differs from the tests (-tests +document)\n%s", diff)
+	}
+}
+
+// tables are those of a document whose last column is a reason: for each, by its first column's title, the reasons by input.
+// What happens stands between, and begins with whether the input is used or refused.
+func tables(t testing.TB, path string) map[string]map[string]string {
+	t.Helper()
+	document, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]string{}
+	var title string
+	for line := range strings.Lines(string(document)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case len(cells) != 3:
+			title = ""
+		case cells[2] == "reason":
+			title = cells[0]
+			all[title] = map[string]string{}
+		case title == "" || strings.HasPrefix(cells[0], "---"):
+		default:
+			reason := strings.Trim(cells[2], "`")
+			if happens, _, _ := strings.Cut(cells[1], " "); strings.Trim(happens, ":,;") != map[bool]string{true: "used", false: "refused"}[reason == takenAsIs] {
+				t.Errorf("%s: %s, and the reason is %s", cells[0], cells[1], reason)
+			}
+			if _, twice := all[title][cells[0]]; twice {
+				t.Errorf("%s is there twice", cells[0])
+			}
+			all[title][cells[0]] = reason
+		}
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package clusters_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// One bad member never slows another, and neither do all sorts of them at once.
+//
+// Two operators have three healthy members each; one of them gets all the bad members besides. Each write through that one has
+// a twin through the other, right before or after it: what else the machine has to do, the faults of this test among it, slows
+// the two alike, and what is left is what the operator does to members that have bad company. The median is over all pairs
+// of both turns, so no good turn can hide a bad one. What both operators lose to a bad member that eats the processor is not seen
+// here; that is bounded by the back-off and the budget.
+//
+// Not beside other tests: it measures time.
+func TestHealthyMembersAreNotSlowed(t *testing.T) {
+	w := shared(t)
+	alone, beside := w.own(t, "fleet-alone", asInProduction), w.own(t, "fleet-beside", asInProduction)
+	pairs := make([][2]*writer, 3)
+	for i := range pairs {
+		for side, o := range []*operator{alone, beside} {
+			m := w.newMember(t, o, fmt.Sprintf("%s-%d", o.namespace, i))
+			pairs[i][side] = m.writer(t, m.join(t))
+		}
+	}
+	var bad []*member
+	for i, b := range badMembers() {
+		if b.fresh != "" {
+			m := w.newMember(t, beside, fmt.Sprintf("latency-bad-%d", i))
+			b.turn(t, m)
+			bad = append(bad, m)
+		}
+	}
+	var before, during [2][]time.Duration
+	for range 2 {
+		writeTo(t, pairs, &before)
+		for _, m := range bad {
+			m.create(t, m.kubeconfig(t))
+		}
+		for _, m := range bad {
+			eventually(t, soon, func() error {
+				if m.memberCluster(t).Name == "" {
+					return fmt.Errorf("%s is not known yet", m.name)
+				}
+				return nil
+			})
+		}
+		writeTo(t, pairs, &during)
+		for _, m := range bad {
+			m.remove(t)
+		}
+		for _, m := range bad {
+			eventually(t, soon, func() error {
+				if m.memberCluster(t).Name != "" {
+					return fmt.Errorf("%s is not gone yet", m.name)
+				}
+				return nil
+			})
+		}
+	}
+	t.Logf("a write takes %s and its twin %s without bad members", median(before[1]), median(before[0]))
+	t.Logf("a write takes %s beside %d bad members, and its twin %s alone, over %d pairs", median(during[1]), len(bad), median(during[0]), len(during[0]))
+	if limit := median(during[0])*11/10 + 2*time.Millisecond; median(during[1]) > limit {
+		t.Errorf("healthy members are slowed; the limit is %s", limit)
+	}
+}
+
+// writer writes to a member as its engagement lets it.
+type writer struct {
+	client client.Client
+	app    appsv1.Deployment
+}
+
+func (m *member) writer(t *testing.T, e engagement) *writer {
+	t.Helper()
+	m.deploy(t, m.name)
+	return &writer{e.cluster.GetClient(), appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: m.name}}}
+}
+
+// write is one request; it changes an annotation.
+func (w *writer) write(i int) (time.Duration, error) {
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"written": "%d"}}}`, i)
+	begun := time.Now()
+	err := w.client.Patch(ctx, w.app.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	return time.Since(begun), err
+}
+
+// writeTo makes 150 pairs of writes, and adds how long they took.
+func writeTo(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
+	t.Helper()
+	const each, pace = 50, 60 * time.Millisecond // as the rate limit of a member permits
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, pair := range pairs {
+		all.Go(func() {
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
+			for i := range each {
+				<-tick.C
+				for turn := range 2 {
+					side := (i + turn) % 2 // no side is always the first
+					d, err := pair[side].write(i)
+					if err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					took[side] = append(took[side], d)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func median(took []time.Duration) time.Duration {
+	took = slices.Sorted(slices.Values(took))
+	return took[len(took)/2].Round(10 * time.Microsecond)
+}

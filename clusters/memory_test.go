@@ -1,0 +1,94 @@
+package clusters_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A member that sends without end, or what is small on the wire and large in memory, costs the hub a bounded amount of it.
+// Not beside other tests: it measures the process.
+func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
+	const most = 3 << 29 // what is collected late is counted too; unbounded, it would be over 20 GiB
+	w := shared(t)
+	const list, watch = "", "watch"
+	tests := []struct {
+		name, verb string
+		answers    int64 // that are sent: a list is read to its end before it costs most
+		send       func(io.Writer)
+	}{
+		{"a list of 1 GB", list, 2, func(w io.Writer) { flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
+		{"a list of 60 MB of nothing", list, 2, repeat("{},", 20<<20)},
+		{"a list of as much nothing as is let through", list, 2, repeat("{},", 130_000)},
+		{"a watch of events without end", watch, 1, func(w io.Writer) {
+			for i := 0; i < 10<<20; i++ {
+				if _, err := fmt.Fprintf(w, `{"type":"ADDED","object":{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"%d"}}}`, i); err != nil {
+					return
+				}
+			}
+		}},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := w.newMember(t, w.operator, fmt.Sprintf("memory-%d", i))
+			var sent atomic.Int64
+			others(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case !strings.HasSuffix(r.URL.Path, "/deployments"):
+					hang(w, r)
+					return
+				case r.URL.Query().Has("watch") != (test.verb == watch):
+					w.WriteHeader(http.StatusBadRequest) // "does not know of such watches", or of lists
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				body := bufio.NewWriterSize(w, 32<<10)
+				if test.verb == list {
+					_, _ = io.WriteString(body, listHead)
+				}
+				test.send(body)
+				_, _ = io.WriteString(body, "null]}")
+				_ = body.Flush()
+				sent.Add(1)
+			})(t, m)
+			runtime.GC()
+			before, peak := heap(), uint64(0)
+			m.create(t, m.kubeconfig(t))
+			eventually(t, 2*soon, func() error {
+				if peak = max(peak, heap()); peak > before+most {
+					t.Fatalf("it costs %d MiB", (peak-before)>>20)
+				}
+				if sent.Load() < test.answers {
+					return errors.New("not all is sent or cut")
+				}
+				return nil
+			})
+			t.Logf("it costs %d MiB", (peak-before)>>20)
+		})
+	}
+}
+
+// repeat sends a piece so many times, or until nobody reads it any more.
+func repeat(piece string, times int) func(io.Writer) {
+	return func(w io.Writer) {
+		for range times {
+			if _, err := io.WriteString(w, piece); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// heap is how many bytes of it are in use, or are to be collected.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
