@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +49,6 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	hideMembers(hub.Host)
 	hubID, err := identify(ctx, hub, types)
 	if err != nil {
 		return err
@@ -184,10 +182,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 
 // memberMapper knows the kinds that are used on members, so that no member is asked for them.
 func memberMapper() meta.RESTMapper {
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper := delivery.Mapper()
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	return mapper
 }

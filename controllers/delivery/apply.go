@@ -1,93 +1,181 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // bringInLine sends what the member does not hold yet, and takes away a Service that is no longer wanted.
-// It tells whether it sent anything.
-func (r *reconciler) bringInLine(ctx context.Context, t task, want workload.Workload) (sent bool, err error) {
-	pairs := []struct {
-		existing client.Object
-		want     *unstructured.Unstructured
-	}{
-		{orNil(t.objects.deployment), want.Deployment},
-		{orNil(t.objects.service), want.Service},
+// It tells whether it sent anything. An obstacle is returned as an error.
+func (r *reconciler) bringInLine(ctx context.Context, t task) (sent bool, err error) {
+	want, err := workload.Render(t.app, t.row, r.hubID)
+	if err != nil {
+		return false, err
 	}
-	for _, pair := range pairs {
-		changed, err := r.bringObjectInLine(ctx, t, pair.existing, pair.want)
-		if err != nil {
-			return sent, err
+	sent, err = r.bringDeploymentInLine(ctx, t, want.Deployment)
+	if err != nil {
+		return sent, err
+	}
+	changed, err := r.bringServiceInLine(ctx, t, want.Service)
+	return sent || changed, err
+}
+
+func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
+	existing := t.objects.deployment
+	if existing == nil {
+		// What an autoscaled one begins with is no part of what is compared later.
+		return true, r.create(ctx, t.app, workload.WithReplicas(want, t.row.Replicas))
+	}
+	if existing.Spec.Selector != nil {
+		if want, err = workload.KeepSelector(want, existing.Spec.Selector); err != nil {
+			return false, err
 		}
-		sent = sent || changed
 	}
-	return sent, nil
+	if want, err = r.leaveReplicas(ctx, t, existing, want); err != nil {
+		return false, err
+	}
+	return r.bringObjectInLine(ctx, t, existing, want)
 }
 
-// orNil turns a nil pointer into a nil interface.
-func orNil[T any, P interface {
-	*T
-	client.Object
-}](object P) client.Object {
-	if object == nil {
-		return nil
-	}
-	return object
-}
-
-func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) (sent bool, err error) {
+func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
+	existing := t.objects.service
 	switch {
-	case want == nil && existing == nil:
+	case want == nil && (existing == nil || !r.isOurs(t.app, existing)):
 		return false, nil
 	case want == nil:
 		return true, r.takeAway(ctx, t, existing)
 	case existing == nil:
 		return true, r.create(ctx, t.app, want)
 	}
-	same, err := r.comparer.holds(existing, want)
-	if err != nil || same {
-		return false, err
-	}
-	stamped := workload.Stamp(want, t.app.Generation)
-	stamped.SetUID(existing.GetUID()) // not one that took its place
-	err = r.apply(ctx, stamped)
-	if service, isService := existing.(*corev1.Service); isService && apierrors.IsInvalid(err) {
-		err = r.replacePorts(ctx, service, stamped)
-	}
-	return true, err
+	return r.bringObjectInLine(ctx, t, existing, want)
 }
 
-// replacePorts applies a Service whose ports somebody else has changed. Server-side apply keeps a port of theirs beside ours,
-// for the number is the key of the list; but it bears the name of ours, and names must differ. So theirs have to go first.
-func (r *reconciler) replacePorts(ctx context.Context, existing *corev1.Service, want *unstructured.Unstructured) error {
-	replaced := existing.DeepCopy()
-	replaced.Spec.Ports = nil
-	ports, _, _ := unstructured.NestedSlice(want.Object, "spec", "ports")
-	for _, port := range ports {
-		var typed corev1.ServicePort
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(port.(map[string]any), &typed); err != nil {
-			return fmt.Errorf("read the ports of the Service: %w", err)
+// bringObjectInLine sends what an object that exists does not hold: by its UID, so that one that took its place is not met.
+func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) (sent bool, err error) {
+	difference, err := r.comparer.difference(existing, want)
+	if err != nil || difference.Empty() {
+		return false, err
+	}
+	if !existing.GetDeletionTimestamp().IsZero() {
+		return false, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
+			"%s %s is being deleted on the member; it is made again when it is gone", kindOf(existing), existing.GetName())}
+	}
+	if !r.isOurs(t.app, existing) || isDrift(existing, want) {
+		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
+		if existing, difference, err = r.reread(ctx, existing, want); err != nil || difference.Empty() {
+			return true, err
 		}
-		replaced.Spec.Ports = append(replaced.Spec.Ports, typed)
+		if obstacle := r.obstacleOf(t.app, existing); obstacle != nil {
+			return false, obstacle
+		}
+	}
+	stamped := workload.Stamp(want, t.app.Generation)
+	stamped.SetUID(existing.GetUID())
+	switch owner, _ := r.ownerOf(t.app, existing); {
+	case owner == strangers:
+		return true, r.adopt(ctx, t, existing, stamped)
+	case owner == predecessors:
+		return true, r.inherit(ctx, t, existing, stamped)
+	case isDrift(existing, want):
+		return true, r.putBack(ctx, t, existing, stamped, difference)
+	}
+	return true, r.change(ctx, existing, stamped)
+}
+
+// reread returns an object as the member itself has it, with the managers of its fields, which the cache does not keep; and what it
+// lacks, which is nothing for one that is gone: the watch tells of that.
+func (r *reconciler) reread(ctx context.Context, existing client.Object, want *unstructured.Unstructured) (client.Object, *fieldpath.Set, error) {
+	current := existing.DeepCopyObject().(client.Object)
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {
+		return existing, fieldpath.NewSet(), nil
+	} else if err != nil {
+		return existing, nil, fmt.Errorf("read %s: %w", kindOf(existing), err)
+	}
+	current.GetObjectKind().SetGroupVersionKind(existing.GetObjectKind().GroupVersionKind())
+	difference, err := r.comparer.difference(current, want)
+	return current, difference, err
+}
+
+// change applies what is wanted to an object of ours.
+func (r *reconciler) change(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+	err := r.apply(ctx, want)
+	if _, isService := existing.(*corev1.Service); isService && apierrors.IsInvalid(err) {
+		// Server-side apply keeps a port of somebody else's beside ours, for the number is the key of the list; but it bears
+		// the name of ours, and names must differ. So theirs have to go first.
+		err = r.replace(ctx, existing, want)
+	}
+	return err
+}
+
+// replace puts what is wanted in the place of the lists of an object that exists, which server-side apply would merge: the
+// containers of a Deployment, the ports and the selector of a Service. Then it takes it.
+func (r *reconciler) replace(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+	replaced := existing.DeepCopyObject().(client.Object)
+	switch object := replaced.(type) {
+	case *appsv1.Deployment:
+		var wanted appsv1.DeploymentSpec
+		if err := convert(want, &wanted, "spec"); err != nil {
+			return err
+		}
+		object.Spec.Template.Spec = wanted.Template.Spec
+	case *corev1.Service:
+		var wanted corev1.ServiceSpec
+		if err := convert(want, &wanted, "spec"); err != nil {
+			return err
+		}
+		object.Spec.Ports, object.Spec.Selector = keepNodePorts(wanted.Ports, object.Spec.Ports), wanted.Selector
 	}
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := r.member.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
-		return fmt.Errorf("replace the ports of the Service: %w", err)
+		return fmt.Errorf("replace what %s %s holds: %w", kindOf(existing), existing.GetName(), err)
+	}
+	return r.take(ctx, replaced, want)
+}
+
+// take applies what is wanted so that nobody else holds its fields: one that somebody else holds as well would stay when it is wanted no
+// more.
+func (r *reconciler) take(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+	wanted, err := r.comparer.fields(want)
+	if err != nil {
+		return err
+	}
+	taken := existing.DeepCopyObject().(client.Object)
+	managers, err := holders(existing.GetManagedFields(), wanted, want.GetAPIVersion())
+	if err != nil {
+		return err
+	}
+	taken.SetManagedFields(managers)
+	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+	if err := r.member.Patch(ctx, taken, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
+		return fmt.Errorf("take the fields of %s %s: %w", kindOf(existing), existing.GetName(), err)
 	}
 	return r.apply(ctx, want)
+}
+
+// keepNodePorts gives ports the nodePorts that the member has chosen for them.
+func keepNodePorts(wanted, existing []corev1.ServicePort) []corev1.ServicePort {
+	for i := range wanted {
+		for _, port := range existing {
+			if port.Port == wanted[i].Port && port.Protocol == wanted[i].Protocol {
+				wanted[i].NodePort = cmp.Or(wanted[i].NodePort, port.NodePort)
+			}
+		}
+	}
+	return wanted
 }
 
 // create makes an object, and its namespace where that is missing.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
@@ -22,23 +23,37 @@ func newComparer() comparer {
 	return comparer{types: applyconfigurations.NewTypeConverter(scheme.Scheme)}
 }
 
-// holds tells whether the object holds every field that is wanted. The object must know its kind.
-func (c comparer) holds(object runtime.Object, want *unstructured.Unstructured) (bool, error) {
+// difference returns the fields that are wanted and that the object does not hold; none when it holds all. The object must know
+// its kind.
+func (c comparer) difference(object runtime.Object, want *unstructured.Unstructured) (*fieldpath.Set, error) {
 	wanted, err := c.types.ObjectToTyped(want)
 	if err != nil {
-		return false, fmt.Errorf("read what is wanted: %w", err)
+		return nil, fmt.Errorf("read what is wanted: %w", err)
 	}
 	existing, err := c.types.ObjectToTyped(object, typed.AllowDuplicates)
 	if err != nil {
-		return false, fmt.Errorf("read what exists: %w", err)
+		return nil, fmt.Errorf("read what exists: %w", err)
 	}
 	fields, err := wanted.ToFieldSet()
 	if err != nil {
-		return false, fmt.Errorf("list the fields that are wanted: %w", err)
+		return nil, fmt.Errorf("list the fields that are wanted: %w", err)
 	}
 	difference, err := wanted.Compare(existing.ExtractItems(fields))
 	if err != nil {
-		return false, fmt.Errorf("compare: %w", err)
+		return nil, fmt.Errorf("compare: %w", err)
 	}
-	return difference.IsSame(), nil
+	return difference.Added.Union(difference.Modified).Union(difference.Removed), nil
+}
+
+// fields are those of what is wanted.
+func (c comparer) fields(want *unstructured.Unstructured) (*fieldpath.Set, error) {
+	wanted, err := c.types.ObjectToTyped(want)
+	if err != nil {
+		return nil, fmt.Errorf("read what is wanted: %w", err)
+	}
+	fields, err := wanted.ToFieldSet()
+	if err != nil {
+		return nil, fmt.Errorf("list the fields that are wanted: %w", err)
+	}
+	return fields, nil
 }

@@ -78,8 +78,8 @@ func TestMember_gets_what_is_planned_and_nothing_else(t *testing.T) {
 	delete(namespace.Labels, corev1.LabelMetadataName)
 	got := map[string]marks{
 		"Namespace":  {namespace.Labels, namespace.Annotations},
-		"Deployment": {s.deployment().Labels, ours(s.deployment())},
-		"Service":    {s.service().Labels, ours(s.service())},
+		"Deployment": {s.deployment().Labels, marksOf(s.deployment())},
+		"Service":    {s.service().Labels, marksOf(s.service())},
 	}
 	object := marks{
 		Labels: map[string]string{
@@ -108,8 +108,8 @@ func TestMember_gets_what_is_planned_and_nothing_else(t *testing.T) {
 
 type marks struct{ Labels, Annotations map[string]string }
 
-// ours are an object's annotations, but for the hash.
-func ours(object client.Object) map[string]string {
+// marksOf are an object's annotations, but for the hash.
+func marksOf(object client.Object) map[string]string {
 	annotations := object.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationHash)
 	return annotations

@@ -8,8 +8,11 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +42,7 @@ type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 // Deliverer runs a controller for each engaged member. It is a [multicluster.Aware], and safe for concurrent use.
 type Deliverer struct {
 	hub      cluster.Cluster
+	events   events.EventRecorder
 	hubID    string
 	reporter Reporter
 	comparer comparer
@@ -52,6 +56,7 @@ type Deliverer struct {
 func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 	return &Deliverer{
 		hub:      hub,
+		events:   hub.GetEventRecorder(eventSource),
 		hubID:    hubID,
 		reporter: reporter,
 		comparer: newComparer(),
@@ -61,6 +66,17 @@ func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 
 // Kinds are the kinds that a member's cache must hold.
 func Kinds() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
+
+// Mapper knows the kinds that are used on a member.
+func Mapper() *meta.DefaultRESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
+	return mapper
+}
 
 // Engage starts the controller of a member, which ends with the context. It does not block.
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
@@ -82,7 +98,7 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		return d.join(ctx, name, q, r.engagement)
 	})}
 	for _, object := range Kinds() {
-		sources = append(sources, source.TypedKind(member.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(owner(name))))
+		sources = append(sources, source.TypedKind(member.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(toApp(name))))
 	}
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {
@@ -99,14 +115,17 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
 	return &reconciler{
-		hub:        d.hub.GetClient(),
-		hubLive:    d.hub.GetAPIReader(),
-		hubID:      d.hubID,
-		member:     member.GetClient(),
-		live:       member.GetAPIReader(),
-		cluster:    name.String(),
-		comparer:   d.comparer,
-		engagement: &engagement{reporter: d.reporter},
+		hub:          d.hub.GetClient(),
+		hubLive:      d.hub.GetAPIReader(),
+		hubWriter:    d.hub.GetClient(),
+		hubEvents:    d.events,
+		hubID:        d.hubID,
+		member:       member.GetClient(),
+		live:         member.GetAPIReader(),
+		memberEvents: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
+		cluster:      name.String(),
+		comparer:     d.comparer,
+		engagement:   &engagement{reporter: d.reporter},
 	}
 }
 
@@ -118,8 +137,8 @@ func logger(log logr.Logger, request *mcreconcile.Request) logr.Logger {
 	return log.WithValues("AppService", request.NamespacedName)
 }
 
-// owner maps an object of a member to the AppService that it is labelled with.
-func owner(name multicluster.ClusterName) handler.TypedMapFunc[client.Object, mcreconcile.Request] {
+// toApp maps an object of a member to the AppService that it is labelled with.
+func toApp(name multicluster.ClusterName) handler.TypedMapFunc[client.Object, mcreconcile.Request] {
 	return func(_ context.Context, object client.Object) []mcreconcile.Request {
 		app := object.GetLabels()[v1alpha1.LabelAppService]
 		if app == "" || app != object.GetName() {
@@ -174,6 +193,13 @@ func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, q q
 		if apps.Items[i].Status.Cluster(name.String()) != nil {
 			q.Add(request(name, client.ObjectKeyFromObject(&apps.Items[i])))
 		}
+	}
+	mc := &v1alpha1.MemberCluster{}
+	if err := d.hub.GetClient().Get(ctx, client.ObjectKey{Name: name.String()}, mc); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read MemberCluster: %w", err)
+	}
+	for _, app := range mc.Status.Abandoned {
+		q.Add(request(name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name}))
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -17,7 +19,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch AppServices: %w", err)
 	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	apps, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) {
 			if app, isApp := added.(*v1alpha1.AppService); isApp {
 				d.dispatch(&v1alpha1.AppService{}, app)
@@ -30,28 +32,45 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch AppServices: %w", err)
 	}
+	clusters, err := d.hub.GetCache().GetInformer(ctx, &v1alpha1.MemberCluster{})
+	if err != nil {
+		return fmt.Errorf("watch MemberClusters: %w", err)
+	}
+	members, err := clusters.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, after any) { d.dispatchAbandoned(after.(*v1alpha1.MemberCluster)) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch MemberClusters: %w", err)
+	}
 	<-ctx.Done()
-	return informer.RemoveEventHandler(registration)
+	return errors.Join(informer.RemoveEventHandler(apps), clusters.RemoveEventHandler(members))
+}
+
+// dispatchAbandoned has a member look at what was let go of there.
+func (d *Deliverer) dispatchAbandoned(mc *v1alpha1.MemberCluster) {
+	for _, app := range mc.Status.Abandoned {
+		d.enqueue(mc.Name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
+	}
 }
 
 // dispatch has every member look at the AppService whose part of it changed.
 func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
-	same := before.UID == after.UID && before.Generation == after.Generation
+	same := before.UID == after.UID && before.Generation == after.Generation && acceptedGeneration(before) == acceptedGeneration(after)
 	old := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
 	for _, row := range before.Status.Clusters {
 		old[row.Name] = row
 	}
 	for _, row := range after.Status.Clusters {
 		if previous, found := old[row.Name]; !same || !found || !previous.SamePlan(row) {
-			d.enqueue(row.Name, after)
+			d.enqueue(row.Name, client.ObjectKeyFromObject(after))
 		}
 	}
 }
 
-func (d *Deliverer) enqueue(cluster string, app *v1alpha1.AppService) {
+func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q, engaged := d.queues[multicluster.ClusterName(cluster)]; engaged {
-		q.Add(request(multicluster.ClusterName(cluster), client.ObjectKeyFromObject(app)))
+		q.Add(request(multicluster.ClusterName(cluster), app))
 	}
 }

@@ -3,13 +3,15 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -22,13 +24,20 @@ const maxMessage = 512
 // failed sorts an error where it is known what it means: what the member refuses is told in the row and
 // tried again in minutes; anything else is told, and tried again by the queue's back-off.
 func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.Result, error) {
+	var met *obstacle
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errNotMeant):
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
+	case errors.As(err, &met):
+		return r.stopped(t, met)
 	case apierrors.IsConflict(err):
-		return r.collided(ctx, t, err)
+		return reconcile.Result{}, err // somebody has changed it meanwhile
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonNamespaceTerminating, passes: true, retry: removalPoll, message: "the namespace is being deleted on the member; it is made again when it is gone"})
+	case takesPort(err):
+		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonPortConflict, message: err.Error()})
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return r.stopped(t, &obstacle{v1alpha1.ReasonRefused, err.Error()})
+		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonRefused, message: err.Error()})
 	}
 	phase := v1alpha1.ClusterProgressing
 	if t.row.Phase == v1alpha1.ClusterRemoving {
@@ -41,21 +50,23 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 	return reconcile.Result{}, err
 }
 
-// collided looks at the member itself after a conflict: either an object is there that the cache does not show because it
-// is foreign, or the cache is behind and the watch will bring the next try.
-func (r *reconciler) collided(ctx context.Context, t task, conflict error) (reconcile.Result, error) {
-	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
-	if err != nil {
-		return reconcile.Result{}, errors.Join(conflict, err)
+// takesPort tells whether a nodePort is another Service's already.
+func takesPort(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
 	}
-	if obstacle := r.obstacles(t.app, objects); obstacle != nil {
-		return r.stopped(t, obstacle)
-	}
-	return reconcile.Result{}, fmt.Errorf("the member's cache is behind: %w", conflict)
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return strings.HasSuffix(c.Field, ".nodePort") && strings.Contains(c.Message, "already allocated")
+	})
 }
+
+// escapes are the sequences by which a terminal is told of colours.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
 // clean makes a text that may come from a member fit for a row: printable, on one line, and bounded.
 func clean(text string) string {
+	text = escapes.ReplaceAllString(text, "")
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
 			return c

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,29 +60,26 @@ type ownership struct {
 	said                string
 }
 
+const adoptable = "; spec.conflictPolicy can let it be adopted"
+
 func foreigners() map[string]ownership {
 	ours := map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelAppService: "web"}
 	return map[string]ownership{
 		"somebody who left no mark": {
-			said: `it is managed by "somebody"`,
+			said: `it is managed by "somebody"` + adoptable,
 		},
 		"another tool": {
 			labels: map[string]string{v1alpha1.LabelManagedBy: "Helm"},
-			said:   `it is managed by "Helm"`,
+			said:   `it is managed by "Helm"` + adoptable,
 		},
 		"another hub": {
 			labels:      ours,
 			annotations: map[string]string{v1alpha1.AnnotationHub: "hub-2"},
 			said:        `it belongs to hub "hub-2"`,
 		},
-		"an AppService of that name before": {
-			labels:      ours,
-			annotations: map[string]string{v1alpha1.AnnotationHub: thisHub, v1alpha1.AnnotationUID: "uid-1"},
-			said:        `it belongs to an AppService with UID "uid-1"`,
-		},
 		"somebody who has our labels alone": {
 			labels: ours,
-			said:   `it belongs to hub ""`,
+			said:   "it is managed by somebody else" + adoptable,
 		},
 	}
 }
@@ -184,6 +182,11 @@ func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
 	}
 }
 
+func hubBehind(kind string, stamp, has int) string {
+	return fmt.Sprintf("%s was applied for generation %d, the hub has only %d, as after a restore; to go on with what the hub has, "+
+		"annotate the AppService: fleetwright.dev/accept-generation=%d", kind, stamp, has, stamp)
+}
+
 func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
 	stamp := func(s *scene, kind string) {
 		deployment, service := s.deployment(), s.service()
@@ -199,7 +202,7 @@ func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
 				s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Ports = "web:2", nil })
 				s.sent.reset()
 				s.plan(inPhase(phase))
-				want := s.failed(v1alpha1.ReasonHubBehind, kind+" was applied for generation 9, the hub has only 2")
+				want := s.failed(v1alpha1.ReasonHubBehind, hubBehind(kind, 9, 2))
 				want.Replicas, want.ReadyReplicas = 1, 1
 				if phase == v1alpha1.ClusterRemoving {
 					want.Phase = phase
@@ -226,7 +229,7 @@ func TestHub_that_is_behind_lowers_nothing(t *testing.T) {
 		Generation:    1,
 		Phase:         v1alpha1.ClusterFailed,
 		Reason:        v1alpha1.ReasonHubBehind,
-		Message:       "Deployment was applied for generation 2, the hub has only 1",
+		Message:       hubBehind("Deployment", 2, 1),
 		Replicas:      5,
 		ReadyReplicas: 5,
 	}

@@ -2,20 +2,22 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
-	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // obstacleRetry is when to look again at what only somebody else can change, and what no watch tells of.
@@ -31,15 +33,21 @@ type Reporter interface {
 
 // reconciler delivers to one member.
 type reconciler struct {
-	hub      client.Reader // cached
-	hubLive  client.Reader
-	hubID    string
-	member   client.Client // reads from the member's cache
-	live     client.Reader
-	cluster  string
-	comparer comparer
+	hub       client.Reader // cached
+	hubLive   client.Reader
+	hubWriter client.StatusClient
+	hubEvents events.EventRecorder
+	hubID     string
+	member    client.Client // reads from the member's cache
+	live      client.Reader
+	// memberEvents returns the member's recorder, which costs something once it is used.
+	memberEvents func() events.EventRecorder
+	cluster      string
+	comparer     comparer
 
 	engagement *engagement
+	fights     fights
+	looks      looks
 }
 
 // task is one AppService on this member.
@@ -49,15 +57,30 @@ type task struct {
 	objects live
 }
 
+// +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
+
 // Reconcile brings what the member runs of one AppService in line with its row.
 func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request) (reconcile.Result, error) {
+	waiting, err := r.cleanUp(ctx, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	t, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	result, err := r.deliver(ctx, t)
+	if waiting && err == nil && result.RequeueAfter == 0 {
+		result.RequeueAfter = removalPoll
+	}
+	return result, err
+}
+
+func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, error) {
 	intent := decide(t.app, t.row)
 	switch intent {
 	case leave:
+		r.found(t)
 		return reconcile.Result{}, nil
 	case remove:
 		return r.remove(ctx, t)
@@ -66,9 +89,17 @@ func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request)
 		return r.stopped(t, obstacle)
 	}
 	if intent == await {
-		return reconcile.Result{}, r.observe(t, t.row.ObservedGeneration)
+		return r.observe(ctx, t, t.row.ObservedGeneration)
 	}
 	return r.maintain(ctx, t)
+}
+
+// found reports objects of an AppService that has no row for this member: its status was lost, as by a restore.
+func (r *reconciler) found(t task) {
+	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), func(o client.Object) bool { return r.isOurs(t.app, o) }) {
+		return
+	}
+	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true})
 }
 
 // gather reads what is decided on. There may be no AppService, and no row.
@@ -108,11 +139,10 @@ func read(ctx context.Context, from client.Reader, key types.NamespacedName) (li
 
 // maintain applies what the member's objects do not hold yet, and observes them when they hold all.
 func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
-	want, err := workload.Render(t.app, t.row, r.hubID)
-	if err != nil {
-		return reconcile.Result{}, err
+	sent, err := r.bringInLine(ctx, t)
+	if apierrors.IsConflict(err) {
+		sent, err = r.meet(ctx, t, err)
 	}
-	sent, err := r.bringInLine(ctx, t, want)
 	switch {
 	case err != nil:
 		return r.failed(ctx, t, err)
@@ -120,28 +150,46 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: t.app.Generation})
 		return reconcile.Result{}, nil // the watch brings what came of it
 	}
-	return reconcile.Result{}, r.observe(t, t.app.Generation)
+	return r.observe(ctx, t, t.app.Generation)
+}
+
+// meet looks at the member itself after a conflict: either an object is there that the cache does not show because it
+// is foreign, or the cache is behind and the watch will bring the next try.
+func (r *reconciler) meet(ctx context.Context, t task, conflict error) (sent bool, err error) {
+	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
+	if err != nil {
+		return false, errors.Join(conflict, err)
+	}
+	if obstacle := r.obstacles(t.app, objects); obstacle != nil {
+		return false, obstacle
+	}
+	if !slices.ContainsFunc(objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) }) {
+		return false, fmt.Errorf("the member's cache is behind: %w", conflict)
+	}
+	t.objects = objects
+	return r.bringInLine(ctx, t)
 }
 
 // observe reports what the member runs, which has taken on the given generation.
-func (r *reconciler) observe(t task, applied int64) error {
+func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconcile.Result, error) {
 	seen := rollup.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: applied}
-	if t.objects.deployment == nil {
+	if t.objects.deployment == nil || !r.isOurs(t.app, t.objects.deployment) {
 		r.report(t, seen)
-		return nil
+		return reconcile.Result{}, nil
 	}
 	seen, err := seen.WithDeployment(t.objects.deployment)
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
+	seen, again := r.explain(ctx, t, seen)
 	r.report(t, seen)
-	return nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // report reports an observation in answer to the task's row.
 func (r *reconciler) report(t task, seen rollup.Observation) {
 	seen.UID, seen.Generation, seen.Message = t.app.UID, t.row.Generation, clean(seen.Message)
-	if d := t.objects.deployment; d != nil && r.foreign(t.app, d) == "" {
+	if d := t.objects.deployment; d != nil && r.isOurs(t.app, d) {
 		seen.Replicas, seen.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	}
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
@@ -150,9 +198,12 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 // stopped reports what stands in the way, and looks again later: what it is may be of a kind that is not watched.
 func (r *reconciler) stopped(t task, o *obstacle) (reconcile.Result, error) {
 	phase := v1alpha1.ClusterFailed
-	if t.row.Phase == v1alpha1.ClusterRemoving {
+	switch {
+	case t.row.Phase == v1alpha1.ClusterRemoving:
 		phase = v1alpha1.ClusterRemoving
+	case o.passes:
+		phase = v1alpha1.ClusterProgressing
 	}
 	r.report(t, rollup.Observation{Phase: phase, Reason: o.reason, Message: o.message})
-	return reconcile.Result{RequeueAfter: obstacleRetry}, nil
+	return reconcile.Result{RequeueAfter: o.after()}, nil
 }

@@ -21,40 +21,48 @@ import (
 const removalPoll = 10 * time.Second
 
 // errNotMeant is returned where a live read of the hub does not bear out a removal. The cache is about to follow.
-var errNotMeant = errors.New("the hub no longer asks for this removal")
+var errNotMeant = errors.New("the hub no longer asks for this")
 
-// remove takes the AppService's objects away from the member. It looks at the member itself, not at its cache, which may not
-// show yet what was made a moment ago; what is foreign is left, and does not count.
+// remove takes the AppService's objects away from the member, or lets them go where it orphans them. It looks at the member
+// itself, not at its cache, which may not show yet what was made a moment ago; what is foreign is left, and does not count.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
 	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
 	if err != nil {
 		return r.failed(ctx, t, err)
 	}
 	t.objects = objects
-	ours := slices.DeleteFunc(objects.all(), func(o client.Object) bool { return r.foreign(t.app, o) != "" })
-	for _, object := range ours {
+	mine := slices.DeleteFunc(objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) })
+	for _, object := range mine {
 		if obstacle := ahead(t.app, object); obstacle != nil {
 			return r.stopped(t, obstacle)
 		}
 	}
+	act := r.takeAway
+	if t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
+		act = r.release
+	}
 	var left []string
-	for _, object := range ours {
+	for _, object := range mine {
 		left = append(left, kindOf(object))
-		if err := r.takeAway(ctx, t, object); err != nil {
+		if err := act(ctx, t, object); err != nil {
 			return r.failed(ctx, t, err)
 		}
+	}
+	if len(left) > 0 && t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
+		return reconcile.Result{RequeueAfter: time.Millisecond}, nil // to see that none is left
 	}
 	if len(left) > 0 {
 		message := "waiting for the member to finish deleting: " + strings.Join(left, ", ")
 		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
+	r.fights.forget(t.app.UID)
+	r.looks.forget(client.ObjectKeyFromObject(t.app))
 	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.Since})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }
 
-// takeAway deletes one object of the AppService, when a live read of the hub bears that out: by its UID, and
-// with its dependents first.
+// takeAway deletes one object of the AppService, when a live read of the hub bears that out.
 func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object) error {
 	if !object.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -62,12 +70,20 @@ func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object)
 	if err := r.confirm(ctx, t); err != nil {
 		return err
 	}
+	if err := r.deleteObject(ctx, object); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", kindOf(object), "generation", t.app.Generation)
+	return nil
+}
+
+// deleteObject deletes an object by its UID, and with its dependents first.
+func (r *reconciler) deleteObject(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", kindOf(object), err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", kindOf(object), "generation", t.app.Generation)
 	return nil
 }
 
@@ -75,7 +91,7 @@ func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object)
 func (r *reconciler) confirm(ctx context.Context, t task) error {
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
-		return fmt.Errorf("confirm a removal with the hub: %w", err)
+		return fmt.Errorf("confirm it with the hub: %w", err)
 	}
 	row := app.Status.Cluster(r.cluster)
 	if app.UID != t.app.UID || app.Generation != t.app.Generation || row == nil || !row.SamePlan(*t.row) {

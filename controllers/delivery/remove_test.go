@@ -113,7 +113,7 @@ func TestRemoving_row_leaves_what_is_foreign_and_the_namespace(t *testing.T) {
 			was := s.somebodys(object, nil, nil)
 			s.plan()
 			if kind == "Service" { // the Deployment is ours
-				s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and is not this AppService's: it is managed by "somebody"`), whateverRuns)
+				s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and is not this AppService's: it is managed by "somebody"`+adoptable), whateverRuns)
 			}
 			s.plan(inPhase(v1alpha1.ClusterRemoving))
 			s.reports(s.removing(s.gone))
@@ -144,11 +144,11 @@ func TestWithout_evidence_nothing_is_deleted(t *testing.T) {
 			s.must(onHub.Create(s.Context(), s.app))
 			s.plan(inPhase(v1alpha1.ClusterRemoving))
 		},
-		"when it is another AppService of that name, without ports": func(s *scene) {
+		"when it is another AppService of that name that is not planned yet": func(s *scene) {
 			s.must(onHub.Delete(s.Context(), s.app))
 			s.app.UID, s.app.ResourceVersion, s.app.Spec.Ports, s.app.Spec.Replicas = "", "", nil, new(int32(0))
 			s.must(onHub.Create(s.Context(), s.app))
-			s.plan()
+			s.plan(plannedFor(s.app.Generation - 1))
 		},
 	}
 	for name, given := range tests {

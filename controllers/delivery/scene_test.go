@@ -35,7 +35,7 @@ import (
 const (
 	thisHub = "hub-1"
 	// patience is how long is waited for what must come. It is only ever used up by a test that fails.
-	patience = time.Minute
+	patience = 30 * time.Second
 )
 
 // scene is an AppService in a namespace of its own on the hub, and a member of its own that it is delivered to. The
@@ -103,14 +103,21 @@ func (s *scene) must(err error) {
 // start connects to the member and engages a new Deliverer with it, as a process that starts does.
 func (s *scene) start() {
 	s.Helper()
+	ctx := s.connect()
+	s.must(s.deliverer.Engage(ctx, s.clusterName(), s.member))
+}
+
+// connect connects to the member and engages nothing: what is looked at is what the test looks at.
+func (s *scene) connect() context.Context {
+	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)
 	o := &operator{end: cancel}
 	o.deliverer, o.told = newDeliverer(ctx, s.T)
 	ctx, o.disengage = context.WithCancel(ctx)
 	o.member, o.sent = connected(ctx, s.T, s.config)
-	s.must(o.deliverer.Engage(ctx, s.clusterName(), o.member))
 	s.operator = o
+	return ctx
 }
 
 func (s *scene) restart() {
@@ -150,7 +157,7 @@ func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.
 	config.Wrap(sent.wrap)
 	member, err := cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = kinds
-		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return memberKinds(), nil }
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return Mapper(), nil }
 		o.Cache = cache.Options{
 			DefaultLabelSelector:        labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 			DefaultTransform:            cache.TransformStripManagedFields(),
@@ -172,14 +179,6 @@ func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.
 		t.Fatal("the member's cache does not sync")
 	}
 	return member, sent
-}
-
-func memberKinds() meta.RESTMapper {
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	return mapper
 }
 
 func (s *scene) clusterName() multicluster.ClusterName { return multicluster.ClusterName(s.cluster) }
@@ -277,6 +276,28 @@ func (s *scene) lookThrough(hub, member cluster.Cluster) (rollup.Observation, re
 	r := New(hub, thisHub, told).reconciler(s.clusterName(), member)
 	result, err := r.Reconcile(ctx, request(s.clusterName(), s.key()))
 	return told.last(s.key(), s.cluster), result, err
+}
+
+// witness is a reconciler of the member that looks when the test says so and remembers what it saw, as that of an operator does.
+type witness struct {
+	*scene
+	*reconciler
+	heard *recorder
+}
+
+func (s *scene) witness() *witness {
+	heard := newRecorder()
+	return &witness{s, New(hubCached, thisHub, heard).reconciler(s.clusterName(), s.member), heard}
+}
+
+func (w *witness) look() (rollup.Observation, reconcile.Result) {
+	w.Helper()
+	w.catchUp()
+	ctx, cancel := context.WithTimeout(w.Context(), timeout)
+	defer cancel()
+	result, err := w.Reconcile(ctx, request(w.clusterName(), w.key()))
+	w.must(err)
+	return w.heard.last(w.key(), w.scene.cluster), result
 }
 
 // catchUp waits until the caches show what the API servers hold.
@@ -448,7 +469,8 @@ func (r *recorder) forgot() []string {
 	return slices.Clone(r.forgotten)
 }
 
-// traffic is what an API server was asked, but for lists and watches, each as "VERB resource/name".
+// traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB resource/name", or "GET resource"
+// for a list in a namespace.
 type traffic struct {
 	mu       sync.Mutex
 	requests []string
@@ -474,14 +496,15 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// line is empty for a list or a watch.
+// line is empty for a list or a watch of all namespaces, as a cache makes.
 func line(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	parts = parts[min(len(parts), map[string]int{"api": 2, "apis": 3}[parts[0]]):]
-	if len(parts) > 2 && parts[0] == "namespaces" {
+	namespaced := len(parts) > 2 && parts[0] == "namespaces"
+	if namespaced {
 		parts = parts[2:]
 	}
-	if r.Method == http.MethodGet && len(parts) < 2 {
+	if r.Method == http.MethodGet && len(parts) < 2 && !namespaced {
 		return ""
 	}
 	return r.Method + " " + strings.Join(parts, "/")
@@ -502,6 +525,11 @@ func (f *traffic) writes() []string {
 		}
 	}
 	return writes
+}
+
+// count is how often exactly that was asked.
+func (f *traffic) count(request string) int {
+	return len(slices.DeleteFunc(f.all(), func(r string) bool { return r != request }))
 }
 
 func (f *traffic) reset() {

@@ -87,14 +87,6 @@ func TestRefusal_is_told_and_tried_again_in_minutes(t *testing.T) {
 			spec: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 99 },
 			want: "apply Service: Service \"web\" is invalid: spec.ports[0].nodePort: Invalid value: 99: provided port is not in the valid range",
 		},
-		"of a namespace that is terminating": {
-			given: func(s *scene) {
-				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
-				s.must(onMember.Create(s.Context(), namespace))
-				s.must(onMember.Delete(s.Context(), namespace)) // nothing here brings that to an end
-			},
-			want: "because it is being terminated",
-		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -131,6 +123,19 @@ func TestRefusal_is_told_and_tried_again_in_minutes(t *testing.T) {
 	}
 }
 
+func TestNamespace_that_is_terminating_is_waited_for(t *testing.T) {
+	s := undelivered(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
+	s.must(onMember.Create(t.Context(), namespace))
+	s.must(onMember.Delete(t.Context(), namespace)) // nothing here brings that to an end
+	s.start()
+	s.plan()
+	want := s.failed(v1alpha1.ReasonNamespaceTerminating, "the namespace is being deleted on the member; it is made again when it is gone")
+	want.Phase = v1alpha1.ClusterProgressing
+	s.reports(want)
+	s.sendsNo(t, "POST namespaces")
+}
+
 // What may pass is told too, and tried again by the queue, or when the member says.
 func TestTrouble_that_may_pass_is_told_and_tried_again(t *testing.T) {
 	tests := map[string]struct {
@@ -154,7 +159,7 @@ func TestTrouble_that_may_pass_is_told_and_tried_again(t *testing.T) {
 				}
 				return nil, nil
 			},
-			want: "connection [31m reset",
+			want: "connection reset",
 		},
 		"a long story": {
 			answer: refusing("PATCH", 500, strings.Repeat("é", 5000)),

@@ -1,0 +1,124 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// adoptionPoll is when to look again whether a Service can be adopted, beside what the watch tells.
+const adoptionPoll = 10 * time.Second
+
+// adopt takes over an object that is nobody's, as the conflict policy says. It is done with a live read of the hub, for it cannot
+// be undone.
+func (r *reconciler) adopt(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
+	missing, err := r.comparer.difference(existing, essence(want))
+	if err != nil {
+		return err
+	}
+	if !missing.Empty() && t.app.Spec.ConflictPolicy == v1alpha1.ConflictAdoptIfIdentical {
+		_, whose := r.ownerOf(t.app, existing)
+		return conflict(existing, fmt.Sprintf("%s, and it is not identical, so spec.conflictPolicy does not let it be adopted: %s differ", whose, fields(missing)))
+	}
+	if _, isService := existing.(*corev1.Service); isService && !r.rolledOut(t) {
+		// Its traffic goes on to the pods that it chooses now until ours can take it.
+		return &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: adoptionPoll, message: "the Service is adopted when the Deployment has rolled out"}
+	}
+	if err := r.confirm(ctx, t); err != nil {
+		return err
+	}
+	if missing.Empty() {
+		err = r.take(ctx, existing, want)
+	} else {
+		err = r.replace(ctx, existing, want)
+	}
+	if err == nil {
+		r.tell(t.app, existing, v1alpha1.ReasonAdopted, "Adopt", "%s %s was taken over for AppService %s", kindOf(existing), existing.GetName(), client.ObjectKeyFromObject(t.app))
+	}
+	return err
+}
+
+// inherit takes over what an AppService of this name left, of which the hub knows no more. The hub is asked live, so that
+// an operator whose cache is behind does not give it back to the one before.
+func (r *reconciler) inherit(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
+	if err := r.confirm(ctx, t); err != nil {
+		return err
+	}
+	if err := r.change(ctx, existing, want); err != nil {
+		return err
+	}
+	r.tell(t.app, existing, v1alpha1.ReasonAdopted, "Adopt", "%s %s was taken over from the AppService with UID %s",
+		kindOf(existing), existing.GetName(), existing.GetAnnotations()[v1alpha1.AnnotationUID])
+	return nil
+}
+
+// rolledOut tells whether the Deployment is ours, and all of it available.
+func (r *reconciler) rolledOut(t task) bool {
+	if t.objects.deployment == nil || !r.isOurs(t.app, t.objects.deployment) {
+		return false
+	}
+	seen, err := rollup.Observation{}.WithDeployment(t.objects.deployment)
+	return err == nil && seen.Phase == v1alpha1.ClusterReady
+}
+
+// essence is what is wanted, but for what an object that is not ours cannot have: the marks, and the labels by which the Service
+// finds the pods.
+func essence(want *unstructured.Unstructured) *unstructured.Unstructured {
+	bare := want.DeepCopy()
+	bare.SetUID("")
+	bare.SetLabels(nil)
+	bare.SetAnnotations(nil)
+	unstructured.RemoveNestedField(bare.Object, "spec", "selector")
+	unstructured.RemoveNestedField(bare.Object, "spec", "template", "metadata")
+	return bare
+}
+
+// release leaves an object running and takes off our marks, so that it is nobody's. Fields that we set stay as they are, and
+// belong to nobody.
+func (r *reconciler) release(ctx context.Context, t task, object client.Object) error {
+	if err := r.confirm(ctx, t); err != nil {
+		return err
+	}
+	released := object.DeepCopyObject().(client.Object)
+	labels, annotations := maps.Clone(object.GetLabels()), maps.Clone(object.GetAnnotations())
+	for _, label := range []string{v1alpha1.LabelManagedBy, v1alpha1.LabelAppService} {
+		delete(labels, label)
+	}
+	for _, annotation := range []string{v1alpha1.AnnotationHub, v1alpha1.AnnotationUID, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationHash} {
+		delete(annotations, annotation)
+	}
+	released.SetLabels(labels)
+	released.SetAnnotations(annotations)
+	released.SetManagedFields(withoutOurs(object.GetManagedFields()))
+	if len(released.GetManagedFields()) == 0 {
+		released.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // no entries at all would leave them as they are
+	}
+	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+	if err := r.member.Patch(ctx, released, patch, client.FieldOwner(v1alpha1.ManagedBy)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take the marks off %s: %w", kindOf(object), err)
+	}
+	r.tell(t.app, object, v1alpha1.ReasonOrphaned, "Orphan", "%s %s is left running, as deletionPolicy says", kindOf(object), object.GetName())
+	return nil
+}
+
+// convert reads a part of what is wanted into a typed object.
+func convert(want *unstructured.Unstructured, into any, path ...string) error {
+	part, _, err := unstructured.NestedMap(want.Object, path...)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(part, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read the %s that is wanted: %w", want.GetKind(), err)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// replicasManager holds the number of replicas between the moment when we give it up and that when an autoscaler changes it. A field that
+// nobody holds would fall back to its default: one.
+const replicasManager = "fleetwright-replicas"
+
+// leaveReplicas returns what is wanted of a Deployment that exists, without the replicas where an autoscaler sets them. Whether
+// there is one is asked only when something would be changed,.
+func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1.Deployment, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	left := want
+	if !t.app.Spec.Autoscaled {
+		// The replicas go with whatever else is sent, and the cache may be behind what an autoscaler has just set.
+		difference, err := r.comparer.difference(existing, want)
+		if err != nil || difference.Empty() {
+			return want, err
+		}
+		if found, err := r.autoscaler(ctx, existing); err != nil || !found {
+			return want, err
+		}
+		if left, err = workload.WithoutReplicas(want); err != nil {
+			return nil, err
+		}
+	}
+	if difference, err := r.comparer.difference(existing, left); err != nil || difference.Empty() {
+		return left, err
+	}
+	return left, r.handOverReplicas(ctx, existing) // it is about to be applied
+}
+
+// autoscaler tells whether a HorizontalPodAutoscaler scales the Deployment. Where the member does not let that be seen, none does.
+func (r *reconciler) autoscaler(ctx context.Context, deployment *appsv1.Deployment) (bool, error) {
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	err := r.live.List(ctx, &scalers, client.InNamespace(deployment.Namespace))
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for an autoscaler: %w", err)
+	}
+	return slices.ContainsFunc(scalers.Items, func(scaler autoscalingv2.HorizontalPodAutoscaler) bool {
+		target := scaler.Spec.ScaleTargetRef
+		return target.Kind == "Deployment" && target.Name == deployment.Name
+	}), nil
+}
+
+// handOverReplicas has another manager hold the replicas that there are, when we do.
+func (r *reconciler) handOverReplicas(ctx context.Context, existing *appsv1.Deployment) error {
+	current := &appsv1.Deployment{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(existing), current); err != nil {
+		return fmt.Errorf("read the replicas: %w", err)
+	}
+	if current.UID != existing.UID || !slices.ContainsFunc(current.ManagedFields, holdsReplicas) {
+		return nil
+	}
+	held := &unstructured.Unstructured{}
+	held.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	held.SetNamespace(current.Namespace)
+	held.SetName(current.Name)
+	held.SetUID(current.UID)
+	held.SetResourceVersion(current.ResourceVersion) // the autoscaler may be about to change them
+	_ = unstructured.SetNestedField(held.Object, int64(ptr.Deref(current.Spec.Replicas, 1)), "spec", "replicas")
+	if err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(held), client.FieldOwner(replicasManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("hand over the replicas: %w", err)
+	}
+	return nil
+}
+
+// holdsReplicas tells whether an entry says that we hold the replicas.
+func holdsReplicas(entry metav1.ManagedFieldsEntry) bool {
+	owned, err := held(entry)
+	return err == nil && entry.Manager == v1alpha1.ManagedBy && owned.Has(fieldpath.MakePathOrDie("spec", "replicas"))
+}
