@@ -167,7 +167,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		Mapper: memberMapper(),
 		Cache: cache.Options{
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
-			DefaultTransform:     cache.TransformStripManagedFields(),
+			DefaultTransform:     delivery.Transform(),
 		},
 		Watch:          delivery.Kinds(),
 		UserAgent:      "fleetwright/" + version,

@@ -1,0 +1,135 @@
+package delivery
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ownCopy is what a member holds; no memory of one is another's.
+func ownCopy[T client.Object](object T, member string, changes ...func(T)) T {
+	object.SetNamespace("shop")
+	object.SetName("web")
+	object.SetUID(types.UID(member))
+	object.SetResourceVersion("7")
+	object.SetLabels(map[string]string{"app": "web"})
+	object.SetAnnotations(map[string]string{"hub": "h"})
+	for _, change := range changes {
+		change(object)
+	}
+	return object
+}
+
+func deploymentOf(member string, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	d.Spec.Replicas = new(int32(2))
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:1", Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m")},
+	}}}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "it is",
+		LastUpdateTime: metav1.Unix(int64(len(member)), 0),
+	}}
+	return ownCopy(d, member, changes...)
+}
+
+func serviceOf(member string, changes ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{}
+	s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.0.0."+member, []string{"10.0.0." + member}
+	s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
+	return ownCopy(s, member, changes...)
+}
+
+func TestTransform_changes_nothing_but_the_managed_fields(t *testing.T) {
+	replicas := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }
+	image := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" }
+	quantity := func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1001m")
+	}
+	annotated := func(d *appsv1.Deployment) { d.Annotations["by"] = "hand" }
+	unready := func(d *appsv1.Deployment) { d.Status.Conditions[0].Status = corev1.ConditionFalse }
+	large := func(d *appsv1.Deployment) { d.Annotations["large"] = strings.Repeat("x", 2*maxShared) }
+	transform := Transform()
+	for name, object := range map[string]client.Object{
+		"the first":                 deploymentOf("1"),
+		"one more":                  deploymentOf("2"),
+		"other replicas":            deploymentOf("3", replicas),
+		"another image":             deploymentOf("4", image),
+		"a quantity a little more":  deploymentOf("5", quantity),
+		"another annotation":        deploymentOf("6", annotated),
+		"another state":             deploymentOf("7", unready),
+		"a large annotation":        deploymentOf("8", large),
+		"no replicas, and no state": deploymentOf("9", func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = nil, nil }),
+		"a Service":                 serviceOf("10"),
+		"one more Service":          serviceOf("11"),
+		"a headless Service":        serviceOf("12", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "None", nil }),
+		"another port":              serviceOf("13", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }),
+		"a Service without a spec":  serviceOf("14", func(s *corev1.Service) { s.Spec = corev1.ServiceSpec{} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := object.DeepCopyObject()
+			object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
+			got, err := transform(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.(runtime.Object)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTransform_holds_once_what_members_have_in_common(t *testing.T) {
+	transform := Transform()
+	held := func(object any) any {
+		t.Helper()
+		got, err := transform(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	container := func(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[0] }
+	first := held(deploymentOf("1")).(*appsv1.Deployment)
+	second := held(deploymentOf("2", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) })).(*appsv1.Deployment)
+	if container(first) != container(second) {
+		t.Error("two Deployments that differ in replicas do not share their containers")
+	}
+	other := held(deploymentOf("3", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" })).(*appsv1.Deployment)
+	if container(first) == container(other) {
+		t.Error("two Deployments of different images share their containers")
+	}
+	a, b := held(serviceOf("1")).(*corev1.Service), held(serviceOf("2")).(*corev1.Service)
+	if &a.Spec.Ports[0] != &b.Spec.Ports[0] {
+		t.Error("two Services that differ in addresses do not share their ports")
+	}
+	a.Labels["shared"] = "yes" // which nobody may do to what is in a cache
+	if b.Labels["shared"] != "yes" {
+		t.Error("two Services do not share their labels")
+	}
+}
+
+func TestTransform_does_not_remember_what_is_large(t *testing.T) {
+	transform := Transform()
+	large := func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("x", maxShared)}
+	}
+	first, second := deploymentOf("1", large), deploymentOf("2", large)
+	for _, object := range []any{first, second} {
+		if _, err := transform(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if &first.Spec.Template.Spec.Containers[0] == &second.Spec.Template.Spec.Containers[0] {
+		t.Error("a large spec is shared, so it is remembered")
+	}
+}
