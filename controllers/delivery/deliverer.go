@@ -88,6 +88,7 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](minBackoff, maxBackoff),
+		NewQueue:                newQueue,
 		Reconciler:              r,
 		LogConstructor:          func(request *mcreconcile.Request) logr.Logger { return logger(log, request) },
 	})
@@ -111,6 +112,13 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		}
 	}()
 	return nil
+}
+
+// newQueue makes a plain queue, which takes one goroutine. The default, with priorities, takes five for each member. It bears no
+// name, so it has no metrics: they would take another goroutine and a timer, and of a thousand queues with one name some
+// of them say nothing.
+func newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) queue {
+	return workqueue.NewTypedRateLimitingQueue(limiter)
 }
 
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
