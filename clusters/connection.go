@@ -25,13 +25,15 @@ const (
 	dialTimeout           = 5 * time.Second
 	tlsTimeout            = 5 * time.Second
 	responseHeaderTimeout = 30 * time.Second
+	// A connection that nothing is under way on is closed after some time; that for lists soon, see transports.
+	restIdle, listsIdle = 90 * time.Second, 5 * time.Second
 )
 
 // connection is the HTTP side of one member. Its credentials can be swapped while it is in use.
 type connection struct {
 	credentials atomic.Pointer[target]
 	tracker     *connrotation.ConnectionTracker
-	transport   *http.Transport
+	transports  transports
 	client      *http.Client
 	config      *rest.Config
 	closed      atomic.Bool
@@ -42,18 +44,21 @@ func (o *Options) newConnection(t *target) *connection {
 	c := &connection{tracker: connrotation.NewConnectionTracker()}
 	c.credentials.Store(t)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.guard}
-	// The defaults add HTTP/2 with pings: a silent connection is noticed within 45 s.
-	c.transport = utilnet.SetTransportDefaults(&http.Transport{
-		Proxy:                 func(*http.Request) (*url.URL, error) { return t.proxy, nil }, // never the environment's
-		TLSClientConfig:       c.tlsConfig(t),
-		DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
-		TLSHandshakeTimeout:   tlsTimeout,
-		ResponseHeaderTimeout: responseHeaderTimeout,
-		MaxIdleConnsPerHost:   2,
-		IdleConnTimeout:       90 * time.Second,
-	})
+	newTransport := func(idle time.Duration) *http.Transport {
+		// The defaults add HTTP/2 with pings: a silent connection is noticed within 45 s.
+		return utilnet.SetTransportDefaults(&http.Transport{
+			Proxy:                 func(*http.Request) (*url.URL, error) { return t.proxy, nil }, // never the environment's
+			TLSClientConfig:       c.tlsConfig(t),
+			DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
+			TLSHandshakeTimeout:   tlsTimeout,
+			ResponseHeaderTimeout: responseHeaderTimeout,
+			MaxIdleConnsPerHost:   2,
+			IdleConnTimeout:       idle,
+		})
+	}
+	c.transports = transports{lists: newTransport(listsIdle), rest: newTransport(restIdle)}
 	server := t.server()
-	sender := &sender{next: newBudget(c.transport), to: server.Host, credentials: &c.credentials}
+	sender := &sender{next: newBudget(c.transports), to: server.Host, credentials: &c.credentials}
 	c.client = &http.Client{
 		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, sender),
 		// A redirect would carry the credentials to where the kubeconfig does not say.
@@ -116,8 +121,28 @@ func (c *connection) dial(dialer *connrotation.Dialer) func(context.Context, str
 // close ends every connection, also those in use, for good.
 func (c *connection) close() {
 	c.closed.Store(true)
-	c.transport.CloseIdleConnections()
+	c.transports.closeIdle()
 	c.tracker.CloseAll()
+}
+
+// transports send lists over one connection, and all else over another. A connection keeps what it reads with, as large as
+// the largest that it has read: 16 KiB for frames of HTTP/2 and up to 40 KiB for records of TLS after a list, few after
+// what watches tell at rest. So the connection for lists is closed soon after the last one, and at rest there is only the other.
+type transports struct {
+	lists, rest *http.Transport
+}
+
+// RoundTrip sends the request. Of requests that read, lists and watches have a query.
+func (t transports) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet && request.URL.RawQuery != "" && !request.URL.Query().Has("watch") {
+		return t.lists.RoundTrip(request)
+	}
+	return t.rest.RoundTrip(request)
+}
+
+func (t transports) closeIdle() {
+	t.lists.CloseIdleConnections()
+	t.rest.CloseIdleConnections()
 }
 
 // anyMember stands for the address of a member in what client-go tells of a request: rest_client_requests_total has a
@@ -147,16 +172,16 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	at := *request.URL
 	at.Host = s.to
 	request.URL, request.Host = &at, s.to
-	token := s.credentials.Load().token
-	if token == "" {
+	credentials := s.credentials.Load()
+	if credentials.token == "" {
 		return s.next.RoundTrip(request)
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Authorization", credentials.authorization)
 	response, err := s.next.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusBadRequest {
 		return response, err
 	}
-	return withhold(token, response)
+	return withhold(credentials.token, response)
 }
 
 // withhold replaces a token in the body of an error, of which it keeps what is told at most.

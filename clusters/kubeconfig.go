@@ -58,6 +58,7 @@ type target struct {
 	ca               []byte
 	roots            *x509.CertPool
 	token            string
+	authorization    string // the header with the token; empty for none
 	certificate      *tls.Certificate
 	insecure         bool
 	proxy            *url.URL // nil for none
@@ -256,13 +257,17 @@ func newTarget(cluster *api.Cluster, user *api.AuthInfo) (*target, *Refusal) {
 		host:       strings.TrimRight(cluster.Server, "/"),
 		serverName: cluster.TLSServerName,
 		ca:         cluster.CertificateAuthorityData,
-		token:      user.Token,
 		insecure:   cluster.InsecureSkipTLSVerify,
 	}
 	for _, read := range []func(*api.Cluster, *api.AuthInfo) *Refusal{t.readProxy, t.readRoots, t.readCertificate} {
 		if refusal := read(cluster, user); refusal != nil {
 			return nil, refusal
 		}
+	}
+	if user.Token != "" {
+		const scheme = "Bearer "
+		t.authorization = scheme + user.Token // once, not for each request: it is a kilobyte, and a watch holds its request
+		t.token = t.authorization[len(scheme):]
 	}
 	if t.token == "" && t.certificate == nil {
 		return nil, refuse(v1alpha1.ReasonNoCredentials, "the kubeconfig has neither a token nor a client certificate")

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -71,7 +72,7 @@ func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, m.options.ConnectTimeout)
 	defer cancel()
 	s.trouble.refused = cancel // no need to wait any longer
-	if s.cluster, err = m.options.newCluster(s.connection, &s.trouble); err != nil {
+	if s.cluster, err = m.options.newCluster(s); err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
 	if err := m.provider.index(s.ctx, s.cluster.GetFieldIndexer()); err != nil {
@@ -94,15 +95,42 @@ func (m *member) build(s *session) (err error) {
 
 // newCluster makes a Cluster that shares the scheme and the mapper with all others, so that making it asks the
 // network nothing.
-func (o *Options) newCluster(c *connection, trouble *watchTrouble) (cluster.Cluster, error) {
-	return cluster.New(c.config, func(to *cluster.Options) {
-		to.Scheme, to.HTTPClient = o.Scheme, &http.Client{Transport: &observed{c.client.Transport, trouble}, CheckRedirect: c.client.CheckRedirect}
+func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
+	watched := &http.Client{Transport: &observed{s.connection.client.Transport, &s.trouble}, CheckRedirect: s.connection.client.CheckRedirect}
+	return cluster.New(s.connection.config, func(to *cluster.Options) {
+		to.Scheme, to.HTTPClient = o.Scheme, watched
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // a slip must not start a cluster-wide watch
-		to.Cache.DefaultWatchErrorHandler = trouble.handle
+		to.Cache.DefaultWatchErrorHandler = s.trouble.handle
+		to.Cache.NewInformer = s.newInformer
 	})
 }
+
+// newInformer makes an informer that lists and then watches, so that its watch's connection does not carry the list (see
+// transports): a watch that begins with all that there is would. And it runs on the session's context.
+func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if funcs, ok := lw.(*toolscache.ListWatch); ok {
+		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
+	}
+	return informer{toolscache.NewSharedIndexInformer(lw, object, resync, indexers), s.ctx}
+}
+
+// listing says of a client that it cannot begin a watch with a list.
+type listing struct{}
+
+// IsWatchListSemanticsUnSupported is asked by client-go.
+func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
+// informer runs on a context of the standard library. That which the cache makes from a channel ends at the same time, but
+// every context below it costs a goroutine: two for each member.
+type informer struct {
+	toolscache.SharedIndexInformer
+	ctx context.Context
+}
+
+// RunWithContext runs the informer until its own context ends.
+func (i informer) RunWithContext(context.Context) { i.SharedIndexInformer.RunWithContext(i.ctx) }
 
 // close ends the session. It does not wait for the goroutines, and may be called again.
 func (s *session) close() {
