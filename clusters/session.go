@@ -107,30 +107,10 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	})
 }
 
-// newInformer makes an informer that lists and then watches, so that its watch's connection does not carry the list (see
-// transports): a watch that begins with all that there is would. And it runs on the session's context.
-func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	if funcs, ok := lw.(*toolscache.ListWatch); ok {
-		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
-	}
-	return informer{toolscache.NewSharedIndexInformer(lw, object, resync, indexers), s.ctx}
+// newInformer makes an informer that runs on the session's context.
+func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	return newInformer(s.ctx, lw, object, indexers)
 }
-
-// listing says of a client that it cannot begin a watch with a list.
-type listing struct{}
-
-// IsWatchListSemanticsUnSupported is asked by client-go.
-func (listing) IsWatchListSemanticsUnSupported() bool { return true }
-
-// informer runs on a context of the standard library. That which the cache makes from a channel ends at the same time, but
-// every context below it costs a goroutine: two for each member.
-type informer struct {
-	toolscache.SharedIndexInformer
-	ctx context.Context
-}
-
-// RunWithContext runs the informer until its own context ends.
-func (i informer) RunWithContext(context.Context) { i.SharedIndexInformer.RunWithContext(i.ctx) }
 
 // close ends the session. It does not wait for the goroutines, and may be called again.
 func (s *session) close() {

@@ -1,0 +1,166 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// informer is client-go's controller (reflector, queue and loop) with an indexer, as a cache wants it. It calls its handlers
+// itself: the shared informer has for each handler two goroutines and a buffer of 16 KiB, and a third goroutine for all. Here
+// handlers only add to a queue. It takes no resync, and handlers stay until it ends.
+type informer struct {
+	toolscache.SharedIndexInformer // nil, for the methods that no cache calls
+
+	ctx        context.Context
+	store      toolscache.Indexer
+	controller toolscache.Controller
+	transform  toolscache.TransformFunc
+	failed     toolscache.WatchErrorHandlerWithContext
+	done       chan struct{}
+
+	mu       sync.Mutex
+	handlers []toolscache.ResourceEventHandler
+}
+
+// newInformer makes one that lists and then watches, so that its watch's connection does not carry the list (see
+// transports): a watch that begins with all that there is would. It runs on the given context.
+func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtime.Object, indexers toolscache.Indexers) *informer {
+	if funcs, ok := lw.(*toolscache.ListWatch); ok {
+		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
+	}
+	i := &informer{ctx: ctx, store: toolscache.NewIndexer(toolscache.DeletionHandlingMetaNamespaceKeyFunc, indexers), done: make(chan struct{})}
+	i.controller = toolscache.New(&toolscache.Config{
+		Queue: toolscache.NewRealFIFOWithOptions(toolscache.RealFIFOOptions{
+			KeyFunction: toolscache.MetaNamespaceKeyFunc, KnownObjects: i.store,
+			Transformer: func(object any) (any, error) {
+				if i.transform == nil {
+					return object, nil
+				}
+				return i.transform(object)
+			},
+		}),
+		ListerWatcher: lw, ObjectType: object, Process: i.process,
+		WatchErrorHandlerWithContext: func(ctx context.Context, r *toolscache.Reflector, err error) { i.failed(ctx, r, err) },
+	})
+	return i
+}
+
+// listing says of a client that it cannot begin a watch with a list.
+type listing struct{}
+
+// IsWatchListSemanticsUnSupported is asked by client-go.
+func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (i *informer) process(object any, initial bool) error {
+	for _, delta := range object.(toolscache.Deltas) {
+		if err := i.take(delta, initial); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take brings the store up to date first: a handler that is added meanwhile finds the object in it, or is told.
+func (i *informer) take(delta toolscache.Delta, initial bool) error {
+	if delta.Type == toolscache.Deleted {
+		if err := i.store.Delete(delta.Object); err != nil {
+			return err
+		}
+		i.tell(func(h toolscache.ResourceEventHandler) { h.OnDelete(delta.Object) })
+		return nil
+	}
+	before, found, err := i.store.Get(delta.Object)
+	if err := errors.Join(err, i.store.Update(delta.Object)); err != nil {
+		return err
+	}
+	i.tell(func(h toolscache.ResourceEventHandler) {
+		if found {
+			h.OnUpdate(before, delta.Object)
+		} else {
+			h.OnAdd(delta.Object, initial)
+		}
+	})
+	return nil
+}
+
+func (i *informer) tell(what func(toolscache.ResourceEventHandler)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, h := range i.handlers {
+		what(h)
+	}
+}
+
+// RunWithContext runs until the informer's own context ends.
+func (i *informer) RunWithContext(context.Context) {
+	defer close(i.done)
+	i.controller.RunWithContext(i.ctx)
+}
+
+// AddEventHandlerWithOptions tells the handler of all that there is, and from then on of what happens.
+func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.handlers = append(i.handlers, h)
+	for _, object := range i.store.List() {
+		h.OnAdd(object, true)
+	}
+	return i.controller, nil // in step when the informer is
+}
+
+// The rest of what caches call.
+
+// AddEventHandler adds a handler.
+func (i *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler.
+func (i *informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
+}
+
+// RemoveEventHandler does nothing.
+func (i *informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
+
+// HasSynced tells whether the first list is in the store, and the handlers were told.
+func (i *informer) HasSynced() bool { return i.controller.HasSynced() }
+
+// HasSyncedChecker tells when HasSynced is true.
+func (i *informer) HasSyncedChecker() toolscache.DoneChecker { return i.controller.HasSyncedChecker() }
+
+// IsStopped tells whether the informer has ended.
+func (i *informer) IsStopped() bool {
+	select {
+	case <-i.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// GetIndexer returns the store.
+func (i *informer) GetIndexer() toolscache.Indexer { return i.store }
+
+// GetStore returns the store.
+func (i *informer) GetStore() toolscache.Store { return i.store }
+
+// AddIndexers adds to the store's indexes.
+func (i *informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
+
+// SetTransform is called before the informer runs.
+func (i *informer) SetTransform(f toolscache.TransformFunc) error {
+	i.transform = f
+	return nil
+}
+
+// SetWatchErrorHandlerWithContext is called before the informer runs.
+func (i *informer) SetWatchErrorHandlerWithContext(f toolscache.WatchErrorHandlerWithContext) error {
+	i.failed = f
+	return nil
+}

@@ -1,0 +1,103 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// told keeps what a handler was told.
+type told struct {
+	mu   sync.Mutex
+	what []string
+}
+
+func (t *told) note(what string, object any) {
+	if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
+		object = gone.Obj
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.what = append(t.what, what+" "+object.(*corev1.Service).Name)
+}
+
+func (t *told) OnAdd(o any, _ bool) { t.note("add", o) }
+func (t *told) OnUpdate(_, o any)   { t.note("update", o) }
+func (t *told) OnDelete(o any)      { t.note("delete", o) }
+
+func (t *told) waitFor(test *testing.T, want ...string) {
+	test.Helper()
+	for range 200 {
+		t.mu.Lock()
+		got := slices.Clone(t.what)
+		t.mu.Unlock()
+		if slices.Equal(got, want) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	test.Fatalf("told %q, want %q", t.what, want)
+}
+
+func service(name, version string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: version}}
+}
+
+func TestInformer(t *testing.T) {
+	lists := make(chan []corev1.Service, 2)
+	stream := watch.NewFake()
+	ctx, cancel := context.WithCancel(t.Context())
+	i := newInformer(ctx, &toolscache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &corev1.ServiceList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: <-lists}, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return stream, nil },
+	}, &corev1.Service{}, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	_ = i.SetTransform(toolscache.TransformFunc(func(o any) (any, error) { return o, nil }))
+	_ = i.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler)
+	first, later := &told{}, &told{}
+	if _, err := i.AddEventHandler(first); err != nil {
+		t.Fatal(err)
+	}
+	lists <- []corev1.Service{*service("a", "1"), *service("b", "1")}
+	go i.RunWithContext(context.Background())
+	<-i.HasSyncedChecker().Done()
+	first.waitFor(t, "add a", "add b") // before it is in step
+	stream.Modify(service("a", "2"))
+	stream.Delete(service("a", "3"))
+	stream.Add(service("c", "4"))
+	first.waitFor(t, "add a", "add b", "update a", "delete a", "add c")
+	if _, err := i.AddEventHandler(later); err != nil {
+		t.Fatal(err)
+	}
+	if len(later.what) != 2 {
+		t.Errorf("a handler that came later was told %q", later.what)
+	}
+	// What is gone from a later list was deleted.
+	old := stream
+	stream = watch.NewFake()
+	lists <- []corev1.Service{*service("c", "4")}
+	old.Error(&apierrors.NewResourceExpired("old").ErrStatus)
+	first.waitFor(t, "add a", "add b", "update a", "delete a", "add c", "delete b", "update c")
+	if keys := fmt.Sprint(i.GetIndexer().ListKeys()); keys != "[shop/c]" {
+		t.Errorf("the store holds %s", keys)
+	}
+	cancel()
+	for range 200 {
+		if i.IsStopped() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("it goes on when its context has ended")
+}
