@@ -13,8 +13,8 @@ const (
 	maxAtOnce = 64 << 20
 	maxRate   = 1 << 20
 	// elementCost is what an element of a JSON array costs beside its bytes: the two of "{}" become a kilobyte in memory
-	// when it stands for a Deployment.
-	elementCost = 512
+	// when it stands for a Deployment. An event of a watch waits in queues besides.
+	elementCost, eventCost = 512, 4096
 )
 
 // errTooMuch ends an answer of a member that sends more than the hub is willing to hold.
@@ -61,34 +61,44 @@ type counted struct {
 	io.ReadCloser
 	budget *budget
 	before byte // the last byte that was no space
+	ended  bool
 }
 
-// Read reads, as long as there is something left to spend.
+// Read reads, as long as there is something left to spend. What is too much is not handed on: a decoder that gets a whole event
+// with an error takes the event, forgets the error and reads on.
 func (c *counted) Read(into []byte) (int, error) {
+	if c.ended {
+		return 0, errTooMuch
+	}
 	n, err := c.ReadCloser.Read(into)
-	if n > 0 && !c.budget.spend(n+elementCost*c.elements(into[:n]), time.Now()) {
-		return n, errTooMuch
+	if n > 0 && !c.budget.spend(n+c.weigh(into[:n]), time.Now()) {
+		c.ended = true
+		return 0, errTooMuch
 	}
 	return n, err
 }
 
-// elements counts what becomes an element of an array, or an event of a watch: every object, or null, that is not the value of
-// a field. It does not tell text from structure, which makes some texts a little dearer.
-func (c *counted) elements(read []byte) (count int) {
+// weigh is what bytes cost beside themselves, for what becomes an element of an array, or an event of a watch: every object, or null,
+// that is not the value of a field. It does not tell text from structure, which makes some texts a little dearer.
+func (c *counted) weigh(read []byte) (cost int) {
 	for _, b := range read {
 		switch b {
 		case ' ', '\t', '\r', '\n':
 			continue
 		case '{':
-			if c.before != ':' {
-				count++
+			switch c.before {
+			case ':':
+			case 0, '}': // nothing separates events
+				cost += eventCost
+			default:
+				cost += elementCost
 			}
 		case 'n':
 			if c.before == ',' || c.before == '[' {
-				count++
+				cost += elementCost
 			}
 		}
 		c.before = b
 	}
-	return count
+	return cost
 }

@@ -87,9 +87,8 @@ func badMembers() []badMember {
 		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
 		// Watches.
 		{name: "sends garbage to watches", turn: watches(garbage), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "calls every watch too old", turn: watches(gone), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		{name: "calls every watch too old", turn: watches(gone), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "calls a watch too old", turn: func(t testing.TB, m *member) { watches(once(gone))(t, m) }, fresh: goesOn, joined: goesOn},
-		{name: "sends a byte a second to watches", turn: watches(dripping), fresh: unreachable, freshWithin: afterTimeout},
 	}
 }
 
@@ -127,6 +126,33 @@ func TestFaults(t *testing.T) {
 				m.breaks(t, bad, cmp.Or(bad.joinedWithin, soon))
 			})
 		}
+	}
+}
+
+// A watch that is open and tells nothing would leave a member Ready for ever, with a cache of old.
+func TestAWatchThatTellsNothing(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second } // a healthy one is lost then, too
+	o := w.own(t, "fleet-silent-watches", soonSilent)
+	for name, fault := range map[string]http.HandlerFunc{"sends a byte a second": dripping, "says nothing": mute} {
+		t.Run("a member that "+name+" to watches", func(t *testing.T) {
+			t.Parallel()
+			m := w.newMember(t, o, "silent-watch-"+label(name))
+			watches(fault)(t, m)
+			m.create(t, m.kubeconfig(t))
+			e := m.engaged(t, 1, soon)
+			m.ends(t, e, soon)
+			m.shows(t, soon, conditions(unhealthy, "True ExpiringSoon"))
+		})
+	}
+}
+
+// mute begins to answer, and says nothing.
+func mute(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if http.NewResponseController(w).Flush() == nil {
+		<-r.Context().Done()
 	}
 }
 

@@ -156,6 +156,7 @@ func memberOptions() clusters.Options {
 		QPS:            20,
 		Burst:          40,
 		ConnectTimeout: 30 * time.Second,
+		WatchSilence:   150 * time.Second,
 		MaxConnecting:  32,
 		ProbeInterval:  2 * time.Second,
 		Policy:         clusters.Policy{AllowLoopback: true},

@@ -36,6 +36,8 @@ type Options struct {
 	// ProbeInterval is how often a connected member is asked for a sign of life, less or more a quarter. One that
 	// fails to give any three times in a row is disengaged.
 	ProbeInterval time.Duration
+	// WatchSilence is how long a watch may tell nothing, before the member is disengaged: an API server sends a bookmark each minute.
+	WatchSilence time.Duration
 	// MaxConnecting is how many members may be listing at the same time.
 	MaxConnecting int
 	// Policy is what kubeconfigs may hold beyond what is safe.

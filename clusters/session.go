@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -40,7 +41,7 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 	connection := m.options.newConnection(t)
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(logr.NewContext(ctx, m.log)) // what client-go logs names the member
-	s.trouble.log = m.log
+	s.trouble.log, s.trouble.silence = m.log, m.options.WatchSilence
 	defer func() {
 		if err != nil {
 			s.close()
@@ -131,6 +132,8 @@ type watchTrouble struct {
 	// refused is called when the member refuses to be listed or watched.
 	refused func()
 	log     logr.Logger
+	// silence is how long a watch may tell nothing.
+	silence time.Duration
 
 	mu           sync.Mutex
 	err          error
@@ -162,7 +165,10 @@ const (
 	shortWatch = time.Second
 )
 
-var errShortWatch = errors.New("they end as soon as they begin")
+var (
+	errShortWatch  = errors.New("they end as soon as they begin")
+	errSilentWatch = errors.New("they tell nothing, not even that there is nothing to tell")
+)
 
 // RoundTrip sends the request.
 func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -182,7 +188,7 @@ func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode == http.StatusGone:
 		o.trouble.note(&statusError{code: response.StatusCode}, time.Now())
 	case response.StatusCode == http.StatusOK:
-		response.Body = &stream{ReadCloser: response.Body, trouble: o.trouble, begun: time.Now()}
+		response.Body = o.watch(response.Body)
 	}
 	return response, err
 }
@@ -190,15 +196,33 @@ func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport below.
 func (o *observed) WrappedRoundTripper() http.RoundTripper { return o.next }
 
-// stream is the body of a watch.
+// stream is the body of a watch: a line for each event.
 type stream struct {
 	io.ReadCloser
 	trouble *watchTrouble
 	begun   time.Time
+	silence *time.Timer
+}
+
+func (o *observed) watch(body io.ReadCloser) *stream {
+	return &stream{
+		ReadCloser: body, trouble: o.trouble, begun: time.Now(),
+		silence: time.AfterFunc(o.trouble.silence, func() { o.trouble.lastsNow(errSilentWatch) }),
+	}
+}
+
+// Read reads, and knows by the end of a line that something was told.
+func (s *stream) Read(into []byte) (int, error) {
+	n, err := s.ReadCloser.Read(into)
+	if bytes.IndexByte(into[:n], '\n') >= 0 {
+		s.silence.Reset(s.trouble.silence)
+	}
+	return n, err
 }
 
 // Close ends the watch.
 func (s *stream) Close() error {
+	s.silence.Stop()
 	if now := time.Now(); now.Sub(s.begun) < shortWatch {
 		s.trouble.note(errShortWatch, now)
 	}
@@ -218,6 +242,15 @@ func (w *watchTrouble) last() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
+}
+
+// lastsNow notes an error of a watch that need not come again to be taken seriously.
+func (w *watchTrouble) lastsNow(err error) {
+	now := time.Now()
+	w.note(err, now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.first = now.Add(-lastingTrouble)
 }
 
 // lasting is the error of watches that have failed for long, and still do.

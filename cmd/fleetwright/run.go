@@ -174,6 +174,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		QPS:            o.memberQPS,
 		Burst:          o.memberBurst,
 		ConnectTimeout: 30 * time.Second,
+		WatchSilence:   150 * time.Second,
 		MaxConnecting:  32,
 		ProbeInterval:  o.probeInterval,
 		Policy:         o.policy,
