@@ -32,9 +32,11 @@ var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// These tests wait most of the time. Let them wait at the same time.
-	if err := flag.Set("test.parallel", "64"); err != nil {
-		panic(err)
+	// These tests wait most of the time: let them wait at the same time. A fuzzer takes it for how many may compute.
+	if flag.Lookup("test.fuzz").Value.String() == "" {
+		if err := flag.Set("test.parallel", "64"); err != nil {
+			panic(err)
+		}
 	}
 	log := logr.FromSlogHandler(slog.NewTextHandler(logged, nil))
 	ctrl.SetLogger(log)
