@@ -166,7 +166,7 @@ func (s *scene) tellsOf(reason string, notes ...string) {
 	for _, note := range notes {
 		onHubs = append(onHubs, fmt.Sprintf("AppService web, MemberCluster %s: %s: %s", s.cluster, s.cluster, note))
 		kind := "Deployment"
-		if strings.Contains(note, "Service web was") || strings.Contains(note, "of Service") || strings.HasPrefix(note, "Service web") {
+		if strings.Contains(note, "Service web") {
 			kind = "Service"
 		}
 		onMembers = append(onMembers, fmt.Sprintf("%s web: %s (by hub %s)", kind, note, thisHub))
@@ -227,8 +227,8 @@ func TestAdoption_is_refused(t *testing.T) {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
 			theirs: aDeployment,
 			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
-				`spec.template.spec.containers[name="app"].env[name="A"].name, spec.template.spec.containers[name="app"].env[name="A"].value, ` +
-				`spec.template.spec.containers[name="app"].image and 2 more differ`,
+				`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].env[name="A"].name, ` +
+				`spec.template.spec.containers[name="app"].env[name="A"].value and 2 more differ`,
 		},
 		"of a Service that differs": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
@@ -382,16 +382,15 @@ func TestHubs_that_share_a_member_never_touch_the_same_object(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
 	second := s.beside("second")
-	second.operator = &operator{told: newRecorder()}
+	second.operator = &operator{}
+	second.deliverer, second.told = newDeliverer(t.Context(), t, "hub-2")
 	second.member, second.sent = connected(t.Context(), t, granted)
-	d := New(hubCached, "hub-2", second.told)
-	s.must(d.Engage(t.Context(), second.clusterName(), second.member))
+	s.must(second.deliverer.Engage(t.Context(), second.clusterName(), second.member))
 	plan := func(phase v1alpha1.ClusterPhase) {
 		s.plan()
 		row := s.app.Status.Clusters[0]
 		row.Name, row.Phase = second.cluster, phase
 		s.writeRows(s.app.Status.Clusters[0], row)
-		d.enqueue(second.cluster, s.key())
 	}
 	plan(v1alpha1.ClusterPending)
 	conflict := "Deployment web exists and is not this AppService's: it belongs to hub \"hub-1\""

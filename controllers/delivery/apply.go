@@ -67,14 +67,16 @@ func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstr
 // bringObjectInLine sends what an object that exists does not hold: by its UID, so that one that took its place is not met.
 func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) (sent bool, err error) {
 	difference, err := r.comparer.difference(existing, want)
-	if err != nil || difference.Empty() {
+	accepted := generationOf(existing) > t.app.Generation // or it would be an obstacle; it need not be accepted for ever
+	if err != nil || difference.Empty() && !accepted {
 		return false, err
 	}
 	if !existing.GetDeletionTimestamp().IsZero() {
 		return false, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
 			"%s %s is being deleted on the member; it is made again when it is gone", kindOf(existing), existing.GetName())}
 	}
-	if !r.isOurs(t.app, existing) || isDrift(existing, want) {
+	drifted := isDrift(existing, want) && !difference.Empty()
+	if !r.isOurs(t.app, existing) || drifted {
 		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
 		if existing, difference, err = r.reread(ctx, existing, want); err != nil || difference.Empty() {
 			return true, err
@@ -90,7 +92,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 		return true, r.adopt(ctx, t, existing, stamped)
 	case owner == predecessors:
 		return true, r.inherit(ctx, t, existing, stamped)
-	case isDrift(existing, want):
+	case drifted:
 		return true, r.putBack(ctx, t, existing, stamped, difference)
 	}
 	return true, r.change(ctx, existing, stamped)
@@ -115,8 +117,10 @@ func (r *reconciler) change(ctx context.Context, existing client.Object, want *u
 	err := r.apply(ctx, want)
 	if _, isService := existing.(*corev1.Service); isService && apierrors.IsInvalid(err) {
 		// Server-side apply keeps a port of somebody else's beside ours, for the number is the key of the list; but it bears
-		// the name of ours, and names must differ. So theirs have to go first.
-		err = r.replace(ctx, existing, want)
+		// the name of ours, and names must differ. So theirs have to go first. Where that does not help, it was something else.
+		if replaced := r.replace(ctx, existing, want); !apierrors.IsInvalid(replaced) {
+			return replaced
+		}
 	}
 	return err
 }
@@ -138,6 +142,9 @@ func (r *reconciler) replace(ctx context.Context, existing client.Object, want *
 			return err
 		}
 		object.Spec.Ports, object.Spec.Selector = keepNodePorts(wanted.Ports, object.Spec.Ports), wanted.Selector
+		if wanted.Type == corev1.ServiceTypeNodePort {
+			object.Spec.Type = wanted.Type // no other has nodePorts
+		}
 	}
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := r.member.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {

@@ -184,10 +184,13 @@ func TestEngagement_that_ends_leaves_nothing(t *testing.T) {
 	}
 
 	cancel()
+	eventually(t, func() error {
+		if diff := cmp.Diff([]string{west.cluster}, s.told.forgot()); diff != "" {
+			return fmt.Errorf("forgotten (-want +got):\n%s", diff)
+		}
+		return nil
+	})
 	back(t, before)
-	if diff := cmp.Diff([]string{west.cluster}, s.told.forgot()); diff != "" {
-		t.Errorf("forgotten (-want +got):\n%s", diff)
-	}
 	if s.deliverer.queueOf(west) != nil {
 		t.Error("the queue is still there")
 	}

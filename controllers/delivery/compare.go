@@ -45,7 +45,13 @@ func (c comparer) difference(object runtime.Object, want *unstructured.Unstructu
 	return difference.Added.Union(difference.Modified).Union(difference.Removed), nil
 }
 
-// fields are those of what is wanted.
+// identity are fields that nobody holds.
+var identity = fieldpath.NewSet(
+	fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
+	fieldpath.MakePathOrDie("metadata", "namespace"), fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "uid"),
+)
+
+// fields are those of what is wanted that a manager can hold.
 func (c comparer) fields(want *unstructured.Unstructured) (*fieldpath.Set, error) {
 	wanted, err := c.types.ObjectToTyped(want)
 	if err != nil {
@@ -55,5 +61,5 @@ func (c comparer) fields(want *unstructured.Unstructured) (*fieldpath.Set, error
 	if err != nil {
 		return nil, fmt.Errorf("list the fields that are wanted: %w", err)
 	}
-	return fields, nil
+	return fields.Difference(identity), nil
 }

@@ -58,6 +58,17 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s without an AppService: got %s", phase, got)
 		}
 	}
+	for _, phase := range phases {
+		held, row := app(), row("east", phase, 2)
+		suspended(held)
+		if got := decide(held, &row); got != await && phase != v1alpha1.ClusterDetached {
+			t.Errorf("%s while suspended: got %s", phase, got)
+		}
+		held.DeletionTimestamp = new(metav1.Now())
+		if got := decide(held, &row); got != remove && phase == v1alpha1.ClusterRemoving {
+			t.Errorf("%s while suspended and being deleted: got %s", phase, got)
+		}
+	}
 	if got := decide(app(), nil); got != leave {
 		t.Errorf("without a row: got %s", got)
 	}
@@ -100,6 +111,15 @@ func TestDispatch(t *testing.T) {
 			before: func() *v1alpha1.AppService { a := app(row("east", ready, 1)); a.Generation = 1; return a }(),
 			after:  app(row("east", ready, 1)),
 			want:   []string{"east"},
+		},
+		"another generation that is accepted": {
+			before: app(row("east", ready, 2)),
+			after:  func() *v1alpha1.AppService { a := app(row("east", ready, 2)); accepts("9")(a); return a }(),
+			want:   []string{"east"},
+		},
+		"another annotation": {
+			before: app(row("east", ready, 2)),
+			after:  func() *v1alpha1.AppService { a := app(row("east", ready, 2)); accepts("no number")(a); return a }(),
 		},
 		"another AppService of that name": {
 			before: func() *v1alpha1.AppService { a := app(row("east", ready, 2)); a.UID = "uid-0"; return a }(),

@@ -22,9 +22,9 @@ func (r *reconciler) tell(app *v1alpha1.AppService, object client.Object, reason
 	text := clean(fmt.Sprintf(note, args...))
 	r.memberEvents().Eventf(object, nil, severity, reason, action, "%s (by hub %s)", text, r.hubID)
 	if app != nil {
-		// Events that differ only in their notes are one: the member makes them differ.
+		// Events that differ only in their notes are one: the member and the kind make them differ.
 		member := &v1alpha1.MemberCluster{}
 		member.Name = r.cluster
-		r.hubEvents.Eventf(app, member, severity, reason, action, "%s: %s", r.cluster, text)
+		r.hubEvents.Eventf(app, member, severity, reason, action+kindOf(object), "%s: %s", r.cluster, text)
 	}
 }

@@ -113,7 +113,7 @@ func (s *scene) connect() context.Context {
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)
 	o := &operator{end: cancel}
-	o.deliverer, o.told = newDeliverer(ctx, s.T)
+	o.deliverer, o.told = newDeliverer(ctx, s.T, thisHub)
 	ctx, o.disengage = context.WithCancel(ctx)
 	o.member, o.sent = connected(ctx, s.T, s.config)
 	s.operator = o
@@ -133,10 +133,10 @@ func (s *scene) beside(name string) *scene {
 	return &other
 }
 
-// newDeliverer returns one that runs for as long as the context.
-func newDeliverer(ctx context.Context, t *testing.T) (*Deliverer, *recorder) {
+// newDeliverer returns one of a hub that runs for as long as the context.
+func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, *recorder) {
 	told := newRecorder()
-	d := New(hubCached, thisHub, told)
+	d := New(hubCached, hubID, told)
 	ended := make(chan error)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { ended <- d.Start(ctx) }()

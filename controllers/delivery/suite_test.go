@@ -51,6 +51,9 @@ type server struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // they wait more than they compute
+		panic(err)
+	}
 	if !testing.Verbose() {
 		klog.SetLogger(logr.Discard())
 	}

@@ -91,6 +91,11 @@ ports:
 			replicas: 1,
 		},
 		{
+			golden:   "autoscaled",
+			spec:     `{image: "registry.example/web:1", replicas: 3, autoscaled: true}`,
+			replicas: 3,
+		},
+		{
 			golden: "odd-quantities",
 			spec: `
 image: registry.example/web:1

@@ -60,6 +60,7 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 		"spec.ports": func(in *input) {
 			in.app.Spec.Ports = append(in.app.Spec.Ports, v1alpha1.ServicePort{Name: "x", Port: 9999})
 		},
+		"spec.autoscaled":      func(in *input) { in.app.Spec.Autoscaled = !in.app.Spec.Autoscaled },
 		"the row's replicas":   func(in *input) { in.row.Replicas++ },
 		"metadata.name":        func(in *input) { in.app.Name += "x" },
 		"metadata.namespace":   func(in *input) { in.app.Namespace += "x" },
@@ -72,8 +73,9 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 		"a port's nodePort":    onPort(func(port *v1alpha1.ServicePort) { port.NodePort++ }),
 		"a port's appProtocol": onPort(func(port *v1alpha1.ServicePort) { port.AppProtocol = new("x") }),
 	}
-	// These two say how many on which cluster: they come by the row.
-	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", changes, "spec.replicas", "spec.placement")
+	// These two say how many on which cluster: they come by the row. The others are what delivery does with what is rendered.
+	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", changes, "spec.replicas", "spec.placement",
+		"spec.conflictPolicy", "spec.deletionPolicy", "spec.suspend")
 	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ", changes)
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +97,16 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 // Law 5: a generation that changes nothing on a member costs it no write.
 func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.T) {
 	changes := map[string]func(*input){
-		"the generation":                         func(in *input) { in.app.Generation++; in.row.Generation++ },
-		"spec.placement":                         func(in *input) { in.app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"x"}} },
+		"the generation":      func(in *input) { in.app.Generation++; in.row.Generation++ },
+		"spec.placement":      func(in *input) { in.app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"x"}} },
+		"spec.conflictPolicy": func(in *input) { in.app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt },
+		"spec.deletionPolicy": func(in *input) { in.app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan },
+		"spec.suspend":        func(in *input) { in.app.Spec.Suspend = true },
+		"the row's replicas of what is autoscaled": func(in *input) {
+			if in.app.Spec.Autoscaled {
+				in.row.Replicas++
+			}
+		},
 		"spec.replicas, which comes by the row":  func(in *input) { in.app.Spec.Replicas = new(in.row.Replicas + 1) },
 		"the AppService's labels":                func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
 		"the AppService's annotations":           func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },

@@ -1,0 +1,231 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// joined has a MemberCluster of the scene's cluster on the hub.
+func (s *scene) joined() {
+	s.Helper()
+	s.must(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}}))
+}
+
+// letGo writes the record that AppServices of these UIDs were let go of on the cluster.
+func (s *scene) letGo(uids ...types.UID) {
+	s.Helper()
+	mc := &v1alpha1.MemberCluster{}
+	s.must(onHub.Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc))
+	for _, uid := range uids {
+		mc.Status.Abandoned = append(mc.Status.Abandoned, v1alpha1.AbandonedAppService{Namespace: s.app.Namespace, Name: s.app.Name, UID: uid})
+	}
+	s.must(onHub.Status().Update(s.Context(), mc))
+}
+
+// stricken waits until the record is gone.
+func (s *scene) stricken() {
+	s.Helper()
+	eventually(s.T, func() error {
+		if left := s.records(); len(left) > 0 {
+			return fmt.Errorf("on record: %v", left)
+		}
+		return nil
+	})
+}
+
+func (s *scene) records() []v1alpha1.AbandonedAppService {
+	s.Helper()
+	mc := &v1alpha1.MemberCluster{}
+	s.must(onHub.Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc))
+	return mc.Status.Abandoned
+}
+
+func TestAbandoned_objects_are_removed_and_the_record_of_them_after(t *testing.T) {
+	tests := map[string]func(*scene){
+		"when the record appears": func(s *scene) { s.letGo(s.app.UID) },
+		"when the member is back": func(s *scene) {
+			s.end()
+			s.letGo(s.app.UID)
+			eventually(s.T, func() error { // the hub's cache has it
+				mc := &v1alpha1.MemberCluster{}
+				if err := hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc); err != nil || len(mc.Status.Abandoned) == 0 {
+					return fmt.Errorf("%w: %v", err, mc.Status.Abandoned)
+				}
+				return nil
+			})
+			s.start()
+		},
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			s.joined()
+			s.must(onHub.Delete(t.Context(), s.app))
+			given(s)
+			s.stricken()
+			s.runs("no Deployment; no Service")
+			var notes []string
+			for _, kind := range []string{"Deployment", "Service"} {
+				notes = append(notes, fmt.Sprintf("%s web: %s web was removed: AppService %s had been deleted while this cluster could not be reached (by hub %s)", kind, kind, s.key(), thisHub))
+			}
+			eventually(t, func() error {
+				if diff := cmp.Diff(notes, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {
+					return fmt.Errorf("events (-want +got):\n%s", diff)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestAbandoned_object_that_is_held_keeps_the_record(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.joined()
+	held := s.deployment()
+	s.someone(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
+	s.must(onHub.Delete(t.Context(), s.app))
+	s.letGo(s.app.UID)
+	s.runs("1 × web:1 A=1; no Service")
+	_, result, err := s.look()
+	s.must(err)
+	if result.RequeueAfter != removalPoll {
+		t.Error("looks again after", result.RequeueAfter)
+	}
+	if left := s.records(); len(left) != 1 {
+		t.Error("on record:", left)
+	}
+	if got := slices.Compact(slices.DeleteFunc(s.sent.writes(), func(r string) bool { return r != "DELETE deployments/web" })); len(got) != 1 {
+		t.Error("sent", got)
+	}
+	held = s.deployment()
+	s.someone(held, func() { held.Finalizers = nil })
+	s.stricken()
+	s.runs("no Deployment; no Service")
+}
+
+// Law 2: the record is evidence against the objects of its UID, and no others.
+func TestAbandoned_record_removes_nothing_else(t *testing.T) {
+	tests := map[string]func(*scene) types.UID{
+		"of another UID":                func(*scene) types.UID { return "another" },
+		"of another UID, with no hub's": func(s *scene) types.UID { s.must(onHub.Delete(s.Context(), s.app)); return "another" },
+		"of one that has a row here":    func(s *scene) types.UID { return s.app.UID },
+		"of another hub": func(s *scene) types.UID {
+			for _, object := range []client.Object{s.deployment(), s.service()} {
+				s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2" })
+			}
+			s.must(onHub.Delete(s.Context(), s.app))
+			return s.app.UID
+		},
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			s.joined()
+			s.sent.reset()
+			s.letGo(given(s))
+			s.stricken()
+			s.sendsNo(t, "DELETE")
+			s.runs(running)
+		})
+	}
+}
+
+// The cache may show a record that the hub has not any more, or a row that is gone.
+func TestAbandoned_record_is_read_from_the_hub_itself(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.joined()
+	s.disengage()
+	s.connect()
+	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}}
+	cached.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}}
+	_, _, err := s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
+	s.must(err)
+	s.sendsNo(t, "DELETE")
+	s.letGo(s.app.UID)
+	s.catchUp()
+	cachedApp := s.app.DeepCopy()
+	cachedApp.Status.Clusters = nil
+	_, _, err = s.lookThrough(behind{hubCached, []client.Object{cached, cachedApp}}, s.member)
+	s.must(err)
+	s.sendsNo(t, "DELETE")
+	s.runs(running)
+}
+
+// Law 8: what took the place of an object between looking and deleting stays.
+func TestAbandoned_object_is_deleted_by_its_UID(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.disengage()
+	s.connect()
+	w := s.witness()
+	before := s.deployment()
+	s.must(onMember.Delete(t.Context(), before))
+	was := s.somebodys(aDeployment, nil, nil)
+	if err := w.deleteObject(t.Context(), before); err == nil {
+		t.Error("deleted what took its place")
+	}
+	s.untouched(was)
+}
+
+func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	found := rollup.Observation{UID: s.app.UID, Found: true}
+	s.end()
+	s.writeRows() // a restore lost the status
+	s.start()
+	s.reports(found)
+	s.runs(running)
+	s.sendsNo(t, "PATCH", "POST", "DELETE")
+
+	s.plan()
+	s.reports(s.ready())
+	all := s.told.all(s.key(), s.cluster)
+	if i := slices.IndexFunc(all, func(o rollup.Observation) bool { return !o.Found }); slices.ContainsFunc(all[i:], func(o rollup.Observation) bool { return o.Found }) {
+		t.Errorf("reported %+v", all)
+	}
+	s.sendsNo(t, "PATCH", "POST", "DELETE")
+}
+
+func TestFound_is_nothing_that_is_not_this_AppServices(t *testing.T) {
+	tests := map[string]func(*scene){
+		"but another's of the same hub and name": func(s *scene) { s.again() },
+		"but another hub's": func(s *scene) {
+			for _, object := range []client.Object{s.deployment(), s.service()} {
+				s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2" })
+			}
+			s.writeRows()
+		},
+		"but of one whose row is Detached": func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
+		"but of one that the hub has not":  func(s *scene) { s.must(onHub.Delete(s.Context(), s.app)) },
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			s.end()
+			given(s)
+			s.connect()
+			seen, _, err := s.look()
+			s.must(err)
+			if diff := cmp.Diff(rollup.Observation{}, seen); diff != "" {
+				t.Errorf("reported (-want +got):\n%s", diff)
+			}
+			s.runs(running)
+			s.hasSent()
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// isAhead has the member's objects stamped for a later generation, as after a restore of the hub.
+func (s *scene) isAhead() {
+	s.Helper()
+	for _, object := range []client.Object{s.deployment(), s.service()} {
+		s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationGeneration] = "9" })
+	}
+}
+
+func accepts(generation string) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) {
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptGeneration: generation}
+	}
+}
+
+// behindBy9 is an AppService that was edited while the hub is behind.
+func behindBy9(t *testing.T) *scene {
+	s := delivered(t)
+	s.isAhead()
+	s.edit(editImage)
+	s.plan()
+	want := s.failed(v1alpha1.ReasonHubBehind, hubBehind("Deployment", 9, 2))
+	s.reports(want, whateverRuns)
+	return s
+}
+
+func TestHub_that_is_behind_goes_on_at_once_when_that_is_accepted(t *testing.T) {
+	t.Parallel()
+	s := behindBy9(t)
+	begin := time.Now()
+	s.edit(accepts("9")) // and nothing is planned anew
+	s.reports(s.ready())
+	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
+	if took := time.Since(begin); took > obstacleRetry/2 {
+		t.Error("it took", took)
+	}
+	for _, object := range []client.Object{s.deployment(), s.service()} {
+		if got := generationOf(object); got != 2 {
+			t.Errorf("the %s is stamped for generation %d", kindOf(object), got)
+		}
+	}
+	// It need not be accepted for ever.
+	s.edit(func(app *v1alpha1.AppService) { app.Annotations = nil })
+	s.restart()
+	s.reports(s.ready())
+}
+
+// The same as what the member has needs no write, but the stamp would keep the hub behind for ever.
+func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.isAhead()
+	s.edit(accepts("9"))
+	s.reports(s.ready())
+	eventually(t, func() error {
+		for _, object := range []client.Object{s.deployment(), s.service()} {
+			if got := generationOf(object); got != 1 {
+				return fmt.Errorf("the %s is stamped for generation %d", kindOf(object), got)
+			}
+		}
+		return nil
+	})
+	s.catchUp()
+	s.restsAlsoAfterRestart()
+}
+
+func TestHub_that_is_behind_stays_so(t *testing.T) {
+	for name, accepted := range map[string]string{"what is accepted is less": "8", "what is accepted is no number": "yes", "nothing is": ""} {
+		t.Run("when "+name, func(t *testing.T) {
+			t.Parallel()
+			s := behindBy9(t)
+			was := s.outline()
+			s.edit(accepts(accepted))
+			seen, _, err := s.look()
+			s.must(err)
+			if seen.Reason != v1alpha1.ReasonHubBehind {
+				t.Errorf("reported %+v", seen)
+			}
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+			seen, _, err = s.look()
+			s.must(err)
+			if seen.Reason != v1alpha1.ReasonHubBehind || s.outline() != was {
+				t.Errorf("reported %+v, and the member runs %s", seen, s.outline())
+			}
+		})
+	}
+}
+
+func TestHub_that_is_behind_removes_when_that_is_accepted(t *testing.T) {
+	t.Parallel()
+	s := behindBy9(t)
+	s.edit(accepts("10"))
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	s.reports(s.removing(s.gone))
+	s.runs("no Deployment; no Service")
+}
+
+func TestPort_of_the_nodes_that_is_taken_is_told(t *testing.T) {
+	tests := map[string]func(*scene, int32){
+		"when the Service is made":    func(*scene, int32) {},
+		"when the Service is changed": func(s *scene, _ int32) { s.plan(); s.reports(s.ready()) },
+	}
+	ports := map[string]int32{"when the Service is made": 30701, "when the Service is changed": 30702}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			port := ports[name]
+			s := declared(t)
+			given(s, port)
+			taken := s.somebodysService(port)
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = port })
+			s.plan()
+			eventually(t, func() error {
+				seen := s.told.last(s.key(), s.cluster)
+				if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonPortConflict ||
+					!strings.Contains(seen.Message, fmt.Sprintf("%d: provided port is already allocated", port)) {
+					return fmt.Errorf("reported %+v", seen)
+				}
+				return nil
+			})
+			s.must(onMember.Delete(t.Context(), taken))
+			_, _, err := s.look()
+			s.must(err)
+			s.runs("1 × web:1 A=1; NodePort 80→8080/TCP")
+		})
+	}
+}
+
+// somebodysService has the node port, under another name.
+func (s *scene) somebodysService(port int32) *corev1.Service {
+	s.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
+	s.must(client.IgnoreAlreadyExists(onMember.Create(s.Context(), namespace)))
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "theirs"}}
+	service.Spec.Type, service.Spec.Ports = corev1.ServiceTypeNodePort, []corev1.ServicePort{{Port: 80, NodePort: port}}
+	s.must(onMember.Create(s.Context(), service))
+	return service
+}
+
+// What is edited while it is being deleted is not changed any more, and made again when it is gone.
+func TestObject_that_is_being_deleted_is_waited_for_and_made_again(t *testing.T) {
+	for _, kind := range []string{"Deployment", "Service"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			held := func() client.Object {
+				return map[string]client.Object{"Deployment": s.deployment(), "Service": s.service()}[kind]
+			}
+			object := held()
+			s.someone(object, func() { object.SetFinalizers([]string{"example.com/hold"}) })
+			s.must(onMember.Delete(t.Context(), object))
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Ports[0].Port = "web:2", 81 })
+			s.plan()
+			want := s.failed(v1alpha1.ReasonRollingOut, kind+" web is being deleted on the member; it is made again when it is gone")
+			want.Phase = v1alpha1.ClusterProgressing
+			s.reports(want, whateverRuns)
+			_, result, err := s.look()
+			s.must(err)
+			if result.RequeueAfter != removalPoll {
+				t.Error("looks again after", result.RequeueAfter)
+			}
+			object = held()
+			s.someone(object, func() { object.SetFinalizers(nil) })
+			s.reports(s.ready())
+			s.runs("1 × web:2 A=1; ClusterIP 81→8080/TCP")
+			if held().GetUID() == object.GetUID() {
+				t.Error("it is the one that was deleted")
+			}
+		})
+	}
+}
+
+// A call that hangs ends with the engagement, and is told of nobody.
+func TestCall_in_flight_ends_with_the_engagement(t *testing.T) {
+	s := undelivered(t)
+	config, way := throughHanging(t, granted)
+	s.config = config
+	s.start()
+	s.plan()
+	s.reports(s.ready())
+	before := settled(t)
+	way.silent.Store(true)
+	s.sent.reset()
+	s.edit(editImage)
+	s.plan()
+	eventually(t, func() error {
+		if len(s.sent.all()) == 0 {
+			return errors.New("nothing is in flight")
+		}
+		return nil
+	})
+	begin := time.Now()
+	s.disengage()
+	eventually(t, func() error {
+		for maker, number := range goroutines() {
+			if strings.Contains(maker, "internal/controller.") && number >= before[maker] {
+				return fmt.Errorf("%d goroutines %s", number, maker)
+			}
+		}
+		return nil
+	})
+	if took := time.Since(begin); took > patience/2 {
+		t.Error("it took", took)
+	}
+	eventually(t, func() error {
+		if seen := s.told.all(s.key(), s.cluster); len(s.told.forgot()) == 0 || len(seen) > 0 {
+			return fmt.Errorf("forgotten: %v; reported: %+v", s.told.forgot(), seen)
+		}
+		return nil
+	})
+}

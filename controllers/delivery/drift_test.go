@@ -1,0 +1,296 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// corrected is how often something was put back on the member.
+func (s *scene) corrected() float64 {
+	s.Helper()
+	var metric dto.Metric
+	s.must(corrections.WithLabelValues(s.cluster).Write(&metric))
+	return metric.GetCounter().GetValue()
+}
+
+// spoil changes the image on the member, as somebody else than us.
+func (s *scene) spoil(image string) {
+	s.Helper()
+	d := s.deployment()
+	s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Image = image })
+}
+
+func TestDrift_is_put_back_counted_and_told_once(t *testing.T) {
+	const image = `spec.template.spec.containers[name="app"].image`
+	tests := map[string]struct {
+		change func(*scene)
+		want   string
+	}{
+		"a field that is changed": {
+			func(s *scene) { s.spoil("bad:1") },
+			"someone changed " + image + " of Deployment web; it was put back",
+		},
+		"a field that is taken away": {
+			func(s *scene) {
+				d := s.deployment()
+				s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
+			},
+			`somebody changed spec.template.spec.containers[name="app"].env[name="A"].name, ` +
+				`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; it was put back`,
+		},
+		"a Service that is led elsewhere": {
+			func(s *scene) {
+				service := s.service()
+				s.someone(service, func() { service.Spec.Selector = theirLabels })
+			},
+			"someone changed spec.selector of Service web; it was put back",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			deployment, service := s.deployment(), s.service()
+			test.change(s)
+			spoiled, spoiledService := s.deployment(), s.service()
+			eventually(t, func() error {
+				if s.corrected() == 0 {
+					return errors.New("nothing was put back")
+				}
+				return nil
+			})
+			s.runs(running)
+			s.reports(s.ready())
+			if diff := cmp.Diff([]any{deployment.Spec, service.Spec}, []any{s.deployment().Spec, s.service().Spec}); diff != "" {
+				t.Errorf("the member runs (-want +got):\n%s", diff)
+			}
+			// A cache that still shows it makes it no second time.
+			_, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{spoiled, spoiledService}})
+			s.must(err)
+			if got := s.corrected(); got != 1 {
+				t.Errorf("counted %v corrections, want 1", got)
+			}
+			s.tellsOf(v1alpha1.ReasonDriftCorrected, test.want)
+		})
+	}
+}
+
+func TestEdit_is_no_drift(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Image, app.Spec.Replicas, app.Spec.Env, app.Spec.Ports[0].Port = "web:2", new(int32(2)), nil, 81
+	})
+	s.plan()
+	s.reports(s.ready())
+	s.runs("2 × web:2; ClusterIP 81→8080/TCP")
+	if got := s.corrected(); got > 0 {
+		t.Errorf("counted %v corrections", got)
+	}
+	s.tellsOf(v1alpha1.ReasonDriftCorrected)
+}
+
+// Ports that somebody else has changed can only be replaced as a whole; they are the AppService's afterwards.
+func TestPort_that_was_put_back_goes_with_an_edit(t *testing.T) {
+	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t, func(app *v1alpha1.AppService) {
+				app.Spec.Ports = []v1alpha1.ServicePort{{Name: "a", Port: 80, TargetPort: 8080, NodePort: nodePort}, {Name: "b", Port: 81, TargetPort: 8081}}
+			})
+			service := s.service()
+			// A patch would keep the old ones, whose names are taken.
+			service.Spec.Type = corev1.ServiceTypeClusterIP
+			service.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 90}, {Name: "b", Port: 91}}
+			s.must(onMember.Update(t.Context(), service, client.FieldOwner("someone")))
+			s.runs("1 × web:1 A=1; " + kind + " 80→8080/TCP 81→8081/TCP")
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = app.Spec.Ports[:1] })
+			s.plan()
+			s.reports(s.ready())
+			s.runs("1 × web:1 A=1; " + kind + " 80→8080/TCP")
+		})
+	}
+}
+
+// A rival changes the image back at once, each time, until the context ends.
+func (s *scene) rival(ctx context.Context, ended chan<- error) {
+	patch := client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"rival:1"}]}}}}`))
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; ctx.Err() == nil; <-tick.C {
+		var d appsv1.Deployment
+		err := onMember.Get(ctx, s.key(), &d)
+		if err == nil && d.Spec.Template.Spec.Containers[0].Image != "rival:1" {
+			err = onMember.Patch(ctx, &d, patch, client.FieldOwner("rival"))
+		}
+		if ctx.Err() == nil && err != nil {
+			ended <- err
+			return
+		}
+	}
+	ended <- nil
+}
+
+func TestFight_ends_in_a_truce(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go s.rival(ctx, ended)
+	contended := s.failed(v1alpha1.ReasonContended, `rival changed spec.template.spec.containers[name="app"].image of Deployment web again and again; `+
+		"it is put back more rarely now")
+	s.reports(contended, whateverRuns)
+	cancel()
+	s.must(<-ended)
+	if got := s.corrected(); got != maxCorrections {
+		t.Errorf("put back %v times, want %d", got, maxCorrections)
+	}
+
+	// Nothing that the member tells of ends the truce.
+	heard := len(s.told.all(s.key(), s.cluster))
+	s.sent.reset()
+	d := s.deployment()
+	s.someone(d, func() { d.Annotations["note"] = "again" })
+	eventually(t, func() error {
+		if len(s.told.all(s.key(), s.cluster)) == heard {
+			return errors.New("it has not looked again")
+		}
+		return nil
+	})
+	s.reports(contended, whateverRuns)
+	s.sendsNo(t, "PATCH")
+
+	// An edit is no part of it.
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	s.plan()
+	s.reports(s.ready())
+	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
+}
+
+func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.disengage()
+	s.connect()
+	w := s.witness()
+	for range maxCorrections {
+		w.fights.corrected(s.app.UID, time.Now())
+	}
+	s.spoil("bad:1")
+	seen, result := w.look()
+	if seen.Reason != v1alpha1.ReasonContended || result.RequeueAfter <= 0 || result.RequeueAfter > minTruce {
+		t.Errorf("reported %+v, and looks again after %v", seen, result.RequeueAfter)
+	}
+	w.fights.byApp[s.app.UID].until = time.Now()
+	w.look()
+	s.runs(running)
+}
+
+// noon is when the fights begin.
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// truceAfter is how long the truce is after corrections at these times.
+func truceAfter(corrections ...time.Duration) time.Duration {
+	var f fights
+	var last time.Time
+	for _, after := range corrections {
+		last = noon.Add(after)
+		f.corrected("uid", last)
+	}
+	return f.wait("uid", last)
+}
+
+func TestTruce(t *testing.T) {
+	minutes := func(m ...time.Duration) []time.Duration {
+		all := []time.Duration{0, 1, 2, 3, 4} // five at once
+		for _, m := range m {
+			all = append(all, m*time.Minute+4)
+		}
+		return all
+	}
+	tests := map[string]struct {
+		corrections []time.Duration
+		want        time.Duration
+	}{
+		"none":                              {nil, 0},
+		"four at once":                      {minutes()[:4], 0},
+		"five at once":                      {minutes(), time.Minute},
+		"five in just a minute":             {[]time.Duration{0, 1, 2, 3, time.Minute}, time.Minute},
+		"five in more than a minute":        {[]time.Duration{0, 1, 2, 3, time.Minute + 1}, 0},
+		"of many, five in a minute":         {[]time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 2, time.Hour + 3, time.Hour + 4}, time.Minute},
+		"one more after the truce":          {minutes(1), 2 * time.Minute},
+		"and one more after that":           {minutes(1, 3), 4 * time.Minute},
+		"and so on, to the longest":         {minutes(1, 3, 7, 15, 25, 35), maxTruce},
+		"one after as long a peace again":   {minutes(3), 2 * time.Minute},
+		"one after a peace that was longer": {minutes(4), 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := truceAfter(test.corrections...); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+	t.Run("is over in time, and of one AppService alone, and forgotten with it", func(t *testing.T) {
+		var f fights
+		for range maxCorrections {
+			f.corrected("uid", noon)
+		}
+		got := []time.Duration{f.wait("uid", noon), f.wait("uid", noon.Add(59*time.Second)), f.wait("uid", noon.Add(time.Minute)), f.wait("other", noon)}
+		f.forget("uid")
+		got = append(got, f.wait("uid", noon))
+		if diff := cmp.Diff([]time.Duration{time.Minute, time.Second, 0, 0, 0}, got); diff != "" {
+			t.Errorf("waits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFields(t *testing.T) {
+	replicas, selector := fieldpath.MakePathOrDie("spec", "replicas"), fieldpath.MakePathOrDie("spec", "selector")
+	paused := fieldpath.MakePathOrDie("spec", "paused")
+	item := fieldpath.MakePathOrDie("spec", "ports", fieldpath.KeyByFields("port", 80, "protocol", "TCP"), "name")
+	tests := map[string]struct {
+		set  *fieldpath.Set
+		want string
+	}{
+		"none":        {fieldpath.NewSet(), ""},
+		"one":         {fieldpath.NewSet(replicas), "spec.replicas"},
+		"an item's":   {fieldpath.NewSet(item), `spec.ports[port=80,protocol="TCP"].name`},
+		"leaves only": {fieldpath.NewSet(item, item[:3]), `spec.ports[port=80,protocol="TCP"].name`},
+		"three":       {fieldpath.NewSet(selector, replicas, paused), "spec.paused, spec.replicas, spec.selector"},
+		"more":        {fieldpath.NewSet(selector, replicas, paused, item), `spec.paused, spec.replicas, spec.selector and 1 more`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := fields(test.set); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A long story of fields does not hide how many there are.
+func TestFields_of_many_are_few(t *testing.T) {
+	set := fieldpath.NewSet()
+	for i := range 100 {
+		set.Insert(fieldpath.MakePathOrDie("spec", fmt.Sprintf("field-%03d", i)))
+	}
+	if got := fields(set); !strings.HasSuffix(got, "and 97 more") || len(strings.Split(got, ", ")) != maxFields || !slices.Contains(strings.Split(got, ", "), "spec.field-000") {
+		t.Error("got", got)
+	}
+}

@@ -1,0 +1,445 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+func container(state corev1.ContainerState) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "web:1", State: state}}}
+}
+
+func waiting(reason, message string) corev1.PodStatus {
+	return container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})
+}
+
+func crashing(code int32, reason string) corev1.PodStatus {
+	status := waiting("CrashLoopBackOff", "back-off 5m0s restarting failed container=app pod=web-1")
+	status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
+	return status
+}
+
+func ended(code int32, reason, message string) corev1.PodStatus {
+	return container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}})
+}
+
+func unschedulable(message string) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
+	}}}
+}
+
+func runningPod(ready corev1.ConditionStatus) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}
+}
+
+func inInit(status corev1.PodStatus) corev1.PodStatus {
+	status.InitContainerStatuses, status.ContainerStatuses = status.ContainerStatuses, []corev1.ContainerStatus{{
+		Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
+	}}
+	status.InitContainerStatuses[0].Name = "init"
+	return status
+}
+
+const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
+
+// ailing are pods that are not ready, and what is said of one.
+var ailing = map[string]struct {
+	pod             corev1.PodStatus
+	reason, message string
+}{
+	"an image that is pulled again later": {
+		waiting("ImagePullBackOff", `Back-off pulling image "web:1": ErrImagePull: `+notFound),
+		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
+	},
+	"an image that was just tried": {
+		waiting("ErrImagePull", notFound),
+		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
+	},
+	"an image whose name is none": {
+		waiting("InvalidImageName", `Failed to apply default image tag "WEB"`),
+		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: Failed to apply default image tag "WEB"`,
+	},
+	"an init container's image": {
+		inInit(waiting("ErrImagePull", notFound)),
+		v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + notFound,
+	},
+	"a Secret that is missing": {
+		waiting("CreateContainerConfigError", `secret "db" not found`),
+		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
+	},
+	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 137 (OOMKilled)"},
+	"a container that has just":        {ended(1, "Error", "panic: no"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 1 (Error): panic: no"},
+	"a container that crashes somehow": {waiting("CrashLoopBackOff", "back-off"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ends again and again"},
+	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
+	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"},
+}
+
+// well are pods that nothing is said of.
+var well = map[string]corev1.PodStatus{
+	"is ready":                    runningPod(corev1.ConditionTrue),
+	"is being started":            waiting("ContainerCreating", ""),
+	"has done its work":           ended(0, "Completed", ""),
+	"is new":                      {Phase: corev1.PodPending},
+	"is not ready and not run":    {Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
+	"waits for an init container": inInit(container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})),
+}
+
+func pods(statuses ...corev1.PodStatus) []corev1.Pod {
+	var all []corev1.Pod
+	for _, status := range statuses {
+		all = append(all, corev1.Pod{Status: status})
+	}
+	return all
+}
+
+type said struct{ Reason, Message string }
+
+func worstOf(statuses ...corev1.PodStatus) said {
+	reason, message := worst(pods(statuses...))
+	return said{reason, message}
+}
+
+func TestWorst(t *testing.T) {
+	for name, test := range ailing {
+		t.Run("says "+name, func(t *testing.T) {
+			want := said{test.reason, "1 of 2 pods: " + test.message}
+			if diff := cmp.Diff(want, worstOf(runningPod(corev1.ConditionTrue), test.pod)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	for name, pod := range well {
+		t.Run("says nothing of a pod that "+name, func(t *testing.T) {
+			if diff := cmp.Diff(said{}, worstOf(pod)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("says nothing of none", func(t *testing.T) {
+		if diff := cmp.Diff(said{}, worstOf()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("does not count pods that are being deleted", func(t *testing.T) {
+		all := pods(crashing(1, "Error"), crashing(1, "Error"), waiting("ErrImagePull", "no"))
+		all[2].DeletionTimestamp = new(metav1.Now())
+		reason, message := worst(all)
+		if diff := cmp.Diff(said{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it ended with exit code 1 (Error)"}, said{reason, message}); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("says what is worst, whatever the order", func(t *testing.T) {
+		byWorst := []corev1.PodStatus{
+			waiting("ErrImagePull", "no"), waiting("CreateContainerConfigError", "no"), crashing(1, "Error"), unschedulable("no"), runningPod(corev1.ConditionFalse),
+		}
+		for i := range byWorst {
+			for j := i + 1; j < len(byWorst); j++ {
+				alone, either, other := worstOf(byWorst[i]), worstOf(byWorst[i], byWorst[j]), worstOf(byWorst[j], byWorst[i])
+				if either != other || either.Reason != alone.Reason || !strings.HasPrefix(either.Message, "1 of 2 pods: ") {
+					t.Errorf("of %d and %d: %v and %v, alone %v", i, j, either, other, alone)
+				}
+			}
+		}
+	})
+	t.Run("says the same of the same pods in another order", func(t *testing.T) {
+		a, b := ended(1, "Error", "a"), ended(2, "Error", "b")
+		if first, second := worstOf(a, b, a), worstOf(b, a, a); first != second {
+			t.Errorf("%v and %v", first, second)
+		}
+	})
+}
+
+// Reasons that [ailment] gives and [worst] does not know would never be told.
+func TestWorst_knows_all_reasons(t *testing.T) {
+	for name, test := range ailing {
+		if got := worstOf(test.pod).Reason; got != test.reason {
+			t.Errorf("%s: got %q, want %q", name, got, test.reason)
+		}
+	}
+}
+
+// stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody but the test looks.
+func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
+	t.Helper()
+	s := undelivered(t, replicas(int32(max(1, len(statuses)))))
+	s.connect()
+	s.plan()
+	_, _, err := s.look()
+	s.must(err)
+	s.halts()
+	for _, status := range statuses {
+		s.pod(status)
+	}
+	return s
+}
+
+// halts has the member say that no pod is available.
+func (s *scene) halts(conditions ...appsv1.DeploymentCondition) {
+	s.Helper()
+	eventually(s.T, func() error {
+		d := s.deployment()
+		if d.Status.ObservedGeneration != d.Generation {
+			return errors.New("the Deployment has not rolled out yet")
+		}
+		return nil
+	})
+	d := s.deployment()
+	before := d.DeepCopy()
+	pods := *d.Spec.Replicas
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: pods, UpdatedReplicas: pods, UnavailableReplicas: pods, Conditions: conditions}
+	s.must(onMember.Status().Patch(s.Context(), d, client.MergeFrom(before)))
+}
+
+// pod makes a pod of the AppService's on the member.
+func (s *scene) pod(status corev1.PodStatus) *corev1.Pod {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
+	s.must(onMember.Create(s.Context(), pod))
+	s.becomes(pod, status)
+	return pod
+}
+
+func (s *scene) becomes(pod *corev1.Pod, status corev1.PodStatus) {
+	s.Helper()
+	pod.Status = status
+	s.must(onMember.Status().Update(s.Context(), pod))
+}
+
+// itIsTime has the witness look at the pods again.
+func (w *witness) itIsTime() {
+	w.Helper()
+	w.looks.mu.Lock()
+	defer w.looks.mu.Unlock()
+	last, found := w.looks.byApp[w.key()]
+	if !found {
+		w.Fatal("it does not mean to look at pods")
+	}
+	last.next = time.Now()
+	w.looks.byApp[w.key()] = last
+}
+
+// explained is what is reported after a look at the pods.
+func (w *witness) explained() rollup.Observation {
+	w.Helper()
+	w.look()
+	w.itIsTime()
+	seen, _ := w.look()
+	return seen
+}
+
+func TestRow_says_why_it_is_not_ready(t *testing.T) {
+	for name, test := range ailing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stuck(t, test.pod)
+			seen := s.witness().explained()
+			want := rollup.Observation{
+				UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
+				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
+			}
+			if diff := cmp.Diff(want, seen); diff != "" {
+				t.Errorf("reported (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRow_says_the_same_while_an_image_is_tried_again_and_again(t *testing.T) {
+	t.Parallel()
+	s := stuck(t)
+	back, tried := ailing["an image that is pulled again later"].pod, ailing["an image that was just tried"].pod
+	pod, w := s.pod(back), s.witness()
+	first := w.explained()
+	for _, status := range []corev1.PodStatus{tried, back} {
+		s.becomes(pod, status)
+		w.itIsTime()
+		if again, _ := w.look(); first != again {
+			t.Errorf("reported %+v, then %+v", first, again)
+		}
+	}
+}
+
+func TestRow_says_why_a_pod_may_not_be_made(t *testing.T) {
+	t.Parallel()
+	s := stuck(t)
+	quota := `pods "web-1" is forbidden: exceeded quota: small`
+	s.halts(appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: quota})
+	seen, _, err := s.look()
+	s.must(err)
+	if diff := cmp.Diff(said{v1alpha1.ReasonPodsRefused, quota}, said{seen.Reason, seen.Message}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if s.sent.count("GET pods") > 0 {
+		t.Error("the pods were listed")
+	}
+}
+
+// A member's words go into a row that people read on a terminal, and that has a limit.
+func TestRow_says_it_in_clean_words(t *testing.T) {
+	t.Parallel()
+	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
+	seen := s.witness().explained()
+	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it ended with exit code 1 (Error): red ") ||
+		strings.ContainsAny(seen.Message, "\x1b\n\a\u202e") || len(seen.Message) > 1024 {
+		t.Errorf("got %d bytes: %q", len(seen.Message), seen.Message)
+	}
+}
+
+func TestRow_says_that_pods_may_not_be_listed(t *testing.T) {
+	t.Parallel()
+	s := stuck(t, waiting("ErrImagePull", "no"))
+	s.sent.answers(func(request string) (*http.Response, error) {
+		if request != "GET pods" {
+			return nil, nil
+		}
+		return refusing(request, http.StatusForbidden, "no")(request)
+	})
+	seen := s.witness().explained()
+	if diff := cmp.Diff(said{v1alpha1.ReasonRollingOut, "why is not known: the credentials may not list pods (config/member grants it)"}, said{seen.Reason, seen.Message}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Another's pods say nothing of this AppService.
+func TestRow_says_nothing_of_other_pods(t *testing.T) {
+	t.Parallel()
+	s := stuck(t)
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other", Labels: workload.Selector("other")}}
+	other.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
+	s.must(onMember.Create(t.Context(), other))
+	s.becomes(other, waiting("ErrImagePull", "no"))
+	seen := s.witness().explained()
+	if seen.Reason != v1alpha1.ReasonRollingOut {
+		t.Errorf("reported %+v", seen)
+	}
+}
+
+// Listing pods is what costs: it is done after 5 s, and then more and more rarely.
+func TestPods_are_listed_rarely(t *testing.T) {
+	t.Parallel()
+	s := stuck(t, waiting("ErrImagePull", "no"))
+	w := s.witness()
+	about := func(result, want time.Duration) {
+		t.Helper()
+		if result > want || result < want-2*time.Second {
+			t.Errorf("looks again after %v, want %v", result, want)
+		}
+	}
+	for range 3 { // whatever the watch tells of
+		_, result := w.look()
+		about(result.RequeueAfter, firstLook)
+	}
+	if got := s.sent.count("GET pods"); got > 0 {
+		t.Errorf("listed pods %d times before it was time", got)
+	}
+	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxLook, maxLook} {
+		w.itIsTime()
+		for range 2 {
+			seen, result := w.look()
+			about(result.RequeueAfter, want)
+			if seen.Reason != v1alpha1.ReasonImagePullBackOff {
+				t.Errorf("reported %+v", seen)
+			}
+		}
+		if got := s.sent.count("GET pods"); got != i+1 {
+			t.Errorf("listed pods %d times, want %d", got, i+1)
+		}
+	}
+
+	// A new generation begins anew, and does not say what was true of the one before.
+	s.edit(editImage)
+	s.plan()
+	w.look()
+	s.halts()
+	seen, result := w.look()
+	about(result.RequeueAfter, firstLook)
+	if seen.Reason != v1alpha1.ReasonRollingOut {
+		t.Errorf("reported %+v", seen)
+	}
+}
+
+// The time is the operator's own.
+func TestPods_are_listed_after_a_while(t *testing.T) {
+	t.Parallel()
+	s := stuck(t, waiting("ErrImagePull", "no"))
+	s.end()
+	s.start()
+	begin := time.Now()
+	eventually(t, func() error {
+		if seen := s.told.last(s.key(), s.cluster); seen.Reason != v1alpha1.ReasonImagePullBackOff {
+			return fmt.Errorf("reported %+v", seen)
+		}
+		return nil
+	})
+	if took, listed := time.Since(begin), s.sent.count("GET pods"); took < firstLook-time.Second || listed > 2 {
+		t.Errorf("listed pods %d times within %v", listed, took)
+	}
+}
+
+func TestPods_of_a_workload_that_becomes_ready_are_never_listed(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.edit(editImage)
+	s.plan()
+	s.reports(s.ready())
+	if got := s.sent.count("GET pods"); got > 0 {
+		t.Errorf("listed pods %d times", got)
+	}
+}
+
+// What is remembered of a workload goes with it.
+func TestLooks(t *testing.T) {
+	var l looks
+	key := types.NamespacedName{Namespace: "shop", Name: "web"}
+	last := l.of(key, 1, noon)
+	last.reason = "x"
+	l.keep(key, last)
+	got := []look{l.of(key, 1, noon.Add(time.Hour)), l.of(key, 2, noon)}
+	l.forget(key)
+	got = append(got, l.of(key, 1, noon))
+	fresh := func(generation int64) look {
+		return look{generation: generation, next: noon.Add(firstLook), interval: firstLook}
+	}
+	want := []look{{generation: 1, next: noon.Add(firstLook), interval: firstLook, reason: "x"}, fresh(2), fresh(1)}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(look{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestClean(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"words":                    {"as they are: é “x”", "as they are: é “x”"},
+		"lines":                    {"a\nb\tc\r\n", "a b c  "},
+		"colours":                  {"\x1b[1;31mred\x1b[0m", "red"},
+		"a colour that never ends": {"\x1b[31", " [31"},
+		"what turns text around":   {"a\u202eb", "a b"},
+		"no text at all":           {"\xff\xfe", "��"},
+		"just as much as can be":   {strings.Repeat("a", maxMessage), strings.Repeat("a", maxMessage)},
+		"more":                     {strings.Repeat("a", maxMessage+1), strings.Repeat("a", maxMessage) + "…"},
+		"more, cut in a letter":    {"a" + strings.Repeat("é", maxMessage), "a" + strings.Repeat("é", maxMessage/2-1) + "…"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, clean(test.text)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

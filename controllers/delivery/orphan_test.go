@@ -1,0 +1,143 @@
+package delivery
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func orphaning(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan }
+
+func TestOrphans_go_on_running_and_are_nobodys(t *testing.T) {
+	tests := map[string]func(*scene){
+		"when the plan no longer has the cluster": func(*scene) {},
+		"when the AppService is being deleted":    (*scene).beingDeleted,
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t, orphaning)
+			given(s)
+			was := []client.Object{s.deployment(), s.service()}
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+			s.reports(s.removing(s.gone))
+			is := []client.Object{s.deployment(), s.service()}
+			for i, object := range is {
+				if managers := managersOf(object); slices.Contains(managers, v1alpha1.ManagedBy) {
+					t.Errorf("the %s is managed by %v", kindOf(object), managers)
+				}
+				unmarked(was[i])
+				unversioned(was[i])
+				unversioned(object)
+			}
+			if diff := cmp.Diff(was, is); diff != "" {
+				t.Errorf("more than the marks was changed (-was +is):\n%s", diff)
+			}
+			s.sendsNo(t, "DELETE")
+			s.tellsOf(v1alpha1.ReasonOrphaned,
+				"Deployment web is left running, as deletionPolicy says",
+				"Service web is left running, as deletionPolicy says")
+
+			s.restart()
+			s.reports(s.removing(s.gone))
+			s.sendsNo(t, "DELETE", "PATCH")
+		})
+	}
+}
+
+// unmarked takes off what release is to take off.
+func unmarked(object client.Object) {
+	labels := object.GetLabels()
+	delete(labels, v1alpha1.LabelManagedBy)
+	delete(labels, v1alpha1.LabelAppService)
+	object.SetAnnotations(nil) // there are ours alone
+}
+
+// unversioned takes off what changes with any change: annotations count in the generation of a Deployment.
+func unversioned(object client.Object) {
+	object.SetManagedFields(nil)
+	object.SetResourceVersion("")
+	object.SetGeneration(0)
+	if d, isDeployment := object.(*appsv1.Deployment); isDeployment {
+		d.Status.ObservedGeneration = 0
+	}
+}
+
+func managersOf(object client.Object) []string {
+	var managers []string
+	for _, entry := range object.GetManagedFields() {
+		managers = append(managers, entry.Manager)
+	}
+	return managers
+}
+
+// One that was let go is nobody's: the AppService that comes back meets it as it would meet any other.
+func TestOrphan_can_be_adopted_again(t *testing.T) {
+	t.Parallel()
+	s := delivered(t, orphaning, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
+	deployment := s.deployment()
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	s.reports(s.removing(s.gone))
+	s.plan()
+	s.reports(s.ready())
+	if s.deployment().UID != deployment.UID {
+		t.Error("the Deployment was made anew")
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Env = nil })
+	s.plan()
+	s.reports(s.ready())
+	s.runs("1 × web:1; ClusterIP 80→8080/TCP")
+}
+
+func TestOrphaning_touches_nothing_that_is_foreign(t *testing.T) {
+	for kind, object := range objects {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := undelivered(t, orphaning)
+			owner := foreigners()["another hub"]
+			was := s.somebodys(object, owner.labels, owner.annotations)
+			s.start()
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+			s.reports(s.removing(s.gone))
+			s.untouched(was)
+			s.hasSent("GET deployments/web", "GET services/web")
+		})
+	}
+}
+
+// Law 2: letting go cannot be undone either.
+func TestOrphaning_that_the_hub_itself_does_not_bear_out_lets_nothing_go(t *testing.T) {
+	t.Parallel()
+	s := delivered(t, orphaning)
+	s.end()
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	cached := s.app.DeepCopy()
+	s.plan()
+	s.connect()
+	deployment, service := s.deployment(), s.service()
+	_, _, err := s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
+	s.must(err)
+	s.untouched(deployment)
+	s.untouched(service)
+}
+
+// Replicas that were given up to an autoscaler stay what they are when the marks go.
+func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
+	t.Parallel()
+	s := delivered(t, orphaning, replicas(3), autoscaled)
+	s.neverLower(3)
+	s.edit(editImage)
+	s.plan()
+	s.reports(s.ready())
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	s.reports(s.removing(s.gone))
+	if managers := managersOf(s.deployment()); slices.Contains(managers, replicasManager) {
+		t.Error("it is managed by", managers)
+	}
+	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
+}

@@ -1,0 +1,288 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	selection "k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// hpa makes a HorizontalPodAutoscaler on the member, of which the test plays the controller.
+func (s *scene) hpa(changes ...func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
+	s.Helper()
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "any"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: s.app.Name},
+			MaxReplicas:    9,
+		},
+	}
+	for _, change := range changes {
+		change(scaler)
+	}
+	s.must(onMember.Create(s.Context(), scaler))
+	return scaler
+}
+
+// scale is what the autoscaler's controller does.
+func (s *scene) scale(replicas int32) {
+	s.Helper()
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	s.must(onMember.SubResource("scale").Update(s.Context(), s.deployment(), client.WithSubResourceBody(scale), client.FieldOwner("kube-controller-manager")))
+}
+
+// neverLower fails the test at its end when the Deployment ever had less replicas from now on.
+func (s *scene) neverLower(replicas int32) {
+	s.Helper()
+	watcher, err := client.NewWithWatch(onMember.config, client.Options{Scheme: kinds})
+	s.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	watch, err := watcher.Watch(ctx, &appsv1.DeploymentList{}, &client.ListOptions{
+		Namespace: s.app.Namespace, FieldSelector: selection.OneTermEqualSelector("metadata.name", s.app.Name),
+	})
+	s.must(err)
+	end := make(chan string)
+	go func() {
+		defer close(end)
+		for event := range watch.ResultChan() {
+			if d, isOne := event.Object.(*appsv1.Deployment); isOne {
+				if *d.Spec.Replicas < replicas {
+					s.Errorf("generation %d has %d replicas", d.Generation, *d.Spec.Replicas)
+				}
+				if d.Annotations["last"] != "" {
+					return
+				}
+			}
+		}
+		s.Error("the watch ended early")
+	}()
+	s.Cleanup(func() {
+		defer cancel()
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}}
+		last := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"last":"one"}}}`))
+		if err := onMember.Patch(context.Background(), d, last); err != nil {
+			s.Error(err)
+			return
+		}
+		<-end
+	})
+}
+
+func replicas(n int32) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { app.Spec.Replicas = new(n) }
+}
+
+func autoscaled(app *v1alpha1.AppService) { app.Spec.Autoscaled = true }
+
+// with is what is to be reported when the member has other replicas than planned.
+func (s *scene) readyWith(replicas int32) {
+	s.Helper()
+	want := s.ready()
+	want.Replicas, want.ReadyReplicas = replicas, replicas
+	s.reports(want)
+}
+
+// isReady waits until the member is Ready with what is planned, however many replicas that are.
+func (s *scene) isReady() {
+	s.Helper()
+	s.reports(s.ready(), whateverRuns)
+}
+
+func editImage(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }
+
+func TestAutoscaler_keeps_the_replicas(t *testing.T) {
+	t.Parallel()
+	s := delivered(t, replicas(3))
+	scaler := s.hpa()
+	s.neverLower(3)
+	s.scale(7)
+	s.readyWith(7)
+	s.runs("7 × web:1 A=1; ClusterIP 80→8080/TCP")
+	s.sent.reset()
+	s.scale(8)
+	s.readyWith(8)
+	s.scale(3) // as many as planned, by the way
+	s.readyWith(3)
+	s.scale(7)
+	s.readyWith(7)
+	s.sendsNo(t, "PATCH")
+
+	s.edit(editImage)
+	s.plan()
+	s.readyWith(7)
+	s.runs("7 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.edit(replicas(4))
+	s.plan()
+	s.readyWith(7)
+	s.restart()
+	s.readyWith(7)
+	s.sendsNo(t, "PATCH")
+	if got := s.corrected(); got > 0 {
+		t.Errorf("counted %v corrections", got)
+	}
+
+	// Without it, they are the AppService's again.
+	s.must(onMember.Delete(t.Context(), scaler))
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
+	s.plan()
+	s.reports(s.ready())
+	s.runs("4 × web:3 A=1; ClusterIP 80→8080/TCP")
+}
+
+// Law 2: the member's cache does not show yet that the autoscaler has just scaled, and something else is to be sent.
+func TestAutoscaler_that_the_cache_is_behind_of_is_not_undone(t *testing.T) {
+	tests := map[string]func(*scene){
+		"by an edit":     func(s *scene) { s.edit(editImage) },
+		"by a put-back":  func(s *scene) { s.spoil("bad:1") },
+		"by inheritance": func(s *scene) { s.again() },
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t, replicas(3))
+			s.hpa()
+			s.disengage()
+			s.connect()
+			given(s)
+			s.plan()
+			cached := s.deployment()
+			s.neverLower(3)
+			s.scale(7)
+			s.neverLower(7)
+			_, _, _ = s.lookThrough(hubCached, behind{s.member, []client.Object{cached}})
+			_, _, err := s.look()
+			s.must(err)
+			s.runs(fmt.Sprintf("7 × %s A=1; ClusterIP 80→8080/TCP", s.app.Spec.Image))
+		})
+	}
+}
+
+func TestAutoscaler_of_something_else_does_not_count(t *testing.T) {
+	tests := map[string]func(*scene){
+		"of another name": func(s *scene) {
+			s.hpa(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" })
+		},
+		"of another kind": func(s *scene) {
+			s.hpa(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" })
+		},
+		"that may not be listed": func(s *scene) {
+			s.hpa()
+			s.sent.answers(refusing("GET horizontalpodautoscalers", http.StatusForbidden, "no"))
+		},
+	}
+	for name, given := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t, replicas(3))
+			given(s)
+			s.scale(7)
+			s.tellsOf(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; it was put back")
+			s.runs("3 × web:1 A=1; ClusterIP 80→8080/TCP")
+		})
+	}
+}
+
+func TestAutoscaled_AppService(t *testing.T) {
+	tests := map[string]struct {
+		change func(*scene)
+		least  int32 // at any moment
+		want   string
+	}{
+		"keeps the replicas that it begins with when it is edited": {
+			func(s *scene) { s.edit(editImage); s.plan() }, 3,
+			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
+		},
+		"keeps them when it is put back": {
+			func(s *scene) {
+				s.spoil("bad:1")
+				eventually(s.T, func() error {
+					if s.corrected() == 0 {
+						return errors.New("nothing was put back")
+					}
+					return nil
+				})
+			}, 3,
+			"3 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"keeps them when somebody takes our label off, and when it is edited then": {
+			func(s *scene) {
+				d := s.deployment()
+				s.someone(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
+				s.edit(editImage)
+				s.plan()
+			}, 3,
+			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
+		},
+		"keeps those that are there when it is edited": {
+			func(s *scene) { s.scale(7); s.edit(editImage); s.plan() }, 3,
+			"7 × web:2 A=1; ClusterIP 80→8080/TCP",
+		},
+		"keeps them through one edit and another": {
+			func(s *scene) {
+				s.edit(editImage)
+				s.plan()
+				s.reports(s.ready())
+				s.edit(func(app *v1alpha1.AppService) { app.Spec.Env = nil })
+				s.plan()
+			}, 3,
+			"3 × web:2; ClusterIP 80→8080/TCP",
+		},
+		"does not follow spec.replicas": {
+			func(s *scene) { s.scale(7); s.edit(replicas(1)); s.plan() }, 3,
+			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"follows them again when it is autoscaled no more": {
+			func(s *scene) {
+				s.scale(7)
+				s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaled, app.Spec.Replicas = false, new(int32(5)) })
+				s.plan()
+			}, 3,
+			"5 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+		"is inherited with those that are there": {
+			func(s *scene) { s.scale(7); s.again(); s.plan() }, 3,
+			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t, replicas(3), autoscaled)
+			s.runs("3 × web:1 A=1; ClusterIP 80→8080/TCP")
+			s.neverLower(test.least)
+			test.change(s)
+			s.isReady()
+			s.runs(test.want)
+			s.sent.reset()
+			_, _, err := s.look()
+			s.must(err)
+			s.sendsNo(t, "PATCH")
+		})
+	}
+}
+
+// The first edit after the AppService became autoscaled gives the replicas up, and nobody has taken them yet.
+func TestAppService_that_becomes_autoscaled_keeps_its_replicas(t *testing.T) {
+	t.Parallel()
+	s := delivered(t, replicas(3))
+	s.neverLower(3)
+	s.edit(autoscaled)
+	s.plan()
+	s.reports(s.ready())
+	s.scale(7)
+	s.readyWith(7)
+	s.sent.reset()
+	s.restart()
+	s.readyWith(7)
+	s.sendsNo(t, "PATCH")
+}
