@@ -23,7 +23,7 @@ import (
 const replicasManager = "fleetwright-replicas"
 
 // leaveReplicas returns what is wanted of a Deployment that exists, without the replicas where an autoscaler sets them. Whether
-// there is one is asked only when something would be changed,.
+// there is one is asked only when something would be changed.
 func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1.Deployment, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	left := want
 	if !t.app.Spec.Autoscaled {
