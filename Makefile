@@ -48,7 +48,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify generated lint vet tidy vulnerabilities test e2e bench-members
+.PHONY: verify generated lint vet tidy vulnerabilities test e2e crash bench-members
 verify: generated tidy vet lint vulnerabilities ## everything that needs no cluster and runs no test
 
 generated: ## what is generated is up to date
@@ -75,7 +75,11 @@ test: ## every package's tests with the race detector, on real API servers
 
 e2e: build ## the suites against whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/... -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e/... -p 1 -count=1 -timeout 40m -v
+
+crash: build ## the operator killed at every request that it writes by, both ways; some 20 minutes
+	$(call need,$(CLUSTER))
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.lanes=64 -rapid.checks=10
 
 bench-members: build ## what a member costs, and how fast members join; on a machine that does nothing else
 	$(call need,$(CLUSTER))

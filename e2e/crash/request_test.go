@@ -1,0 +1,87 @@
+package crash
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// request is one that the operator made.
+type request struct {
+	at        time.Time
+	cluster   string
+	verb      string // the HTTP method, but WATCH
+	resource  string // of a path that is none, such as /version, the path
+	sub       string
+	namespace string // of a namespace itself, its name
+	name      string
+	changes   bool // it is numbered
+	code      int  // of the answer; 0 when there was none
+}
+
+// kind is what is alike in the same step of any life.
+func (r request) kind() string {
+	where := "a member"
+	if r.cluster == hubName {
+		where = "the hub"
+	}
+	return fmt.Sprintf("%s %s on %s", r.verb, r.full(), where)
+}
+
+func (r request) full() string { return strings.TrimSuffix(r.resource+"/"+r.sub, "/") }
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s %s/%s on %s (%d)", r.verb, r.full(), r.namespace, r.name, r.cluster, r.code)
+}
+
+// stateless are the resources that are no part of any state.
+var stateless = []string{"events", "leases", "subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews", "selfsubjectrulesreviews", "tokenreviews", "selfsubjectreviews"}
+
+// describe reads a request as an API server does. The body is that of a POST, whose path does not name the object.
+func describe(cluster string, r *http.Request, body []byte) request {
+	d := request{at: time.Now(), cluster: cluster, verb: r.Method, resource: r.URL.Path}
+	if r.URL.Query().Get("watch") != "" && r.URL.Query().Get("watch") != "false" {
+		d.verb = "WATCH"
+	}
+	words := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case words[0] == "api" && len(words) > 2:
+		words = words[2:]
+	case words[0] == "apis" && len(words) > 3:
+		words = words[3:]
+	default:
+		return d
+	}
+	if words[0] == "namespaces" && len(words) > 2 && words[2] != "status" && words[2] != "finalize" {
+		d.namespace, words = words[1], words[2:]
+	}
+	words = append(words, "", "")
+	d.resource, d.name, d.sub = words[0], words[1], words[2]
+	if d.name == "" && r.Method == http.MethodPost {
+		d.name = nameIn(body)
+	}
+	if d.resource == "namespaces" {
+		d.namespace = d.name
+	}
+	writes := slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method)
+	d.changes = writes && !r.URL.Query().Has("dryRun") && !slices.Contains(stateless, d.resource)
+	return d
+}
+
+// nameIn is the name of an object of Kubernetes' own kinds, as JSON or protobuf; of others the operator makes none.
+func nameIn(body []byte) string {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return ""
+	}
+	named, err := meta.Accessor(object)
+	if err != nil {
+		return ""
+	}
+	return named.GetName()
+}

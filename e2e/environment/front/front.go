@@ -1,0 +1,134 @@
+// Package front serves HTTPS in front of clusters: for tests that must see, count or spoil what a client asks of a cluster.
+// A client is known by its token; what a [Backend] gets is sent on as the cluster's administrator.
+package front
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+// silent takes what the servers have to say of connections that a client has cut.
+var silent = log.New(io.Discard, "", 0)
+
+// Server serves on a free port of 127.0.0.1, with a certificate of its own.
+type Server struct {
+	// Address is its host and port.
+	Address string
+	// CA is what its certificate is checked by.
+	CA []byte
+}
+
+// Serve serves until the context ends.
+func Serve(ctx context.Context, handler http.Handler) (*Server, error) {
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	_, ca := pem.Decode(certificate) // the CA's follows the server's
+	listener, err := Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{
+		Handler:           handler,
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          silent,
+	}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	go func() { _ = server.ServeTLS(listener, "", "") }() // ends with the context
+	return &Server{Address: listener.Addr().String(), CA: ca}, nil
+}
+
+// Listen listens on a free port of 127.0.0.1.
+func Listen(ctx context.Context) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+// Kubeconfig leads to a server, whose address may have a path, with a token.
+func Kubeconfig(address string, ca []byte, token string) ([]byte, error) {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["member"] = &clientcmdapi.Cluster{Server: "https://" + address, CertificateAuthorityData: ca}
+	config.AuthInfos["fleetwright"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["member"] = &clientcmdapi.Context{Cluster: "member", AuthInfo: "fleetwright"}
+	config.CurrentContext = "member"
+	return clientcmd.Write(*config)
+}
+
+// Backend forwards to a cluster, as its administrator.
+func Backend(cluster environment.Cluster) (http.Handler, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(cluster.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of %s: %w", cluster.Name(), err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig of %s: %w", cluster.Name(), err)
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of %s: %w", cluster.Name(), err)
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(server)
+			r.Out.Header.Del("Authorization")
+		},
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		ErrorLog:      silent,
+	}, nil
+}
+
+// Token returns a new one, as long as those of service accounts are.
+func Token() string {
+	var long strings.Builder
+	for long.Len() < 900 {
+		long.WriteString(rand.Text())
+	}
+	return long.String()
+}
+
+// Bears tells whether a request has the token.
+func Bears(r *http.Request, token string) bool {
+	return r.Header.Get("Authorization") == "Bearer "+token
+}
+
+// Refuse answers with a Status.
+func Refuse(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
+	Answer(w, int(code), &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: "the server in front of the cluster refuses this",
+	})
+}
+
+// Answer answers with an object.
+func Answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object) // the client is gone, or has it
+}
