@@ -78,6 +78,15 @@ func (f *fleet) undisturbed(t *testing.T) ([]lived, error) {
 			return nil, fmt.Errorf("restart at rest: %w", err)
 		}
 		t.Logf("%-22s %s", "restart at rest", cost(f.proxy.since(begun, func(request) bool { return true })))
+		if *idleFlag == 0 {
+			continue
+		}
+		begun = time.Now()
+		select {
+		case <-t.Context().Done():
+		case <-time.After(*idleFlag):
+			t.Logf("%-22s %s", "at rest for "+idleFlag.String(), cost(f.proxy.since(begun, func(request) bool { return true })))
+		}
 	}
 	return all, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 )
 
-// members are the names of the members, sorted.
+// members are the names of the members, sorted; a flag adds to them.
 var members = []string{"east", "north", "south"}
 
 // fleet is the hub, its members, the operator and the proxy between them.

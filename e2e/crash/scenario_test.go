@@ -24,7 +24,7 @@ type step struct {
 
 // scenario is the life of an AppService.
 var scenario = []step{
-	{"declare on 3 members", func(s *v1alpha1.AppServiceSpec) { image("web:1")(s); replicas(2)(s); ports(80)(s) }},
+	{"declare", func(s *v1alpha1.AppServiceSpec) { image("web:1")(s); replicas(2)(s); ports(80)(s) }},
 	{"edit the image", image("web:2")},
 	{"scale up", replicas(3)},
 	{"scale down", replicas(1)},

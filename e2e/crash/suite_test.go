@@ -32,6 +32,8 @@
 // or, at a generation not older than the one that the object was applied for, without this cluster, without ports (for a Service), or with
 // that number of replicas. What traces to none fails the suite.
 //
+// Besides, it tells what an undisturbed life costs in requests: with -crash.more 7 -crash.idle 10m for ten members, and ten minutes at rest.
+//
 //	make crash                                   # every request, both ways, quiet windows of 60 s
 //	go test ./e2e/crash -v -count=1              # a sample: one life, killed once in each step; a part of make e2e
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.seed 7 -crash.every 4
@@ -54,6 +56,8 @@ var (
 	everyFlag = flag.Int("crash.every", 0, "kill at every n-th request of each step; 0 for one request of each step")
 	quietFlag = flag.Duration("crash.quiet", 2*time.Second, "how long no request may follow a kill and what it leads to")
 	lanesFlag = flag.Int("crash.lanes", 1, "how many lives share a quiet window")
+	moreFlag  = flag.Int("crash.more", 0, "how many members there are besides the three")
+	idleFlag  = flag.Duration("crash.idle", 0, "how long the requests are counted of an operator at rest")
 	seedFlag  = flag.Uint64("crash.seed", 0, "which requests a sample takes; 0 for another at each run")
 )
 
@@ -71,6 +75,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
+	for i := range *moreFlag {
+		members = append(members, fmt.Sprintf("west-%d", i+1))
+	}
 	os.Exit(run(m))
 }
 
