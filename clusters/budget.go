@@ -3,9 +3,12 @@ package clusters
 import (
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A member may send maxAtOnce bytes at once, and maxRate bytes a second for ever. Forty objects are half a megabyte.
@@ -40,8 +43,17 @@ func (b *budget) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if response.StatusCode < http.StatusMultipleChoices && !isJSON(response) {
+		return nil, errors.Join(errNoAPIServer, response.Body.Close())
+	}
 	response.Body = &counted{ReadCloser: response.Body, budget: b}
 	return response, nil
+}
+
+// isJSON tells whether an answer is what was asked for. What is not would be decoded by what it calls itself, and is not weighed.
+func isJSON(response *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return err == nil && kind == runtime.ContentTypeJSON
 }
 
 // WrappedRoundTripper lets client-go find the transport below.

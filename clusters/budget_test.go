@@ -25,7 +25,8 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(a.body)}, nil
+	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(a.body)}, nil
 }
 
 func TestBudgetLetsABodyThroughThatIsWithinIt(t *testing.T) {
@@ -115,3 +116,19 @@ func TestBudgetIsOneForAllBodies(t *testing.T) {
 		t.Errorf("%d passed, want %d", got, maxAtOnce/maxRate)
 	}
 }
+
+// What is no JSON is neither weighed nor decoded: a list of protobuf has a thousand objects in two thousand bytes.
+func TestBudgetRefusesWhatIsNoJSON(t *testing.T) {
+	for _, kind := range []string{"", "application/vnd.kubernetes.protobuf", "application/yaml", "text/html", "application/json/x"} {
+		answer := respond(func() *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(endless{})}
+		})
+		if _, err := newBudget(answer).RoundTrip(&http.Request{}); !errors.Is(err, errNoAPIServer) {
+			t.Errorf("%q: %v", kind, err)
+		}
+	}
+}
+
+type respond func() *http.Response
+
+func (r respond) RoundTrip(*http.Request) (*http.Response, error) { return r(), nil }

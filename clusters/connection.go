@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
@@ -67,7 +68,9 @@ func (o *Options) newConnection(t *target) *connection {
 	c.config = &rest.Config{
 		Host:      "https://" + anyMember + server.EscapedPath(),
 		UserAgent: o.UserAgent,
-		// One bucket for all kinds of this member. ContentType stays empty: with protobuf, Apply fails.
+		// JSON: what the budget weighs. An answer of any other form is refused.
+		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
+		// One bucket for all kinds of this member.
 		RateLimiter:               flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst),
 		WarningHandlerWithContext: rest.NoWarnings{},
 	}

@@ -66,7 +66,7 @@ func (s Source) member(secret *corev1.Secret) string {
 	switch s.Form {
 	case FormClusterAPI:
 		name, isKubeconfig := strings.CutSuffix(secret.Name, clusterAPISuffix)
-		if secret.Type != clusterAPIType || !isKubeconfig {
+		if secret.Type != clusterAPIType || !isKubeconfig || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			return ""
 		}
 		return name

@@ -112,7 +112,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.member}, mc); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("read MemberCluster: %w", err)
 	}
-	member := r.provider.ensure(multicluster.ClusterName(claim.member), request.NamespacedName)
+	taken, err := r.taken(ctx, mc, claim)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var member *member
+	if !taken {
+		member = r.provider.ensure(multicluster.ClusterName(claim.member), request.NamespacedName)
+	}
 	if member == nil {
 		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, "Join",
 			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
@@ -130,6 +137,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // nameRetry is when a Secret whose name is taken is looked at again.
 const nameRetry = time.Minute
+
+// taken tells whether the MemberCluster is made from another Secret that still claims its name: after a restart too, the one that had it
+// first keeps it.
+func (r *Reconciler) taken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (bool, error) {
+	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if !made || key == wants.key() || !r.sources.in(namespace) {
+		return false, nil
+	}
+	has, err := r.claim(ctx, key)
+	return has != nil && has.member == wants.member, err
+}
 
 // claim returns what a Secret says of a member; nil when it is gone, or none's.
 func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*claim, error) {

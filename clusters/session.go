@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -110,7 +111,8 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 
 // newInformer makes an informer that runs on the session's context.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	return newInformer(s.ctx, lw, object, indexers)
+	// What a member sends must not flood the log: client-go has a line for each event that it does not understand.
+	return newInformer(logr.NewContext(s.ctx, logr.Discard()), lw, object, indexers)
 }
 
 // close ends the session. It does not wait for the goroutines, and may be called again.
@@ -202,13 +204,17 @@ type stream struct {
 	trouble *watchTrouble
 	begun   time.Time
 	silence *time.Timer
+	closed  atomic.Bool
 }
 
 func (o *observed) watch(body io.ReadCloser) *stream {
-	return &stream{
-		ReadCloser: body, trouble: o.trouble, begun: time.Now(),
-		silence: time.AfterFunc(o.trouble.silence, func() { o.trouble.lastsNow(errSilentWatch) }),
-	}
+	s := &stream{ReadCloser: body, trouble: o.trouble, begun: time.Now()}
+	s.silence = time.AfterFunc(o.trouble.silence, func() {
+		if !s.closed.Load() { // a last read may have set the timer again
+			o.trouble.lastsNow(errSilentWatch)
+		}
+	})
+	return s
 }
 
 // Read reads, and knows by the end of a line that something was told.
@@ -222,6 +228,7 @@ func (s *stream) Read(into []byte) (int, error) {
 
 // Close ends the watch.
 func (s *stream) Close() error {
+	s.closed.Store(true)
 	s.silence.Stop()
 	if now := time.Now(); now.Sub(s.begun) < shortWatch {
 		s.trouble.note(errShortWatch, now)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,8 +55,8 @@ func probe(ctx context.Context, c *connection) (types.UID, error) {
 	if err := c.get(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
 		return "", err
 	}
-	if namespace.UID == "" {
-		return "", errNoAPIServer
+	if id := string(namespace.UID); id == "" || id != cut(clean(id), maxVersion) {
+		return "", errNoAPIServer // no API server gives such a UID, which goes into statuses and messages
 	}
 	return namespace.UID, nil
 }
@@ -114,8 +115,13 @@ func (s *session) survey(ctx context.Context, known facts) facts {
 const maxVersion = 64
 
 // allocatable is the sum of what the nodes that take pods can hold.
-func allocatable(ctx context.Context, reader client.Reader) (corev1.ResourceList, error) {
-	sum := corev1.ResourceList{}
+func allocatable(ctx context.Context, reader client.Reader) (sum corev1.ResourceList, err error) {
+	defer func() { // of the parser of quantities, with exponents near 2^31
+		if recover() != nil {
+			sum, err = nil, errors.New("a node has a quantity that cannot be read")
+		}
+	}()
+	sum = corev1.ResourceList{}
 	var page corev1.NodeList
 	for {
 		if err := reader.List(ctx, &page, client.Limit(nodePage), client.Continue(page.Continue)); err != nil {
@@ -132,9 +138,21 @@ func allocatable(ctx context.Context, reader client.Reader) (corev1.ResourceList
 	}
 }
 
+// maxResources is how many kinds of resources are summed up.
+const maxResources = 64
+
+// maxQuantity is more than any node has of anything: an exabyte.
+const maxQuantity = 1e18
+
 func add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
-		total := sum[name]
+		total, known := sum[name]
+		if !known && (len(sum) >= maxResources || len(validation.IsQualifiedName(string(name))) > 0) {
+			continue
+		}
+		if size := quantity.AsApproximateFloat64(); size < 0 || size > maxQuantity { // adding 1 to 1e2000000000 takes a gigabyte
+			continue
+		}
 		total.Add(quantity)
 		sum[name] = total
 	}

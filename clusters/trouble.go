@@ -53,6 +53,8 @@ func diagnose(err error) verdict {
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: " + describe(err)}
 	case code != 0:
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, describe(err)}
+	case errors.Is(err, errNoAPIServer):
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, errNoAPIServer.Error()}
 	case isImpostor(err):
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + describe(err)}
 	case isNetwork(err):

@@ -84,7 +84,7 @@ const (
 	// at most a fifth of the clusters that have taken it on at the same time. Wait, or annotate it with fleetwright.dev/accept-removals.
 	ReasonRemovalWaiting = "RemovalWaiting"
 	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and they are more than a
-	// fifth of those that run the AppService. They keep it until that is acknowledged: annotate it with
+	// fifth of those that run the AppService; or this one was found after a restore, or its MemberCluster was made anew. They keep it, whatever is edited, until that is acknowledged: annotate it with
 	// fleetwright.dev/accept-removals.
 	ReasonRemovalHeld = "RemovalHeld"
 	// ReasonContended: somebody on the member changes fields that the AppService sets, again and again. They are put back more and

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -17,6 +18,8 @@ var version = "unknown"
 const gcPercent = 25
 
 func main() {
+	// What a member sends must not end the operator: a panic in the decoding of it is logged, and the watch begins anew.
+	utilruntime.ReallyCrash = false
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -73,11 +73,14 @@ func (r *reconciler) cleanUpOne(ctx context.Context, record v1alpha1.AbandonedAp
 			continue
 		}
 		left++
+		if app.UID == record.UID && app.DeletionTimestamp.IsZero() && (app.Spec.Suspend || ahead(app, object) != nil) {
+			continue // a hub that was restored may have records of old
+		}
 		if object.GetDeletionTimestamp().IsZero() {
 			if err := r.deleteObject(ctx, object); err != nil {
 				return left, err
 			}
-			r.tell(nil, object, v1alpha1.ReasonRemoved, "Remove", "%s %s was removed: AppService %s had been deleted while this cluster could not be reached", kindOf(object), object.GetName(), key)
+			r.tell(nil, object, v1alpha1.ReasonRemoved, "Remove", "%s %s was removed: AppService %s was to be, while this cluster could not be reached", kindOf(object), object.GetName(), key)
 		}
 	}
 	return left, nil

@@ -3,9 +3,11 @@ package delivery
 import (
 	"context"
 	"errors"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -43,11 +45,27 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 	if t.row.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
-	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()})
-	if seconds, suggested := apierrors.SuggestsClientDelay(err); suggested {
-		return reconcile.Result{RequeueAfter: time.Duration(seconds) * time.Second}, nil
+	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: told(err)})
+	if seconds, suggested := apierrors.SuggestsClientDelay(err); suggested && seconds > 0 {
+		return reconcile.Result{RequeueAfter: min(time.Duration(seconds)*time.Second, maxBackoff)}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// told is an error for a row. Those of the network hold addresses, which are the Secret's, and ports that are never the same twice.
+func told(err error) string {
+	var network *url.Error
+	if !errors.As(err, &network) {
+		return err.Error()
+	}
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return "the request failed: " + errno.Error()
+	case network.Timeout():
+		return "the request failed: timed out"
+	}
+	return "the request failed: the connection broke"
 }
 
 // takesPort tells whether a nodePort is another Service's already.

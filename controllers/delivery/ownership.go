@@ -52,11 +52,13 @@ const (
 func (r *reconciler) ownerOf(app *v1alpha1.AppService, object client.Object) (owner, string) {
 	annotations := object.GetAnnotations()
 	hub, uid := annotations[v1alpha1.AnnotationHub], annotations[v1alpha1.AnnotationUID]
-	switch {
-	case object.GetLabels()[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy, hub == "":
+	switch { // by our own annotations: others set the common label as well
+	case hub == "":
 		return strangers, "it is managed by " + managerOf(object)
 	case hub != r.hubID:
 		return anotherHubs, fmt.Sprintf("it belongs to hub %q", hub)
+	case uid != string(app.UID) && object.GetLabels()[v1alpha1.LabelAppService] != object.GetName():
+		return strangers, "it is a copy of another AppService's" // that one may still be there
 	case uid != string(app.UID):
 		return predecessors, fmt.Sprintf("it belongs to an AppService with UID %q", uid)
 	}

@@ -23,6 +23,9 @@ import (
 // obstacleRetry is when to look again at what only somebody else can change, and what no watch tells of.
 const obstacleRetry = 2 * time.Minute
 
+// sentPoll is when to look at what was sent, beside what the watch tells.
+const sentPoll = 10 * time.Second
+
 // Reporter takes what was observed.
 type Reporter interface {
 	// Report takes what was seen of an AppService on a cluster, in place of what was seen before.
@@ -61,15 +64,13 @@ type task struct {
 
 // Reconcile brings what the member runs of one AppService in line with its row.
 func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request) (reconcile.Result, error) {
-	waiting, err := r.cleanUp(ctx, request.NamespacedName)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	waiting, cleanUpErr := r.cleanUp(ctx, request.NamespacedName) // which must not keep one that is there now from being delivered
 	t, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, errors.Join(cleanUpErr, err)
 	}
 	result, err := r.deliver(ctx, t)
+	err = errors.Join(cleanUpErr, err)
 	if waiting && err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = removalPoll
 	}
@@ -94,9 +95,12 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	return r.maintain(ctx, t)
 }
 
-// found reports objects of an AppService that has no row for this member: its status was lost, as by a restore.
+// found reports objects of an AppService, or of one before it, that has no row for this member: its status was lost, as by a restore.
 func (r *reconciler) found(t task) {
-	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), func(o client.Object) bool { return r.isOurs(t.app, o) }) {
+	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), func(o client.Object) bool {
+		owner, _ := r.ownerOf(t.app, o)
+		return owner == ours || owner == predecessors
+	}) {
 		return
 	}
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true})
@@ -148,22 +152,26 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 		return r.failed(ctx, t, err)
 	case sent:
 		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: t.app.Generation})
-		return reconcile.Result{}, nil // the watch brings what came of it
+		// The watch brings what came of it; nothing, where an admission webhook undoes it at once.
+		return reconcile.Result{RequeueAfter: sentPoll}, nil
 	}
 	return r.observe(ctx, t, t.app.Generation)
 }
 
 // meet looks at the member itself after a conflict: either an object is there that the cache does not show because it
-// is foreign, or the cache is behind and the watch will bring the next try.
+// is foreign, or has lost the label that it is selected by, or the cache is behind and the watch will bring the next try.
 func (r *reconciler) meet(ctx context.Context, t task, conflict error) (sent bool, err error) {
 	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
 	if err != nil {
-		return false, errors.Join(conflict, err)
+		return false, err
 	}
 	if obstacle := r.obstacles(t.app, objects); obstacle != nil {
 		return false, obstacle
 	}
-	if !slices.ContainsFunc(objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) }) {
+	unseen := func(o client.Object) bool {
+		return !r.isOurs(t.app, o) || o.GetLabels()[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy
+	}
+	if !slices.ContainsFunc(objects.all(), unseen) {
 		return false, fmt.Errorf("the member's cache is behind: %w", conflict)
 	}
 	t.objects = objects

@@ -32,8 +32,12 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	}
 	t.objects = objects
 	mine := slices.DeleteFunc(objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) })
-	for _, object := range mine {
-		if obstacle := ahead(t.app, object); obstacle != nil {
+	for _, object := range objects.all() {
+		owner, whose := r.ownerOf(t.app, object)
+		if owner == anotherHubs && object.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) { // the hub's identity has changed
+			return r.stopped(t, conflict(object, whose))
+		}
+		if obstacle := ahead(t.app, object); owner == ours && obstacle != nil {
 			return r.stopped(t, obstacle)
 		}
 	}
@@ -74,6 +78,7 @@ func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object)
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", kindOf(object), "generation", t.app.Generation)
+	r.tell(nil, object, v1alpha1.ReasonRemoved, "Remove", "%s %s was removed, as AppService %s says", kindOf(object), object.GetName(), client.ObjectKeyFromObject(t.app))
 	return nil
 }
 

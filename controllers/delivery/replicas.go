@@ -27,17 +27,26 @@ const replicasManager = "fleetwright-replicas"
 func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1.Deployment, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	left := want
 	if !t.app.Spec.Autoscaled {
+		without, err := workload.WithoutReplicas(want)
+		if err != nil {
+			return nil, err
+		}
+		if isDrift(existing, without) && generationOf(existing) >= t.app.Generation {
+			return without, nil // given up for this generation: an autoscaler that is away for a moment does not find them changed
+		}
 		// The replicas go with whatever else is sent, and the cache may be behind what an autoscaler has just set.
 		difference, err := r.comparer.difference(existing, want)
 		if err != nil || difference.Empty() {
 			return want, err
 		}
-		if found, err := r.autoscaler(ctx, existing); err != nil || !found {
+		found, err := r.autoscaler(ctx, existing)
+		if apierrors.IsForbidden(err) { // somebody has raised them: perhaps an autoscaler
+			found, err = isDrift(existing, want) && ptr.Deref(existing.Spec.Replicas, 1) > t.row.Replicas, nil
+		}
+		if err != nil || !found {
 			return want, err
 		}
-		if left, err = workload.WithoutReplicas(want); err != nil {
-			return nil, err
-		}
+		left = without
 	}
 	if difference, err := r.comparer.difference(existing, left); err != nil || difference.Empty() {
 		return left, err
@@ -45,13 +54,10 @@ func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1
 	return left, r.handOverReplicas(ctx, existing) // it is about to be applied
 }
 
-// autoscaler tells whether a HorizontalPodAutoscaler scales the Deployment. Where the member does not let that be seen, none does.
+// autoscaler tells whether a HorizontalPodAutoscaler scales the Deployment.
 func (r *reconciler) autoscaler(ctx context.Context, deployment *appsv1.Deployment) (bool, error) {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	err := r.live.List(ctx, &scalers, client.InNamespace(deployment.Namespace))
-	if apierrors.IsForbidden(err) {
-		return false, nil
-	}
 	if err != nil {
 		return false, fmt.Errorf("look for an autoscaler: %w", err)
 	}

@@ -159,7 +159,7 @@ func TestTrouble_that_may_pass_is_told_and_tried_again(t *testing.T) {
 				}
 				return nil, nil
 			},
-			want: "connection reset",
+			want: "the request failed: the connection broke",
 		},
 		"a long story": {
 			answer: refusing("PATCH", 500, strings.Repeat("é", 5000)),

@@ -134,7 +134,8 @@ func TestFound_objects_become_rows_again(t *testing.T) {
 	s.sees("north", found) // takes nothing new, but this is nothing new
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 	s.neverRemoved()
-	s.sees("west", found) // is not in the placement any more
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1")) // it would be held
+	s.sees("west", found)                                    // is not in the placement any more
 	removing := s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)), removing)
 	s.sees("west", s.gone(s.since("west")))
@@ -152,6 +153,7 @@ func TestFound_objects_that_are_on_record_become_no_rows(t *testing.T) {
 	s.look()
 	s.has(s.row("east", v1alpha1.ClusterReady))
 	s.neverRemoved()
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1")) // it would be held
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = nil })
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }))
 }

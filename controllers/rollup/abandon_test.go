@@ -103,10 +103,10 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		in   rollup.Input
 		want []v1alpha1.ClusterStatus
 	}{
-		"where it is not chosen it is removed": {
+		"where it is not chosen it is held, until somebody says so": {
 			in: given(notChosen("east"), saw("east", found)),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Phase, row.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, heldAlone
 			}),
 		},
 		"where it is chosen it is brought in line": {
@@ -151,14 +151,14 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 			}
 		})
 	}
-	t.Run("they are removed so many at a time", func(t *testing.T) {
+	t.Run("they are held, however many", func(t *testing.T) {
 		in := given()
 		for i := range 4 {
 			notChosen(nameOf(i))(&in)
 			saw(nameOf(i), found)(&in)
 		}
-		if got := letters(rollup.Status(in)); got != "Rwww" {
-			t.Errorf("got %s, want Rwww", got)
+		if got := letters(rollup.Status(in)); got != "hhhh" {
+			t.Errorf("got %s, want hhhh", got)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func (in Input) remove(drafts []draft) []string {
 	var waiting, held []*draft
 	for _, d := range t.leaving {
 		switch {
-		case in.drifted(d.row) && t.drifting > t.most:
+		case in.drifted(d) && (t.drifting > t.most || unmeant(d) && t.accepted < t.drifting):
 			held = append(held, d)
 		case t.admits(d.member.IsReady()), !d.member.IsReady() && in.abandons(d.row.Name):
 			d.row = *in.removing(*d.previous, d.previous, d.seen, d.member)
@@ -49,7 +49,17 @@ func (in Input) remove(drafts []draft) []string {
 }
 
 // drifted tells whether a row that leaves the plan does so though the AppService was not edited.
-func (in Input) drifted(row v1alpha1.ClusterStatus) bool { return row.Generation == in.App.Generation }
+func (in Input) drifted(d *draft) bool { return d.row.Generation == in.App.Generation || unmeant(d) }
+
+// unmeant tells whether a row leaves the plan in a way that nobody can have meant: it was found on a member, or its MemberCluster was gone and
+// is back, or it was held before. It waits for somebody's word, though it may be the only one, and whatever else is edited.
+func unmeant(d *draft) bool {
+	if d.previous == nil {
+		return false
+	}
+	found := d.previous.Generation == 0
+	return found || d.previous.Phase == v1alpha1.ClusterDetached || d.previous.Reason == v1alpha1.ReasonRemovalHeld
+}
 
 // tally counts what decides how many clusters may be left.
 type tally struct {
@@ -58,6 +68,7 @@ type tally struct {
 	removing  []string // being removed, from clusters that can be reached
 	lost      int      // to be removed from clusters that cannot be reached: they must not keep others waiting
 	most      int32    // so many may be removed from at a time
+	accepted  int32    // of them by annotation
 	complaint string   // on an annotation that cannot be understood
 }
 
@@ -78,12 +89,12 @@ func (in Input) tally(drafts []draft) tally {
 		case d.row.Phase == v1alpha1.ClusterRemoving:
 			t.begin(d)
 		}
-		if in.drifted(d.row) && (d.leaves || d.row.Phase == v1alpha1.ClusterRemoving && d.member.IsReady()) {
+		if in.drifted(d) && (d.leaves || d.row.Phase == v1alpha1.ClusterRemoving && d.member.IsReady()) {
 			t.drifting++
 		}
 	}
 	accepted, complaint := in.acceptedRemovals()
-	t.most, t.complaint = max(1, runs/5, accepted), complaint
+	t.most, t.accepted, t.complaint = max(1, runs/5, accepted), accepted, complaint
 	return t
 }
 
@@ -123,7 +134,10 @@ func (in Input) acceptedRemovals() (accepted int32, complaint string) {
 // hidden by what may last too.
 func keep(drafts []*draft, reason, message string) {
 	for _, d := range drafts {
-		if d.row.Phase == v1alpha1.ClusterUnknown || reason == v1alpha1.ReasonRemovalHeld && d.row.Phase == v1alpha1.ClusterFailed {
+		if held := reason == v1alpha1.ReasonRemovalHeld; held && (d.row.Phase == v1alpha1.ClusterFailed || d.row.Phase == v1alpha1.ClusterUnknown) {
+			d.row.Reason = reason // by which it is known to be held
+			continue
+		} else if d.row.Phase == v1alpha1.ClusterUnknown {
 			continue
 		}
 		d.row.Phase, d.row.Reason, d.row.Message = v1alpha1.ClusterProgressing, reason, bounded(message)

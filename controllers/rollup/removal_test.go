@@ -133,7 +133,7 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 		"held, and failed": {
 			in:    with(clusters("rdd"), saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))),
 			row:   "quota",
-			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalHeld); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2",
+			ready: "2 of 3 clusters not ready: c (RemovalHeld), b (RemovalHeld); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2",
 		},
 	}
 	for name, test := range tests {

@@ -167,7 +167,7 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 	case previous == nil || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
 	case previous.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation,
-		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
+		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Phase == v1alpha1.ClusterProgressing && previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 	}
 	return &row

@@ -18,6 +18,8 @@ const (
 	waitsToRemove  = "it is removed when the cluster can be reached; see MemberCluster east"
 )
 
+const heldAlone = "no longer fits, as 1 cluster in all: annotate the AppService with fleetwright.dev/accept-removals=1 to let it be removed"
+
 func TestStatus_rows(t *testing.T) {
 	tests := map[string]struct {
 		in   rollup.Input
@@ -161,9 +163,9 @@ func TestStatus_rows(t *testing.T) {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
 			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), since(now)),
 		},
-		"a Detached cluster whose Secret is back and that is no longer chosen is Removing": {
+		"a Detached cluster whose Secret is back and that is no longer chosen is held": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalHeld, heldAlone), since(now)),
 		},
 		"a cluster that detaches while it is deleted has its grace": {
 			in:   given(deleting, has(row("east", v1alpha1.ClusterReady))),
