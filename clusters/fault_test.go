@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -160,7 +159,7 @@ func mute(w http.ResponseWriter, r *http.Request) {
 func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 	t.Helper()
 	first, id := m.join(t), m.front.identity()
-	first.settles(t)
+	m.settles(t)
 	bad.turn(t, m)
 	if bad.joined == goesOn {
 		m.deploy(t, m.name)
@@ -182,13 +181,14 @@ func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 	})
 }
 
-// settles waits until the watches of an engagement go on where they were when they are cut: client-go takes one that ends within
+// settles waits until the watches of a member go on where they were when they are cut: client-go takes one that ends within
 // a second without an event for an error, and lists anew.
-func (e engagement) settles(t testing.TB) {
+func (m *member) settles(t testing.TB) {
 	t.Helper()
 	eventually(t, soon, func() error {
-		if time.Since(e.at) < 2*time.Second {
-			return errors.New("too early")
+		open, newest := m.front.watches()
+		if open < len(watched()) || time.Since(newest) < 1500*time.Millisecond {
+			return fmt.Errorf("%d watches are open, the newest for %s", open, time.Since(newest))
 		}
 		return nil
 	})

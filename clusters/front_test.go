@@ -32,6 +32,7 @@ type front struct {
 	mu    sync.Mutex
 	id    types.UID
 	fault fault
+	open  map[*http.Request]time.Time // the watches, and when each began
 }
 
 // fault answers a request in the place of the API server, or tells that it does not.
@@ -46,7 +47,7 @@ func newFront(t testing.TB, behind *apiServer) *front {
 	}
 	authority := x509.NewCertPool()
 	authority.AppendCertsFromPEM(behind.environment.Config.CAData)
-	f := &front{id: uuid.NewUUID()}
+	f := &front{id: uuid.NewUUID(), open: map[*http.Request]time.Time{}}
 	backend := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(at)
@@ -63,6 +64,7 @@ func newFront(t testing.TB, behind *apiServer) *front {
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer f.note(r)()
 		f.mu.Lock()
 		fault := f.fault
 		f.mu.Unlock()
@@ -76,6 +78,33 @@ func newFront(t testing.TB, behind *apiServer) *front {
 	t.Cleanup(f.server.Close)
 	t.Cleanup(f.server.CloseClientConnections)
 	return f
+}
+
+// note notes that a watch begins, and returns how to note that it ends.
+func (f *front) note(r *http.Request) (end func()) {
+	if !r.URL.Query().Has("watch") {
+		return func() {}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[r] = time.Now()
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.open, r)
+	}
+}
+
+// watches are how many there are, and when the newest began.
+func (f *front) watches() (open int, newest time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, begun := range f.open {
+		if begun.After(newest) {
+			newest = begun
+		}
+	}
+	return len(f.open), newest
 }
 
 // identify gives the kube-system namespace the member's own UID.

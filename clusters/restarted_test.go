@@ -72,7 +72,8 @@ func TestARestartedAPIServer(t *testing.T) {
 	w := shared(t)
 	mortal := w.mortal(t)
 	m := mortal.newMember(t, w.own(t, "fleet-mortal", asInProduction), "mortal")
-	m.join(t).settles(t)
+	m.join(t)
+	m.settles(t)
 	for i, compacted := range []bool{false, true} {
 		comes, goes := fmt.Sprintf("mortal-comes-%d", i), fmt.Sprintf("mortal-goes-%d", i)
 		m.deploy(t, goes)

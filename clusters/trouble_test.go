@@ -168,6 +168,7 @@ func expired(server *httptest.Server, member *target) {
 const identityPath = "/api/v1/namespaces/kube-system"
 
 func identityAnswer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"kind":"Namespace","metadata":{"name":"kube-system","uid":"uid-1"}}`)
 }
 
