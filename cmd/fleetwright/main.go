@@ -15,7 +15,7 @@ var version = "unknown"
 
 // gcPercent is how much the heap grows before garbage is collected, in percent of what is alive; Go's own default is 100. It is
 // what a fleet costs at rest: see docs/decisions.md for the memory that it saves and the processor time that it takes.
-const gcPercent = 25
+const gcPercent = 15
 
 func main() {
 	// What a member sends must not end the operator: a panic in the decoding of it is logged, and the watch begins anew.
