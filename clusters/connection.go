@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -176,15 +177,29 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	at.Host = s.to
 	request.URL, request.Host = &at, s.to
 	credentials := s.credentials.Load()
-	if credentials.token == "" {
-		return s.next.RoundTrip(request)
+	if credentials.token != "" {
+		request.Header.Set("Authorization", credentials.authorization)
 	}
-	request.Header.Set("Authorization", credentials.authorization)
 	response, err := s.next.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusBadRequest {
 		return response, err
 	}
+	soon(response.Header)
+	if credentials.token == "" {
+		return response, nil
+	}
 	return withhold(credentials.token, response)
+}
+
+// maxRetryAfter is how long a member may have a request wait: client-go waits as it is told.
+const maxRetryAfter = 30 * time.Second
+
+// soon has an answer that says to come again later say so within bounds.
+func soon(header http.Header) {
+	later := header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(later); later != "" && (err != nil || seconds > int(maxRetryAfter.Seconds())) {
+		header.Set("Retry-After", strconv.Itoa(int(maxRetryAfter.Seconds())))
+	}
 }
 
 // withhold replaces a token in the body of an error, of which it keeps what is told at most.

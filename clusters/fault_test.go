@@ -87,6 +87,8 @@ func badMembers() []badMember {
 		// Watches.
 		{name: "sends garbage to watches", turn: watches(garbage), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "calls every watch too old", turn: watches(gone), joined: unhealthy, joinedWithin: afterTrouble},
+		{name: "stalls in the list that a watch too old calls for", turn: relists(mute), joined: unreachable, joinedWithin: afterTimeout},
+		{name: "puts off the list that a watch too old calls for by a day", turn: relists(tomorrow), joined: unhealthy, joinedWithin: afterTimeout},
 		{name: "calls a watch too old", turn: func(t testing.TB, m *member) { watches(once(gone))(t, m) }, fresh: goesOn, joined: goesOn},
 	}
 }
@@ -145,6 +147,23 @@ func TestAWatchThatTellsNothing(t *testing.T) {
 			m.shows(t, soon, conditions(unhealthy, "True ExpiringSoon"))
 		})
 	}
+}
+
+// relists has the watches end for being too old, and the lists that follow answered so.
+func relists(do http.HandlerFunc) func(testing.TB, *member) {
+	return answered(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("watch") {
+			gone(w, r)
+			return
+		}
+		do(w, r)
+	}, func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.RawQuery != "" })
+}
+
+// tomorrow says to come back in a day.
+func tomorrow(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Retry-After", "86400")
+	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
 // mute begins to answer, and says nothing.

@@ -18,7 +18,10 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
 	if known.facts.id != "" {
-		status.ID, status.Version, status.Allocatable = known.facts.id, known.facts.version, known.facts.allocatable
+		if known.facts.allocatable != nil || known.facts.id != status.ID {
+			status.Allocatable = known.facts.allocatable
+		}
+		status.ID, status.Version = known.facts.id, known.facts.version
 		status.CredentialsExpire = timeOrNil(known.expiry)
 	}
 	for _, c := range []struct {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -138,6 +140,29 @@ func TestHoldsLabels(t *testing.T) {
 			mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Labels: test.has, ManagedFields: test.by}}
 			if got := holdsLabels(mc, test.want); got != test.is {
 				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// Replicas may be divided by it: nothing is moved because a permission was lost.
+func TestStatus_keeps_what_the_nodes_could_hold(t *testing.T) {
+	cpus := func(n string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
+	}
+	tests := map[string]struct {
+		known facts
+		want  corev1.ResourceList
+	}{
+		"that is counted":            {facts{id: "a", allocatable: cpus("5")}, cpus("5")},
+		"that cannot be counted now": {facts{id: "a"}, cpus("4")},
+		"of another cluster":         {facts{id: "b"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			mc := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ID: "a", Allocatable: cpus("4")}}
+			if diff := cmp.Diff(test.want, statusOf(mc, snapshot{facts: test.known}, time.Now()).Allocatable); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

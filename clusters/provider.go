@@ -24,7 +24,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Cache is the template of each member's cache: its selectors and transforms.
 	Cache cache.Options
-	// Watch are the kinds that a member's cache holds; all are in step before it is engaged.
+	// Watch are the kinds that a member's cache holds; all are in step before it is engaged. The cache can be asked for an informer of another kind
+	// later: whatever becomes of that, the member stays engaged.
 	Watch []client.Object
 	// UserAgent is what members see in their audit logs.
 	UserAgent string

@@ -112,31 +112,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.member}, mc); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("read MemberCluster: %w", err)
 	}
-	taken, err := r.taken(ctx, mc, claim)
+	m, err := r.memberOf(ctx, mc, claim)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var member *member
-	if !taken {
-		member = r.provider.ensure(multicluster.ClusterName(claim.member), request.NamespacedName)
-	}
-	if member == nil {
+	if m == nil {
 		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, "Join",
 			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
 		return reconcile.Result{RequeueAfter: nameRetry}, nil
 	}
 	target, refusal := claim.read(r.provider.options.Policy)
-	member.expect(expectation{
+	m.expect(expectation{
 		target:       target,
 		pinned:       mc.Status.ID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 	}, refusal)
-	known := member.known()
+	known := m.known()
 	return reconcile.Result{RequeueAfter: recheckAfter(known.expiry, time.Now())}, r.publish(ctx, claim, mc, known)
 }
 
 // nameRetry is when a Secret whose name is taken is looked at again.
 const nameRetry = time.Minute
+
+// memberOf is the member that a Secret makes; nil when its name is another Secret's.
+func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (*member, error) {
+	if taken, err := r.taken(ctx, mc, wants); err != nil || taken {
+		return nil, err
+	}
+	return r.provider.ensure(multicluster.ClusterName(wants.member), wants.key()), nil
+}
 
 // taken tells whether the MemberCluster is made from another Secret that still claims its name: after a restart too, the one that had it
 // first keeps it.

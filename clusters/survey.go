@@ -103,7 +103,6 @@ func (s *session) survey(ctx context.Context, known facts) facts {
 		known.allocatable = sum
 		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"}
 	case statusCode(err) == http.StatusForbidden:
-		known.allocatable = nil
 		known.counted = verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
 	case known.counted.status == "":
 		known.counted = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + describe(err)}

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 			refused := false
 			trouble := watchTrouble{refused: func() { refused = true }}
 			reflector := toolscache.NewReflector(&toolscache.ListWatch{}, &corev1.Pod{}, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), 0)
-			trouble.handle(t.Context(), reflector, test.err)
+			trouble.handle(context.WithValue(t.Context(), essential{}, true), reflector, test.err)
 			if noted := trouble.last() != nil; noted != test.noted || refused != test.refused {
 				t.Errorf("noted %t, refused %t; want %t, %t", noted, refused, test.noted, test.refused)
 			}
