@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -37,12 +36,14 @@ func ports(numbers ...int32) change {
 }
 
 func onClusters(names ...string) change {
-	return func(s *v1alpha1.AppServiceSpec) { s.Placement = &v1alpha1.Placement{ClusterNames: names} }
+	return func(s *v1alpha1.AppServiceSpec) {
+		s.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: names}}
+	}
 }
 
 func inRegion(region string) change {
 	return func(s *v1alpha1.AppServiceSpec) {
-		s.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": region}}}
+		s.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": region}}}}
 	}
 }
 

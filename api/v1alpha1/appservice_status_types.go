@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AppServiceStatus is the state of all clusters in one place. Its rows are the plan as well: a row is
-// written before anything is made on its cluster, and removed after everything there is confirmed gone.
+// AppServiceStatus is the state of all clusters in one place.
+// Its rows are the plan as well: a row is written before anything is made on its cluster, and removed after everything there is confirmed gone.
 type AppServiceStatus struct {
 	// ObservedGeneration is the generation that the rest of the status speaks of; -1 before the first look.
 	// +optional
@@ -15,7 +15,7 @@ type AppServiceStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Replicas is how many pods a cluster has, in the unit of spec.replicas: the mean over the clusters, rounded up.
+	// Replicas is how many pods there are, in the unit of spec.replicas: on all clusters of the plan together where replicaPolicy divides them, else on one cluster, which is the mean over the clusters, rounded up.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
@@ -23,7 +23,7 @@ type AppServiceStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// Summary counts the rows.
+	// Summary counts the rows, and adds up their replicas.
 	// +optional
 	Summary ClusterSummary `json:"summary,omitzero"`
 
@@ -31,7 +31,7 @@ type AppServiceStatus struct {
 	// +optional
 	Placement PlacementStatus `json:"placement,omitzero"`
 
-	// Clusters has a row for each cluster that runs this AppService, or shall, or did and still may; sorted by name.
+	// Clusters has a row for each cluster that runs this AppService, or shall, or did and may still; sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -114,13 +114,22 @@ const (
 type ClusterStatus struct {
 	// Name is that of the MemberCluster.
 	Name string `json:"name"`
-	// Phase is the state there.
+	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
 	Phase ClusterPhase `json:"phase"`
-	// Generation is the generation of the AppService that the cluster is to run. One that leaves the plan keeps the one that it had; it is 0
-	// where objects were found on a cluster that had no row.
+	// Generation is the generation of the AppService that the cluster is to run. A row that leaves the plan keeps the one that it had; it is 0 where objects were found on a cluster that had no row.
 	Generation int64 `json:"generation"`
-	// Replicas is how many pods the cluster is to run.
+	// Replicas is how many pods the cluster is to run, or to begin with where an autoscaler scales them.
 	Replicas int32 `json:"replicas"`
+	// MinReplicas is the least that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
+	// +optional
+	MinReplicas int32 `json:"minReplicas,omitempty"`
+	// MaxReplicas is the most that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
+	// +optional
+	MaxReplicas int32 `json:"maxReplicas,omitempty"`
+	// Arriving tells that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
+	// What leaves other clusters waits for it.
+	// +optional
+	Arriving bool `json:"arriving,omitempty"`
 	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -130,14 +139,18 @@ type ClusterStatus struct {
 	// ReadyReplicas is how many of them are ready, as last known.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// Reason is why the phase is not Ready: one word, documented.
+	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Message says more, for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// Since is when the phase changed last. While it is Unknown, that is how old what the row shows is.
+	// Addresses are where a Service of type LoadBalancer is reached from outside: IPs or host names, sorted, the first eight, as last known.
+	// +optional
+	// +listType=atomic
+	Addresses []string `json:"addresses,omitempty"`
+	// Since is when the phase changed last. While it is Unknown, what the row shows is as old as that.
 	Since metav1.Time `json:"since"`
 }
 
@@ -156,6 +169,8 @@ func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 	return c.Name == other.Name &&
 		c.Generation == other.Generation &&
 		c.Replicas == other.Replicas &&
+		c.MinReplicas == other.MinReplicas &&
+		c.MaxReplicas == other.MaxReplicas &&
 		(c.Phase == ClusterRemoving) == (other.Phase == ClusterRemoving) &&
 		(c.Phase == ClusterDetached) == (other.Phase == ClusterDetached)
 }

@@ -1,21 +1,18 @@
 package v1alpha1_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-const image = "image: registry.example/web:1\n"
+const (
+	image = "image: registry.example/web:1\n"
+	// least is the smallest spec, as it is stored.
+	least = image + "replicas: 1\n"
+)
 
 func TestAppService_is_accepted_and_filled_in(t *testing.T) {
-	tests := map[string]struct {
-		name string // web by default
-		spec string
-		want string // the spec that is stored; as written by default
-	}{
+	accepts(t, map[string]accepted{
 		"an image alone gets one replica": {
 			spec: image,
 			want: image + "replicas: 1",
@@ -100,30 +97,7 @@ placement:
     - {key: d, operator: DoesNotExist}
 `,
 		},
-	}
-	const policies = "\nconflictPolicy: Fail\ndeletionPolicy: Delete" // by default
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			name, want := test.name, test.want
-			if name == "" {
-				name = "web"
-			}
-			if want == "" {
-				want = test.spec
-			}
-			got, err := tried(t, manifest(t, name, test.spec))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(document(t, parse(t, want+policies)), document(t, got.Object["spec"])); diff != "" {
-				t.Errorf("spec (-want +got):\n%s", diff)
-			}
-			// Without it kstatus would call an AppService that nobody has looked at yet Current.
-			if diff := cmp.Diff(document(t, map[string]any{"observedGeneration": -1}), document(t, got.Object["status"])); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestAppService_is_refused_and_told_why(t *testing.T) {
@@ -132,14 +106,8 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 		rfc1123     = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 		noImage     = "image must name a container image, such as registry.example/team/app:1.2, without spaces"
 		badPortName = "a port's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
-		// What the API server adds when the schema already refuses it, so that no rule was asked.
-		unchecked = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]"
 	)
-	tests := map[string]struct {
-		name string // web by default
-		spec string
-		want string // what is said of it
-	}{
+	refuses(t, map[string]refused{
 		"a name of 64 letters": {
 			name: strings.Repeat("a", 64),
 			spec: image,
@@ -291,34 +259,11 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 		},
 		"an operator that there is not": {
 			spec: image + "placement: {clusterSelector: {matchExpressions: [{key: a, operator: Like, values: [x]}]}}",
-			want: "spec.placement.clusterSelector: Invalid value: operator must be In, NotIn, Exists or DoesNotExist",
+			want: `[spec.placement.clusterSelector.matchExpressions[0].operator: Unsupported value: "Like": supported values: "In", "NotIn", "Exists", "DoesNotExist"` + unchecked,
 		},
 		"a cluster named twice": {
 			spec: image + "placement: {clusterNames: [east, east]}",
 			want: `spec.placement.clusterNames[1]: Duplicate value: "east"`,
 		},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			name := test.name
-			if name == "" {
-				name = "web"
-			}
-			_, err := tried(t, manifest(t, name, test.spec))
-			if err == nil {
-				t.Fatal("is accepted")
-			}
-			if diff := cmp.Diff(test.want, strings.TrimPrefix(err.Error(), fmt.Sprintf("AppService.fleetwright.dev %q is invalid: ", name))); diff != "" {
-				t.Errorf("message (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func ports(n int) string {
-	var all strings.Builder
-	for i := range n {
-		fmt.Fprintf(&all, "- {name: p%d, port: %d, protocol: TCP}\n", i, 8000+i)
-	}
-	return all.String()
+	})
 }

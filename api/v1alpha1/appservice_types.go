@@ -1,13 +1,12 @@
 package v1alpha1
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AppService runs one workload on many clusters: on each cluster that its placement chooses, a Deployment
-// and, when it has ports, a Service, both of the AppService's own namespace and name. Its status holds a row
-// for each of those clusters.
+// AppService runs one workload on many clusters. On each cluster that its placement chooses it makes a Deployment and, when it has ports, a Service, both of the AppService's own namespace and name; with autoscaling a HorizontalPodAutoscaler and with disruptionBudget a PodDisruptionBudget as well. Its status holds a row for each of those clusters.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=appservices,singular=appservice,shortName=appsvc,categories={all,fleet}
@@ -35,8 +34,13 @@ type AppService struct {
 	Status AppServiceStatus `json:"status,omitzero"`
 }
 
-// AppServiceSpec is what shall run on each chosen cluster, in the terms of the Pod and Service APIs, and
-// which clusters are chosen.
+// AppServiceSpec is what shall run on each chosen cluster, in the terms of the Pod, Deployment and Service APIs, and which clusters are chosen.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.autoscaling) && has(self.autoscaled) && self.autoscaled)",message="autoscaled says that something else scales the pods: take it out, or take out autoscaling"
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || has(self.ports) && self.ports.size() > 0",message="service needs ports, as without them there is no Service: add ports, or leave service out"
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicaPolicy) || self.replicaPolicy.type != 'Divided' || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where autoscaling scales them: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters"
 type AppServiceSpec struct {
 	// Image is the container image, as in a Pod.
 	// +required
@@ -44,11 +48,23 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image"`
 
-	// Replicas is how many pods run on each chosen cluster. Zero keeps the Deployment and the Service, with no pods.
+	// Replicas is how many pods run: on each chosen cluster, or on all of them together where replicaPolicy divides them. Zero keeps the Deployment and the Service, with no pods. Where something scales the pods (autoscaling, autoscaled), it is what a cluster begins with.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be zero or more"
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// ReplicaPolicy says whether replicas are those of each cluster, or are divided among them, and how. Without it, each cluster runs all.
+	// +optional
+	ReplicaPolicy *ReplicaPolicy `json:"replicaPolicy,omitempty"`
+
+	// Autoscaling gives each member a HorizontalPodAutoscaler of its own. Its bounds are those of each cluster, or divided among the clusters where replicaPolicy divides.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
+
+	// Autoscaled says that something on the members other than spec.autoscaling, such as KEDA, scales the Deployments: replicas is then what each begins with, and is left alone afterwards. A HorizontalPodAutoscaler that somebody made on a member is noticed without it.
+	// +optional
+	Autoscaled bool `json:"autoscaled,omitempty"`
 
 	// Command replaces the image's entrypoint, as in a Pod.
 	// +optional
@@ -62,16 +78,22 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Args []string `json:"args,omitempty"`
 
-	// Env is the container's environment, as in a Pod. A ConfigMap or Secret that it refers to is the
-	// member's own.
+	// Env is the container's environment, as in a Pod. A ConfigMap or Secret that it refers to is the member's own.
+	// Values may hold $(cluster.name) and $(cluster.labels['KEY']), which stand for the name and a label of the MemberCluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=512
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// Ports are the ports of the Service that each member gets; with none, there is no Service. The
-	// container listens on each targetPort. A nodePort makes the Service one of type NodePort.
+	// EnvFrom takes all of a ConfigMap or Secret into the environment, as in a Pod. They are the member's own.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
+
+	// Ports are the ports of the Service that each member gets; with none, there is no Service. The container listens on each targetPort.
+	// A nodePort makes the Service one of type NodePort.
 	// +optional
 	// +listType=map
 	// +listMapKey=port
@@ -81,34 +103,146 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must differ"
 	Ports []ServicePort `json:"ports,omitempty"`
 
+	// Service says of what type the Service is, and how it is annotated. It needs ports.
+	// +optional
+	Service *Service `json:"service,omitempty"`
+
 	// Resources are the container's requests and limits, as in a Pod.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// Placement chooses the clusters. Without it, every member is chosen.
+	// Volumes are what the container can mount, as in a Pod, of the kinds that the restricted Pod Security Standard allows. What they refer to is the member's own.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Volumes []Volume `json:"volumes,omitempty"`
+
+	// VolumeMounts are where the container sees the volumes, as in a Pod.
+	// +optional
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=128
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
+	// LivenessProbe restarts a container that fails it, as in a Pod.
+	// +optional
+	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
+
+	// ReadinessProbe keeps traffic from a container that fails it, as in a Pod. A cluster is Ready when its pods are.
+	// +optional
+	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
+
+	// StartupProbe holds the other probes back until the container has started, as in a Pod.
+	// +optional
+	StartupProbe *corev1.Probe `json:"startupProbe,omitempty"`
+
+	// Lifecycle says what is done after the container starts and before it stops, as in a Pod.
+	// +optional
+	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
+
+	// SecurityContext is that of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// +optional
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+
+	// PodSecurityContext is that of the pods: spec.securityContext of a Pod.
+	// +optional
+	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
+
+	// ServiceAccountName is the ServiceAccount that the pods run as. It is the member's own, and not made there; without it, it is "default".
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// ImagePullSecrets are the members' own Secrets by which the image is pulled, as in a Pod.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// PodLabels are labels of the pods, beside Fleetwright's own.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+	PodLabels map[string]string `json:"podLabels,omitempty"`
+
+	// PodAnnotations are annotations of the pods. Values may hold $(cluster.name) and $(cluster.labels['KEY']).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
+
+	// NodeSelector chooses the nodes by their labels, as in a Pod. Clusters are chosen by placement.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// Tolerations let the pods run on nodes with taints, as in a Pod. Those for the taints of MemberClusters are in placement.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// Affinity says which nodes and which other pods the pods run with, as in a Pod.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// TopologySpreadConstraints spread the pods over a cluster's nodes and zones, as in a Pod.
+	// One without a labelSelector is about the AppService's own pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +listMapKey=whenUnsatisfiable
+	// +kubebuilder:validation:MaxItems=16
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
+	// PriorityClassName is the PriorityClass of the pods. It is the member's own, and not made there.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// TerminationGracePeriodSeconds is how long a pod may take to stop, as in a Pod.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0",message="terminationGracePeriodSeconds must be zero or more"
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+
+	// Strategy says how pods are replaced by new ones, as in a Deployment.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type in ['RollingUpdate', 'Recreate']",message="strategy.type must be RollingUpdate or Recreate"
+	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Recreate' || !has(self.rollingUpdate)",message="strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type"
+	Strategy appsv1.DeploymentStrategy `json:"strategy,omitzero"`
+
+	// ProgressDeadlineSeconds is how long a rollout may make no progress before the cluster is called Failed, as in a Deployment. Without it, 600.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 1",message="progressDeadlineSeconds must be one or more"
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// DisruptionBudget limits how many pods of each cluster may be taken away at the same time, by a PodDisruptionBudget on each member.
+	// +optional
+	DisruptionBudget *DisruptionBudget `json:"disruptionBudget,omitempty"`
+
+	// Placement chooses the clusters: those that pass every field that is set, and that are Ready and schedulable when they are chosen. Without it, every member is.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
 
-	// Autoscaled says that something on the members scales the Deployments: replicas is then what one begins with, and is
-	// left alone afterwards. A HorizontalPodAutoscaler is found without it.
+	// Overrides change what some of the clusters run. All that match a cluster apply, in their order.
 	// +optional
-	Autoscaled bool `json:"autoscaled,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Overrides []Override `json:"overrides,omitempty"`
 
-	// ConflictPolicy says what happens where an object of this name exists on a cluster and is nobody's: Fail leaves it alone and
-	// says so, AdoptIfIdentical takes it over when it holds already what would be applied, Adopt makes it what the
-	// AppService says. An object of another hub is never touched.
+	// ConflictPolicy says what happens where an object of this name exists on a cluster and is not Fleetwright's. Fail leaves it alone and says so; AdoptIfIdentical takes it over if it holds already what would be applied; Adopt takes it over and makes it what the AppService says. An object of another hub is never touched.
 	// +optional
 	// +kubebuilder:default=Fail
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 
-	// DeletionPolicy says what happens on a cluster when the AppService is deleted, or leaves it: Delete removes its objects,
-	// Orphan leaves them running and takes off the marks of Fleetwright.
+	// DeletionPolicy says what happens on a cluster when the AppService is deleted, or leaves it. Delete removes its objects; Orphan leaves them running, and takes the marks of Fleetwright off.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Suspend stops all changes on all clusters, and goes on observing them. Deleting the AppService is no change that it
-	// stops.
+	// Suspend stops all changes on all clusters, and goes on observing them. It does not stop the deletion of the AppService.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
@@ -137,57 +271,6 @@ const (
 	// DeletionOrphan leaves the objects running, without the marks of Fleetwright.
 	DeletionOrphan DeletionPolicy = "Orphan"
 )
-
-// ServicePort is a port of a Service, as in the Service API.
-type ServicePort struct {
-	// Name of the port within the Service; needed when there is more than one.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a port's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
-	Name string `json:"name,omitempty"`
-
-	// Protocol is TCP, UDP or SCTP.
-	// +optional
-	// +kubebuilder:default=TCP
-	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
-	Protocol corev1.Protocol `json:"protocol,omitempty"`
-
-	// Port is where the Service listens.
-	// +required
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="port must be from 1 to 65535"
-	Port int32 `json:"port"`
-
-	// TargetPort is the number of the port where the container listens; the same as port by default.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="targetPort must be from 1 to 65535"
-	TargetPort int32 `json:"targetPort,omitempty"`
-
-	// NodePort is where each node of each member listens too; the range is the member's own, usually 30000 to 32767.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="nodePort must be from 1 to 65535, and in the range of the members, usually 30000 to 32767"
-	NodePort int32 `json:"nodePort,omitempty"`
-
-	// AppProtocol says what is spoken on the port, as in the Service API.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	AppProtocol *string `json:"appProtocol,omitempty"`
-}
-
-// Placement chooses clusters. A cluster is chosen when it passes every field that is set; an empty
-// Placement chooses every member.
-type Placement struct {
-	// ClusterNames are the names of the MemberClusters that may be chosen. Empty: all.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=1000
-	// +kubebuilder:validation:items:MaxLength=253
-	ClusterNames []string `json:"clusterNames,omitempty"`
-
-	// ClusterSelector chooses among them by the labels of the MemberClusters. Unset or empty: all.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="operator must be In, NotIn, Exists or DoesNotExist"
-	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
-}
 
 // AppServiceList is a list of AppServices.
 //

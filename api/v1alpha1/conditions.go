@@ -46,6 +46,9 @@ const (
 	// ReasonInvalidPlacement: spec.placement cannot be understood. The message says what; the clusters keep
 	// what they run until it is mended.
 	ReasonInvalidPlacement = "InvalidPlacement"
+	// ReasonReplicasOutOfBounds: the bounds of spec.replicaPolicy.rules and spec.replicas contradict each other: the least of all clusters is more, or the most
+	// is less. The clusters run what their bounds let them. Change the bounds or the replicas, or add a member.
+	ReasonReplicasOutOfBounds = "ReplicasOutOfBounds"
 	// ReasonSuspended: spec.suspend stops all changes. The clusters keep what they run.
 	ReasonSuspended = "Suspended"
 	// ReasonDeleting: the AppService is being deleted; its workloads are being removed from the clusters in
@@ -80,8 +83,9 @@ const (
 	ReasonClusterDetached = "ClusterDetached"
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
-	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it has been removed from others: an AppService leaves
-	// at most a fifth of the clusters that have taken it on at the same time. Wait, or annotate it with fleetwright.dev/accept-removals.
+	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it is ready where it arrives, and after it has been removed
+	// from others: an AppService leaves at most a fifth of the clusters that have taken it on at the same time. Wait, or annotate it with
+	// fleetwright.dev/accept-removals.
 	ReasonRemovalWaiting = "RemovalWaiting"
 	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and they are more than a
 	// fifth of those that run the AppService; or this one was found after a restore, or its MemberCluster was made anew. They keep it, whatever is edited, until that is acknowledged: annotate it with
@@ -92,6 +96,12 @@ const (
 	ReasonContended = "Contended"
 	// ReasonNamespaceTerminating: the namespace is being deleted on the member. It is made again when it is gone.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
+	// ReasonInvalidOverride: an override cannot be applied for this cluster: a patch that does not fit, a variable that is not known. The message names it
+	// and says what is wrong. The cluster keeps what it runs.
+	ReasonInvalidOverride = "InvalidOverride"
+	// ReasonLoadBalancerPending: all pods are ready, and the Service has no address yet. Where that lasts, the member has nothing that gives
+	// addresses to Services of type LoadBalancer.
+	ReasonLoadBalancerPending = "LoadBalancerPending"
 	// ReasonPortConflict: a nodePort is taken by another Service of the member.
 	ReasonPortConflict = "PortConflict"
 )
@@ -120,6 +130,10 @@ const (
 	ReasonSelectorMismatch = "SelectorMismatch"
 	// ReasonUnschedulable: the MemberCluster has spec.unschedulable, so it gets no new AppServices.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonTaintNotTolerated: the MemberCluster has a taint in spec.taints that spec.placement.tolerations does not tolerate.
+	ReasonTaintNotTolerated = "TaintNotTolerated"
+	// ReasonLimitReached: spec.placement.limit allows no more clusters.
+	ReasonLimitReached = "LimitReached"
 	// ReasonClusterNotReady: the MemberCluster is not Ready, so it gets no new AppServices.
 	ReasonClusterNotReady = "ClusterNotReady"
 	// ReasonClusterDeleting: the MemberCluster is being deleted.

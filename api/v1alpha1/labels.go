@@ -21,6 +21,9 @@ const (
 	// AnnotationHash holds, on a member's object, a hash of what was last applied, so that a field that is
 	// no longer wanted is noticed.
 	AnnotationHash = "fleetwright.dev/applied-hash"
+	// AnnotationParts holds, on a member's Deployment, the kinds of what was made beside it and a Service, separated by commas:
+	// HorizontalPodAutoscaler, PodDisruptionBudget. It is absent where there is nothing of the kind.
+	AnnotationParts = "fleetwright.dev/parts"
 
 	// AnnotationSecret, on a MemberCluster, names the Secret that it was made from, as NAMESPACE/NAME. A MemberCluster
 	// without it was made by an administrator, ahead of its Secret.
@@ -33,7 +36,7 @@ const (
 	// is left on one is removed when it is back; until then its MemberCluster remembers it. Take it off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, is how many clusters it may leave at the same time, where that is more than
-	// one and more than a fifth of those that have taken it on. Take it off afterwards.
+	// one and more than a fifth of those that have taken it on. They are left at once, whatever arrives elsewhere. Take it off afterwards.
 	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
 	// AnnotationAcceptGeneration, on an AppService, acknowledges that the hub is behind: objects that were applied for a
 	// generation up to this one are brought in line with what the hub has now.

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MemberCluster is a cluster that AppServices can run on. Fleetwright makes it from a kubeconfig Secret of the
-// same name, copies the Secret's labels to it, and deletes it when the Secret is gone, as a Node is made by
-// its kubelet. Its spec belongs to the administrator.
+// MemberCluster is a cluster that AppServices can run on.
+// Fleetwright makes it from a kubeconfig Secret of the same name, copies the Secret's labels to it, and deletes it when the Secret is gone, as a Node is made by its kubelet.
+// Its spec belongs to the administrator.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=memberclusters,singular=membercluster,shortName=mc,scope=Cluster,categories={fleet}
@@ -42,7 +42,42 @@ type MemberClusterSpec struct {
 	// Unschedulable keeps new AppServices away. Those already there stay and are kept up to date.
 	// +optional
 	Unschedulable bool `json:"unschedulable,omitempty"`
+
+	// Taints keep away AppServices whose placement does not tolerate them.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +listMapKey=effect
+	// +kubebuilder:validation:MaxItems=64
+	Taints []Taint `json:"taints,omitempty"`
 }
+
+// Taint of a member keeps away AppServices whose placement does not tolerate it.
+type Taint struct {
+	// Key of the taint, as of a label.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Key string `json:"key"`
+	// Value of the taint, as of a label.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Value string `json:"value,omitempty"`
+	// Effect is NoSchedule, which keeps new AppServices away, or NoExecute, which also removes those that are there.
+	// +required
+	Effect TaintEffect `json:"effect"`
+}
+
+// TaintEffect says what a taint does to an AppService that does not tolerate it.
+// +kubebuilder:validation:Enum=NoSchedule;NoExecute
+type TaintEffect string
+
+const (
+	// TaintNoSchedule keeps new AppServices away. Those already there stay.
+	TaintNoSchedule TaintEffect = "NoSchedule"
+	// TaintNoExecute keeps new AppServices away, and removes those that are there.
+	TaintNoExecute TaintEffect = "NoExecute"
+)
 
 // MemberClusterStatus is what is known of a member.
 type MemberClusterStatus struct {
@@ -64,8 +99,8 @@ type MemberClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Allocatable is what the cluster's nodes that take pods can hold, all together. It is absent when the
-	// credentials may not list nodes; condition AllocatableKnown says so.
+	// Allocatable is what the cluster's nodes that take pods can hold, all together.
+	// When the credentials may not list nodes it is as last known, or absent; condition AllocatableKnown says so.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 
@@ -73,8 +108,7 @@ type MemberClusterStatus struct {
 	// +optional
 	CredentialsExpire *metav1.Time `json:"credentialsExpire,omitempty"`
 
-	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by annotation
-	// fleetwright.dev/abandon. Their objects are removed when it is back.
+	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by their annotation fleetwright.dev/abandon. Their objects are removed when it is back.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid

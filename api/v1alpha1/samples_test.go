@@ -25,6 +25,9 @@ func TestSamples_are_accepted(t *testing.T) {
 	number := 0
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			if content, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(content, []byte("# ")) {
+				t.Errorf("does not begin with what it is for (%v)", err)
+			}
 			for _, object := range read(t, file) {
 				if object.GroupVersionKind().GroupVersion() != v1alpha1.GroupVersion {
 					continue // of other groups the API server here may know nothing

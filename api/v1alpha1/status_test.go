@@ -20,64 +20,88 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// What Flux, Argo CD and `kubectl wait` make of an AppService, as the API server gives it out: kstatus calls
+// What Flux, Helm and Argo CD make of an AppService, as the API server gives it out: kstatus calls
 // Current what it does not understand, so each state is tried.
-func TestAppService_is_understood_by_kstatus(t *testing.T) {
+func TestAppService_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 	type outcome struct {
 		Status  kstatus.Status
 		Message string
+		Argo    health
 	}
 	tests := map[string]struct {
 		happen []func(*testing.T, *v1alpha1.AppService)
 		want   outcome
 	}{
 		"new": {
-			want: outcome{kstatus.InProgressStatus, "AppService generation is 1, but latest observed generation is -1"},
+			want: outcome{kstatus.InProgressStatus, "AppService generation is 1, but latest observed generation is -1", health{"Progressing", "waiting for Fleetwright to look at the last change"}},
 		},
 		"placed nowhere": {
 			happen: steps(rolledUp()),
-			want:   outcome{kstatus.InProgressStatus, "no cluster is chosen; see status.placement.excluded"},
+			want:   outcome{kstatus.InProgressStatus, "no cluster is chosen; see status.placement.excluded", health{"Progressing", "no cluster is chosen; see status.placement.excluded"}},
 		},
 		"planned": {
 			happen: steps(rolledUp(on("east"))),
-			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Pending)"},
+			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Pending)", health{"Progressing", "1 of 1 cluster not ready: east (Pending)"}},
 		},
 		"progressing": {
 			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterProgressing))),
-			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Because)"},
+			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Because)", health{"Progressing", "1 of 1 cluster not ready: east (Because)"}},
 		},
 		"ready": {
 			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady))),
-			want:   outcome{kstatus.CurrentStatus, "Resource is Ready"},
+			want:   outcome{kstatus.CurrentStatus, "Resource is Ready", health{"Healthy", "running on 1 cluster: east"}},
 		},
 		"ready once, and changed since": {
 			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), changed),
-			want:   outcome{kstatus.InProgressStatus, "AppService generation is 2, but latest observed generation is 1"},
+			want:   outcome{kstatus.InProgressStatus, "AppService generation is 2, but latest observed generation is 1", health{"Progressing", "waiting for Fleetwright to look at the last change"}},
 		},
 		"ready, and to be removed from another cluster": {
 			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterReady)),
 				rolledUp(on("east"), off("west"), saw("east", v1alpha1.ClusterReady))),
-			want: outcome{kstatus.InProgressStatus, "removing it from 1 cluster"},
+			want: outcome{kstatus.InProgressStatus, "removing it from 1 cluster", health{"Progressing", "removing it from 1 cluster"}},
 		},
 		"ready once, and unreachable now": {
 			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), rolledUp(on("east"), unreachable("east"))),
-			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (ClusterUnreachable)"},
+			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (ClusterUnreachable)", health{"Unknown", "1 of 1 cluster not ready: east (ClusterUnreachable)"}},
 		},
 		"failed on one cluster, while another goes on": {
 			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterFailed))),
-			want:   outcome{kstatus.InProgressStatus, "2 of 2 clusters not ready: east (Because), west (Pending)"},
+			want:   outcome{kstatus.InProgressStatus, "2 of 2 clusters not ready: east (Because), west (Pending)", health{"Progressing", "2 of 2 clusters not ready: east (Because), west (Pending)"}},
 		},
 		"stalled: failed, and nothing else goes on": {
 			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterFailed), saw("west", v1alpha1.ClusterReady))),
-			want:   outcome{kstatus.FailedStatus, "1 of 2 clusters not ready: east (Because)"},
+			want:   outcome{kstatus.FailedStatus, "1 of 2 clusters not ready: east (Because)", health{"Degraded", "1 of 2 clusters not ready: east (Because)"}},
 		},
 		"stalled: a placement that cannot be understood": {
 			happen: steps(rolledUp(func(in *rollup.Input) { in.PlanError = errors.New("spec.placement.clusterSelector: no") })),
-			want:   outcome{kstatus.FailedStatus, "spec.placement.clusterSelector: no"},
+			want:   outcome{kstatus.FailedStatus, "spec.placement.clusterSelector: no", health{"Degraded", "spec.placement.clusterSelector: no"}},
+		},
+		"failed on one cluster, and another is unreachable": {
+			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterFailed), unreachable("west"))),
+			want: outcome{kstatus.InProgressStatus, "2 of 2 clusters not ready: east (Because), west (ClusterUnreachable)",
+				health{"Progressing", "2 of 2 clusters not ready: east (Because), west (ClusterUnreachable)"}},
+		},
+		"ready on all clusters but one that is unreachable": {
+			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterReady), unreachable("west"))),
+			want: outcome{kstatus.InProgressStatus, "1 of 2 clusters not ready: west (ClusterUnreachable)",
+				health{"Unknown", "1 of 2 clusters not ready: west (ClusterUnreachable)"}},
+		},
+		"suspended, with something to do": {
+			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), suspended, rolledUp(on("east"), saw("east", v1alpha1.ClusterReady))),
+			want: outcome{kstatus.InProgressStatus, "suspended: generation 2 is not rolled out to 1 cluster: east",
+				health{"Suspended", "suspended: generation 2 is not rolled out to 1 cluster: east"}},
+		},
+		"suspended from the beginning": {
+			happen: steps(suspended, rolledUp(on("east"))),
+			want:   outcome{kstatus.InProgressStatus, "suspended: it is not added to 1 cluster: east", health{"Suspended", "suspended: it is not added to 1 cluster: east"}},
+		},
+		"being deleted, and unreachable": {
+			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), deleted, rolledUp(on("east"), unreachable("east"))),
+			want:   outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion", health{"Progressing", "being removed from its clusters"}},
 		},
 		"being deleted": {
 			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), deleted, rolledUp(on("east"))),
-			want:   outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion"},
+			want:   outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion", health{"Progressing", "being removed from its clusters"}},
 		},
 	}
 	number := 0
@@ -88,12 +112,13 @@ func TestAppService_is_understood_by_kstatus(t *testing.T) {
 			for _, step := range test.happen {
 				step(t, app)
 			}
-			result, err := kstatus.Compute(readBack(t, app))
+			object := readBack(t, app)
+			result, err := kstatus.Compute(object)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, outcome{result.Status, result.Message}); diff != "" {
-				t.Errorf("kstatus (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, outcome{result.Status, result.Message, argo(t, object)}); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -263,6 +288,14 @@ func changed(t *testing.T, app *v1alpha1.AppService) {
 	}
 }
 
+func suspended(t *testing.T, app *v1alpha1.AppService) {
+	t.Helper()
+	app.Spec.Suspend = true
+	if err := hub.Update(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func deleted(t *testing.T, app *v1alpha1.AppService) {
 	t.Helper()
 	if err := hub.Delete(t.Context(), app); err != nil {
@@ -320,7 +353,7 @@ func unreachable(cluster string) func(*rollup.Input) {
 
 func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*rollup.Input) {
 	return func(in *rollup.Input) {
-		seen := rollup.Observation{UID: in.App.UID, Generation: in.App.Generation, Phase: phase, Applied: in.App.Generation, Replicas: 2, ReadyReplicas: 2}
+		seen := rollup.Observation{UID: in.App.UID, Generation: in.App.Generation, Phase: phase, Applied: in.App.Generation, Planned: 2, Replicas: 2, ReadyReplicas: 2}
 		if phase != v1alpha1.ClusterReady {
 			seen.Reason, seen.Message = "Because", strings.Join(message, " ")
 		}

@@ -64,7 +64,7 @@ func (r *reconciler) cleanUpOne(ctx context.Context, record v1alpha1.AbandonedAp
 		}
 		return 0, nil
 	}
-	objects, err := read(ctx, r.live, key)
+	objects, err := r.readLive(ctx, key)
 	if err != nil {
 		return 0, err
 	}

@@ -17,7 +17,7 @@ import (
 // joined has a MemberCluster of the scene's cluster on the hub.
 func (s *scene) joined() {
 	s.Helper()
-	s.must(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}}))
+	s.must(client.IgnoreAlreadyExists(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}})))
 }
 
 // letGo writes the record that AppServices of these UIDs were let go of on the cluster.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,16 +24,29 @@ import (
 // bringInLine sends what the member does not hold yet, and takes away a Service that is no longer wanted.
 // It tells whether it sent anything. An obstacle is returned as an error.
 func (r *reconciler) bringInLine(ctx context.Context, t task) (sent bool, err error) {
-	want, err := workload.Render(t.app, t.row, r.hubID)
+	want, err := workload.Render(t.app, t.row, t.member, r.hubID)
+	if workload.IsInvalid(err) {
+		return false, &obstacle{reason: v1alpha1.ReasonInvalidOverride, message: err.Error()}
+	}
 	if err != nil {
 		return false, err
 	}
-	sent, err = r.bringDeploymentInLine(ctx, t, want.Deployment)
+	existing, err := r.existingParts(ctx, t, want)
 	if err != nil {
-		return sent, err
+		return false, err
 	}
-	changed, err := r.bringServiceInLine(ctx, t, want.Service)
-	return sent || changed, err
+	for _, step := range []func() (bool, error){
+		func() (bool, error) { return r.dropParts(ctx, t, want) },
+		func() (bool, error) { return r.bringDeploymentInLine(ctx, t, want.Deployment) },
+		func() (bool, error) { return r.bringServiceInLine(ctx, t, want.Service) },
+		func() (bool, error) { return r.bringPartsInLine(ctx, t, want, existing) },
+	} {
+		changed, err := step()
+		if sent = sent || changed; err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
 }
 
 func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
@@ -115,14 +130,48 @@ func (r *reconciler) reread(ctx context.Context, existing client.Object, want *u
 // change applies what is wanted to an object of ours.
 func (r *reconciler) change(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
 	err := r.apply(ctx, want)
-	if _, isService := existing.(*corev1.Service); isService && apierrors.IsInvalid(err) {
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	again := r.claim
+	if _, isService := existing.(*corev1.Service); isService {
 		// Server-side apply keeps a port of somebody else's beside ours, for the number is the key of the list; but it bears
-		// the name of ours, and names must differ. So theirs have to go first. Where that does not help, it was something else.
-		if replaced := r.replace(ctx, existing, want); !apierrors.IsInvalid(replaced) {
-			return replaced
-		}
+		// the name of ours, and names must differ. So theirs have to go first.
+		again = r.replace
+	}
+	// Where that does not help, it was something else.
+	if second := again(ctx, existing, want); !apierrors.IsInvalid(second) {
+		return second
 	}
 	return err
+}
+
+// claim applies what is wanted once more, after taking all that nobody holds. A probe by HTTP that is to be one by a command keeps the
+// scheme that the API server had filled in, which is nobody's: there are two ways to probe then, and that is refused. So it is with
+// every choice that has defaults: the sources of volumes, the strategies of a Deployment. What is taken and not wanted goes, and defaults come back.
+func (r *reconciler) claim(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+	current, _, err := r.reread(ctx, existing, want)
+	if err != nil {
+		return err
+	}
+	unheld, err := r.comparer.spec(current)
+	if err != nil {
+		return err
+	}
+	unheld = unheld.Difference(fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))) // whose default is one
+	ours := fieldpath.NewSet()
+	for _, entry := range current.GetManagedFields() {
+		fields, err := held(entry)
+		switch {
+		case err != nil:
+			return err
+		case entry.Manager == v1alpha1.ManagedBy && entry.Subresource == "":
+			ours = ours.Union(fields)
+		default:
+			unheld = unheld.Difference(fields)
+		}
+	}
+	return r.takeFields(ctx, current, want, ours.Union(unheld))
 }
 
 // replace puts what is wanted in the place of the lists of an object that exists, which server-side apply would merge: the
@@ -145,6 +194,16 @@ func (r *reconciler) replace(ctx context.Context, existing client.Object, want *
 		if wanted.Type == corev1.ServiceTypeNodePort {
 			object.Spec.Type = wanted.Type // no other has nodePorts
 		}
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		object.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{}
+		if err := convert(want, &object.Spec, "spec"); err != nil {
+			return err
+		}
+	case *policyv1.PodDisruptionBudget:
+		object.Spec = policyv1.PodDisruptionBudgetSpec{}
+		if err := convert(want, &object.Spec, "spec"); err != nil {
+			return err
+		}
 	}
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := r.member.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
@@ -160,6 +219,11 @@ func (r *reconciler) take(ctx context.Context, existing client.Object, want *uns
 	if err != nil {
 		return err
 	}
+	return r.takeFields(ctx, existing, want, wanted)
+}
+
+// takeFields makes fields ours alone, and then applies what is wanted.
+func (r *reconciler) takeFields(ctx context.Context, existing client.Object, want *unstructured.Unstructured, wanted *fieldpath.Set) error {
 	taken := existing.DeepCopyObject().(client.Object)
 	managers, err := holders(existing.GetManagedFields(), wanted, want.GetAPIVersion())
 	if err != nil {

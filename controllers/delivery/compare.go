@@ -63,3 +63,22 @@ func (c comparer) fields(want *unstructured.Unstructured) (*fieldpath.Set, error
 	}
 	return fields.Difference(identity), nil
 }
+
+// spec are all fields of an object's spec.
+func (c comparer) spec(object runtime.Object) (*fieldpath.Set, error) {
+	whole, err := c.types.ObjectToTyped(object, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("read what exists: %w", err)
+	}
+	fields, err := whole.ToFieldSet()
+	if err != nil {
+		return nil, fmt.Errorf("list the fields that exist: %w", err)
+	}
+	spec := fieldpath.NewSet()
+	fields.Iterate(func(path fieldpath.Path) {
+		if name := path[0].FieldName; name != nil && *name == "spec" {
+			spec.Insert(path.Copy())
+		}
+	})
+	return spec, nil
+}

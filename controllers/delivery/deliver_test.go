@@ -172,7 +172,7 @@ func TestMember_at_rest_is_sent_nothing(t *testing.T) {
 
 			// A new generation that is the same for the member.
 			s.edit(func(app *v1alpha1.AppService) {
-				app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{s.cluster}}
+				app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{s.cluster}}}
 			})
 			s.plan()
 			s.reports(s.ready())

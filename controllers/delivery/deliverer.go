@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -75,6 +76,7 @@ func Mapper() *meta.DefaultRESTMapper {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Service"), meta.RESTScopeNamespace)
+	mapper.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
 	return mapper
 }
 
@@ -122,6 +124,8 @@ func newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request])
 }
 
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
+	e := &engagement{reporter: d.reporter}
+	toRequests := toApp(name)
 	return &reconciler{
 		hub:          d.hub.GetClient(),
 		hubLive:      d.hub.GetAPIReader(),
@@ -133,7 +137,12 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		memberEvents: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
 		cluster:      name.String(),
 		comparer:     d.comparer,
-		engagement:   &engagement{reporter: d.reporter},
+		engagement:   e,
+		watches: newWatches(member.GetCache(), func(o client.Object) {
+			for _, request := range toRequests(context.Background(), o) {
+				e.add(request)
+			}
+		}),
 	}
 }
 
@@ -166,7 +175,23 @@ type engagement struct {
 	reporter Reporter
 
 	mu    sync.Mutex
+	queue queue // nil before it has begun
 	ended bool
+}
+
+func (e *engagement) begin(q queue) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queue = q
+}
+
+// add has the member look at an AppService.
+func (e *engagement) add(request mcreconcile.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.queue != nil {
+		e.queue.Add(request)
+	}
 }
 
 func (e *engagement) report(app types.NamespacedName, cluster string, seen rollup.Observation) {
@@ -189,18 +214,17 @@ func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, q q
 	d.mu.Lock()
 	d.queues[name] = q
 	d.mu.Unlock()
+	e.begin(q)
 	context.AfterFunc(ctx, func() {
 		e.end()
 		d.leave(name, q)
 	})
-	var apps v1alpha1.AppServiceList
-	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list AppServices: %w", err)
+	planned, err := d.plannedOn(ctx, name.String())
+	if err != nil {
+		return err
 	}
-	for i := range apps.Items {
-		if apps.Items[i].Status.Cluster(name.String()) != nil {
-			q.Add(request(name, client.ObjectKeyFromObject(&apps.Items[i])))
-		}
+	for _, app := range planned {
+		q.Add(request(name, app))
 	}
 	mc := &v1alpha1.MemberCluster{}
 	if err := d.hub.GetClient().Get(ctx, client.ObjectKey{Name: name.String()}, mc); client.IgnoreNotFound(err) != nil {

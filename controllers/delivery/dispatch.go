@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -37,7 +39,9 @@ func (d *Deliverer) Start(ctx context.Context) error {
 		return fmt.Errorf("watch MemberClusters: %w", err)
 	}
 	members, err := clusters.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(_, after any) { d.dispatchAbandoned(after.(*v1alpha1.MemberCluster)) },
+		UpdateFunc: func(before, after any) {
+			d.dispatchMember(ctx, before.(*v1alpha1.MemberCluster), after.(*v1alpha1.MemberCluster))
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("watch MemberClusters: %w", err)
@@ -46,11 +50,38 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	return errors.Join(informer.RemoveEventHandler(apps), clusters.RemoveEventHandler(members))
 }
 
-// dispatchAbandoned has a member look at what was let go of there.
-func (d *Deliverer) dispatchAbandoned(mc *v1alpha1.MemberCluster) {
-	for _, app := range mc.Status.Abandoned {
-		d.enqueue(mc.Name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
+// dispatchMember has a member look at what was let go of there; and, when its labels changed, at all that it runs: overrides and
+// variables go by them.
+func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.MemberCluster) {
+	for _, app := range after.Status.Abandoned {
+		d.enqueue(after.Name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
 	}
+	if maps.Equal(before.Labels, after.Labels) {
+		return
+	}
+	planned, err := d.plannedOn(ctx, after.Name)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Take on the labels of a member", "cluster", after.Name) // the cache has no other error than to be closed
+		return
+	}
+	for _, app := range planned {
+		d.enqueue(after.Name, app)
+	}
+}
+
+// plannedOn are the AppServices that have a row for a member.
+func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.NamespacedName, error) {
+	var apps v1alpha1.AppServiceList
+	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list AppServices: %w", err)
+	}
+	var planned []types.NamespacedName
+	for i := range apps.Items {
+		if apps.Items[i].Status.Cluster(cluster) != nil {
+			planned = append(planned, client.ObjectKeyFromObject(&apps.Items[i]))
+		}
+	}
+	return planned, nil
 }
 
 // dispatch has every member look at the AppService whose part of it changed.

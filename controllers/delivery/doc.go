@@ -7,11 +7,16 @@
 //
 // # What always holds
 //
-//   - Nothing is sent for a row that the planner has not written, nor for a generation that it has not planned.
+//   - Nothing is sent for a row that the planner has not written, nor for a generation that it has not planned, nor while the
+//     AppService is suspended.
 //   - Nothing is sent when the member's objects already hold every field that is wanted. The rest of their fields
-//     belongs to others.
-//   - An object that is not marked as this AppService's of this hub is never touched. It cannot even be met by accident: an
+//     belongs to others, the replicas where an autoscaler is at work among them.
+//   - An object that is not marked as this AppService's of this hub is never touched, unless the conflict policy lets one that is nobody's be
+//     adopted, or it is what an AppService of this hub, namespace and name left, which is inherited. A foreign one cannot even be met by accident: an
 //     object is made by an apply that fails when there is one, and changed by an apply that names the UID of the one that was seen.
-//   - Nothing is deleted but after a live read of the AppService that says so, and by the UID that was seen.
-//   - An object that was applied for a later generation than the hub knows is left alone.
+//   - Nothing is deleted, adopted or let go of but after a live read of the AppService that says so, and by the UID that was seen. Where the
+//     deletion policy is Orphan, nothing is deleted at all.
+//   - An object that was applied for a later generation than the hub knows is left alone until that is acknowledged.
+//   - Kinds that only some AppServices have (see part) are watched on a member from the first that has one there; what the
+//     credentials may not do with them stops those AppServices, not the member.
 package delivery

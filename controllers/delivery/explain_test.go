@@ -251,7 +251,7 @@ func TestRow_says_why_it_is_not_ready(t *testing.T) {
 			s := stuck(t, test.pod)
 			seen := s.witness().explained()
 			want := rollup.Observation{
-				UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
+				UID: s.app.UID, Generation: s.app.Generation, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
 				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
 			}
 			if diff := cmp.Diff(want, seen); diff != "" {
@@ -270,7 +270,7 @@ func TestRow_says_the_same_while_an_image_is_tried_again_and_again(t *testing.T)
 	for _, status := range []corev1.PodStatus{tried, back} {
 		s.becomes(pod, status)
 		w.itIsTime()
-		if again, _ := w.look(); first != again {
+		if again, _ := w.look(); !first.Same(again) {
 			t.Errorf("reported %+v, then %+v", first, again)
 		}
 	}

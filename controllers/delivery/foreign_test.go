@@ -227,6 +227,7 @@ func TestHub_that_is_behind_lowers_nothing(t *testing.T) {
 	want := rollup.Observation{
 		UID:           s.app.UID,
 		Generation:    1,
+		Planned:       1,
 		Phase:         v1alpha1.ClusterFailed,
 		Reason:        v1alpha1.ReasonHubBehind,
 		Message:       hubBehind("Deployment", 2, 1),

@@ -3,12 +3,16 @@ package delivery
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,11 +23,12 @@ import (
 type live struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
+	parts      []client.Object // only where the member itself was read
 }
 
-// all are those that exist.
+// all are those that exist, the parts before the Deployment, which is the record of them.
 func (l live) all() []client.Object {
-	var objects []client.Object
+	objects := slices.Clone(l.parts)
 	if l.deployment != nil {
 		objects = append(objects, l.deployment)
 	}
@@ -161,12 +166,28 @@ func generationOf(object client.Object) int64 {
 	return generation
 }
 
+// apiVersions are those of the kinds that an AppService may have on a member.
+var apiVersions = map[string]schema.GroupVersion{
+	"Deployment": appsv1.SchemeGroupVersion, "Service": corev1.SchemeGroupVersion,
+	"HorizontalPodAutoscaler": autoscalingv2.SchemeGroupVersion, "PodDisruptionBudget": policyv1.SchemeGroupVersion,
+}
+
+// setKind has a typed object say its kind, which reading leaves out.
+func setKind(object client.Object) {
+	kind := kindOf(object)
+	object.GetObjectKind().SetGroupVersionKind(apiVersions[kind].WithKind(kind))
+}
+
 func kindOf(object client.Object) string {
 	switch object.(type) {
 	case *appsv1.Deployment:
 		return "Deployment"
 	case *corev1.Service:
 		return "Service"
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return "HorizontalPodAutoscaler"
+	case *policyv1.PodDisruptionBudget:
+		return "PodDisruptionBudget"
 	}
 	return fmt.Sprintf("%T", object)
 }

@@ -49,6 +49,7 @@ type reconciler struct {
 	comparer     comparer
 
 	engagement *engagement
+	watches    *watches
 	fights     fights
 	looks      looks
 }
@@ -57,6 +58,7 @@ type reconciler struct {
 type task struct {
 	app     *v1alpha1.AppService
 	row     *v1alpha1.ClusterStatus
+	member  *v1alpha1.MemberCluster // nil when the hub has none
 	objects live
 }
 
@@ -89,7 +91,7 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	if obstacle := r.obstacles(t.app, t.objects); obstacle != nil {
 		return r.stopped(t, obstacle)
 	}
-	if intent == await {
+	if intent == await || t.member == nil { // without a MemberCluster, its row is about to be Detached
 		return r.observe(ctx, t, t.row.ObservedGeneration)
 	}
 	return r.maintain(ctx, t)
@@ -116,8 +118,14 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	if err != nil {
 		return task{}, fmt.Errorf("read AppService: %w", err)
 	}
+	member := &v1alpha1.MemberCluster{}
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: r.cluster}, member); apierrors.IsNotFound(err) {
+		member = nil
+	} else if err != nil {
+		return task{}, fmt.Errorf("read MemberCluster: %w", err)
+	}
 	objects, err := read(ctx, r.member, key)
-	return task{app: app, row: app.Status.Cluster(r.cluster), objects: objects}, err
+	return task{app: app, row: app.Status.Cluster(r.cluster), member: member, objects: objects}, err
 }
 
 // read returns the member's objects of that name, each with its kind.
@@ -126,17 +134,39 @@ func read(ctx context.Context, from client.Reader, key types.NamespacedName) (li
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	switch err := from.Get(ctx, key, deployment); {
 	case err == nil:
-		deployment.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+		setKind(deployment)
+		tame(&deployment.Spec)
 		objects.deployment = deployment
 	case !apierrors.IsNotFound(err):
 		return live{}, fmt.Errorf("read Deployment: %w", err)
 	}
 	switch err := from.Get(ctx, key, service); {
 	case err == nil:
-		service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+		setKind(service)
 		objects.service = service
 	case !apierrors.IsNotFound(err):
 		return live{}, fmt.Errorf("read Service: %w", err)
+	}
+	return objects, nil
+}
+
+// readLive returns what the member itself has of that name, with the parts that may be there.
+func (r *reconciler) readLive(ctx context.Context, key types.NamespacedName) (live, error) {
+	objects, err := read(ctx, r.live, key)
+	if err != nil {
+		return live{}, err
+	}
+	for _, p := range parts {
+		if !objects.mayHave(p) {
+			continue
+		}
+		object, err := p.read(ctx, r.live, key, objects.deployment != nil)
+		if err != nil {
+			return live{}, err
+		}
+		if object != nil {
+			objects.parts = append(objects.parts, object)
+		}
 	}
 	return objects, nil
 }
@@ -161,7 +191,7 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 // meet looks at the member itself after a conflict: either an object is there that the cache does not show because it
 // is foreign, or has lost the label that it is selected by, or the cache is behind and the watch will bring the next try.
 func (r *reconciler) meet(ctx context.Context, t task, conflict error) (sent bool, err error) {
-	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
+	objects, err := r.readLive(ctx, client.ObjectKeyFromObject(t.app))
 	if err != nil {
 		return false, err
 	}
@@ -200,6 +230,10 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 	if d := t.objects.deployment; d != nil && r.isOurs(t.app, d) {
 		seen.Replicas, seen.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	}
+	if service := t.objects.service; service != nil && r.isOurs(t.app, service) {
+		seen = seen.WithService(service)
+	}
+	seen.Planned = t.row.Replicas
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
 }
 

@@ -26,27 +26,20 @@ var errNotMeant = errors.New("the hub no longer asks for this")
 // remove takes the AppService's objects away from the member, or lets them go where it orphans them. It looks at the member
 // itself, not at its cache, which may not show yet what was made a moment ago; what is foreign is left, and does not count.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
-	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
+	objects, err := r.readLive(ctx, client.ObjectKeyFromObject(t.app))
 	if err != nil {
 		return r.failed(ctx, t, err)
 	}
 	t.objects = objects
-	mine := slices.DeleteFunc(objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) })
-	for _, object := range objects.all() {
-		owner, whose := r.ownerOf(t.app, object)
-		if owner == anotherHubs && object.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) { // the hub's identity has changed
-			return r.stopped(t, conflict(object, whose))
-		}
-		if obstacle := ahead(t.app, object); owner == ours && obstacle != nil {
-			return r.stopped(t, obstacle)
-		}
+	if obstacle := r.keepsFromRemoval(t); obstacle != nil {
+		return r.stopped(t, obstacle)
 	}
 	act := r.takeAway
 	if t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
 		act = r.release
 	}
 	var left []string
-	for _, object := range mine {
+	for _, object := range r.ours(t) {
 		left = append(left, kindOf(object))
 		if err := act(ctx, t, object); err != nil {
 			return r.failed(ctx, t, err)
@@ -66,6 +59,25 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }
 
+// ours are the objects of the task that are this AppService's.
+func (r *reconciler) ours(t task) []client.Object {
+	return slices.DeleteFunc(t.objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) })
+}
+
+// keepsFromRemoval is why nothing may be removed: the hub's identity has changed, or the hub is behind.
+func (r *reconciler) keepsFromRemoval(t task) *obstacle {
+	for _, object := range t.objects.all() {
+		owner, whose := r.ownerOf(t.app, object)
+		if owner == anotherHubs && object.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) {
+			return conflict(object, whose)
+		}
+		if obstacle := ahead(t.app, object); owner == ours && obstacle != nil {
+			return obstacle
+		}
+	}
+	return nil
+}
+
 // takeAway deletes one object of the AppService, when a live read of the hub bears that out.
 func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object) error {
 	if !object.GetDeletionTimestamp().IsZero() {
@@ -82,10 +94,13 @@ func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object)
 	return nil
 }
 
-// deleteObject deletes an object by its UID, and with its dependents first.
+// deleteObject deletes an object by its UID, and with its dependents first, where it can have any.
 func (r *reconciler) deleteObject(ctx context.Context, object client.Object) error {
-	uid := object.GetUID()
-	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	uid, propagation := object.GetUID(), metav1.DeletePropagationForeground
+	if slices.ContainsFunc(parts, func(p part) bool { return p.kind == kindOf(object) }) {
+		propagation = metav1.DeletePropagationBackground
+	}
+	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", kindOf(object), err)
 	}

@@ -19,7 +19,7 @@ const running = "1 × web:1 A=1; ClusterIP 80→8080/TCP"
 
 // removing is what is to be reported for a row that is Removing.
 func (s *scene) removing(changes ...func(*rollup.Observation)) rollup.Observation {
-	seen := rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving}
+	seen := rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
 	for _, change := range changes {
 		change(&seen)
 	}

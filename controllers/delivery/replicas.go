@@ -22,36 +22,51 @@ import (
 // nobody holds would fall back to its default: one.
 const replicasManager = "fleetwright-replicas"
 
-// leaveReplicas returns what is wanted of a Deployment that exists, without the replicas where an autoscaler sets them. Whether
-// there is one is asked only when something would be changed.
+// leaveReplicas returns what is wanted of a Deployment that exists, without the replicas where an autoscaler sets them.
 func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1.Deployment, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	left := want
-	if !t.app.Spec.Autoscaled {
-		without, err := workload.WithoutReplicas(want)
-		if err != nil {
-			return nil, err
-		}
-		if isDrift(existing, without) && generationOf(existing) >= t.app.Generation {
-			return without, nil // given up for this generation: an autoscaler that is away for a moment does not find them changed
-		}
-		// The replicas go with whatever else is sent, and the cache may be behind what an autoscaler has just set.
-		difference, err := r.comparer.difference(existing, want)
-		if err != nil || difference.Empty() {
-			return want, err
-		}
-		found, err := r.autoscaler(ctx, existing)
-		if apierrors.IsForbidden(err) { // somebody has raised them: perhaps an autoscaler
-			found, err = isDrift(existing, want) && ptr.Deref(existing.Spec.Replicas, 1) > t.row.Replicas, nil
-		}
-		if err != nil || !found {
-			return want, err
-		}
-		left = without
+	if t.row.MaxReplicas > 0 && ptr.Deref(existing.Spec.Replicas, 1) == 0 {
+		return workload.WithReplicas(want, t.row.Replicas), nil // no autoscaler begins with none
+	}
+	left, err := r.withoutReplicas(ctx, t, existing, want)
+	if err != nil || left == nil {
+		return want, err
 	}
 	if difference, err := r.comparer.difference(existing, left); err != nil || difference.Empty() {
 		return left, err
 	}
 	return left, r.handOverReplicas(ctx, existing) // it is about to be applied
+}
+
+// withoutReplicas returns what is wanted but for the replicas, or nil where no autoscaler sets them. Whether there is one that is not
+// ours is asked only when something would be changed.
+func (r *reconciler) withoutReplicas(ctx context.Context, t task, existing *appsv1.Deployment, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	switch {
+	case t.app.Spec.Autoscaled, t.row.MaxReplicas > 0:
+		return want, nil // which has none
+	case t.app.Spec.Autoscaling != nil:
+		return nil, nil // the cluster's share is none
+	}
+	without, err := workload.WithoutReplicas(want)
+	if err != nil {
+		return nil, err
+	}
+	if isDrift(existing, without) && generationOf(existing) >= t.app.Generation {
+		return without, nil // given up for this generation: an autoscaler that is away for a moment does not find them changed
+	}
+	// The replicas go with whatever else is sent, and the cache may be behind what an autoscaler has just set.
+	difference, err := r.comparer.difference(existing, want)
+	if err != nil || difference.Empty() {
+		return nil, err
+	}
+	found, err := r.autoscaler(ctx, existing)
+	if apierrors.IsForbidden(err) { // somebody has raised them, or did before: perhaps an autoscaler
+		raised := isDrift(existing, want) || isDrift(existing, without)
+		found, err = raised && ptr.Deref(existing.Spec.Replicas, 1) > t.row.Replicas, nil
+	}
+	if err != nil || !found {
+		return nil, err
+	}
+	return without, nil
 }
 
 // autoscaler tells whether a HorizontalPodAutoscaler scales the Deployment.

@@ -79,6 +79,7 @@ func undelivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 	s := &scene{T: t, config: granted, app: &v1alpha1.AppService{}}
 	s.must(onHub.Create(t.Context(), namespace))
 	s.cluster = "east-of-" + namespace.Name
+	s.must(onHub.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster, Labels: map[string]string{"region": "eu"}}}))
 	s.app.Namespace, s.app.Name = namespace.Name, "web"
 	s.app.Spec = v1alpha1.AppServiceSpec{
 		Image:    "web:1",
@@ -128,8 +129,10 @@ func (s *scene) restart() {
 
 // beside is the same AppService on another member, of which the test says what it does.
 func (s *scene) beside(name string) *scene {
+	s.Helper()
 	other := *s
 	other.cluster = name + "-of-" + s.app.Namespace
+	s.must(client.IgnoreAlreadyExists(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: other.cluster}})))
 	return &other
 }
 
@@ -223,12 +226,21 @@ func (s *scene) edit(change func(*v1alpha1.AppService)) {
 	s.must(onHub.Update(s.Context(), s.app))
 }
 
+// planned is how many replicas the present row has.
+func (s *scene) planned() int32 {
+	if row := s.app.Status.Cluster(s.cluster); row != nil {
+		return row.Replicas
+	}
+	return 0
+}
+
 // ready is what is to be reported when the member runs what the present row says.
 func (s *scene) ready() rollup.Observation {
 	pods := s.app.DesiredReplicas()
 	return rollup.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
+		Planned:       s.planned(),
 		Phase:         v1alpha1.ClusterReady,
 		Applied:       s.app.Generation,
 		Replicas:      pods,
@@ -241,6 +253,7 @@ func (s *scene) failed(reason, message string) rollup.Observation {
 	return rollup.Observation{
 		UID:        s.app.UID,
 		Generation: s.app.Generation,
+		Planned:    s.planned(),
 		Phase:      v1alpha1.ClusterFailed,
 		Reason:     reason,
 		Message:    message,
@@ -250,6 +263,7 @@ func (s *scene) failed(reason, message string) rollup.Observation {
 // reports waits until the newest report of the member is the wanted one.
 func (s *scene) reports(want rollup.Observation, options ...cmp.Option) {
 	s.Helper()
+	want.Planned = s.planned()
 	eventually(s.T, func() error {
 		if diff := cmp.Diff(want, s.told.last(s.key(), s.cluster), options...); diff != "" {
 			return fmt.Errorf("reported (-want +got):\n%s", diff)
@@ -305,6 +319,7 @@ func (s *scene) catchUp() {
 	s.Helper()
 	eventually(s.T, func() error {
 		return errors.Join(
+			hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, &v1alpha1.MemberCluster{}),
 			s.sameVersion(hubCached.GetClient(), onHub, &v1alpha1.AppService{}),
 			s.sameVersion(s.member.GetClient(), onMember, &appsv1.Deployment{}),
 			s.sameVersion(s.member.GetClient(), onMember, &corev1.Service{}),

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
@@ -33,9 +35,15 @@ type sharer struct {
 func (s sharer) transform(object any) (any, error) {
 	switch object := object.(type) {
 	case *appsv1.Deployment:
+		tame(&object.Spec)
 		s.deployment(object)
 	case *corev1.Service:
 		s.service(object)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		tame(object)
+		s.meta(&object.ObjectMeta)
+	case *policyv1.PodDisruptionBudget:
+		s.meta(&object.ObjectMeta)
 	}
 	return object, nil
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -131,5 +132,30 @@ func TestTransform_does_not_remember_what_is_large(t *testing.T) {
 	}
 	if &first.Spec.Template.Spec.Containers[0] == &second.Spec.Template.Spec.Containers[0] {
 		t.Error("a large spec is shared, so it is remembered")
+	}
+}
+
+// A member that says of a limit that it is 1e2000000000 would have the hub write that many zeros.
+func TestTransform_takes_no_quantity_that_cannot_be(t *testing.T) {
+	absurd := deploymentOf("1", func(d *appsv1.Deployment) {
+		spec := &d.Spec.Template.Spec
+		spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1e2000000000")
+		spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1e2000000000"))}}}}
+	})
+	want := deploymentOf("1", func(d *appsv1.Deployment) {
+		spec := &d.Spec.Template.Spec
+		spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.Quantity{}
+		spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &resource.Quantity{}}}}}
+	})
+	begun := time.Now()
+	got, err := Transform()(absurd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -35,7 +35,7 @@ func (o *Observations) Report(app types.NamespacedName, cluster string, seen rol
 		clusters = map[string]rollup.Observation{}
 		o.byApp[app] = clusters
 	}
-	if previous, found := clusters[cluster]; found && previous == seen {
+	if previous, found := clusters[cluster]; found && previous.Same(seen) {
 		return
 	}
 	clusters[cluster] = seen

@@ -46,7 +46,7 @@ func TestPlan_says_where_it_runs_and_why_not_elsewhere(t *testing.T) {
 	s.answers("north", metav1.ConditionFalse)
 	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
-	s.app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.declare()
 	s.has(s.row("east", v1alpha1.ClusterPending))
 	s.says(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 4")
@@ -136,7 +136,7 @@ func TestPlacement_that_cannot_be_understood_changes_no_row(t *testing.T) {
 	s := running(t, "east", "west")
 	want := s.app.Status.Clusters
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "no such value!"}}}
+		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "no such value!"}}}}
 	})
 	eventually(t, func() error { return s.stalled(v1alpha1.ReasonInvalidPlacement) })
 	if diff := cmp.Diff(want, s.app.Status.Clusters); diff != "" {

@@ -96,7 +96,7 @@ func TestMember_whose_MemberCluster_is_gone_is_Detached_and_never_Removing(t *te
 
 	// Neither an edit, nor a placement without it, nor a restart makes it Removing.
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"east"}}
+		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}
 	})
 	s.sees("east", s.ready())
 	s.has(s.row("east", v1alpha1.ClusterReady), detached)
@@ -113,7 +113,7 @@ func TestMember_whose_MemberCluster_is_gone_is_Detached_and_never_Removing(t *te
 
 func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing.T) {
 	s := undeclared(t, "east", "west")
-	s.app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.declare()
 	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending))
 	s.run("east", "west")
@@ -138,7 +138,7 @@ func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing
 func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
 	s := running(t, "east")
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"west"}}
+		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"west"}}}
 	})
 	removing := s.removing("east")
 	removing.Generation = 1

@@ -56,6 +56,7 @@ func matters() predicate.Predicate {
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!maps.Equal(before.Labels, after.Labels) ||
 			!slices.Equal(before.Status.Abandoned, after.Status.Abandoned) ||
+			!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) ||
 			!equality.Semantic.DeepEqual(before.Spec, after.Spec)
 	}}
 }

@@ -13,7 +13,9 @@ import (
 
 // onlyOn places the AppService on these members and no other.
 func onlyOn(members ...string) func(*v1alpha1.AppService) {
-	return func(app *v1alpha1.AppService) { app.Spec.Placement = &v1alpha1.Placement{ClusterNames: members} }
+	return func(app *v1alpha1.AppService) {
+		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: members}}
+	}
 }
 
 func annotate(key, value string) func(*v1alpha1.AppService) {
@@ -48,7 +50,7 @@ func TestEdit_that_leaves_clusters_takes_them_one_after_the_other(t *testing.T) 
 // Law 2: labels that went, everywhere, by accident.
 func TestMembers_that_no_longer_fit_all_at_once_keep_it_until_that_is_accepted(t *testing.T) {
 	s := undeclared(t, "east", "north", "south")
-	s.app.Spec.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.declare()
 	s.run("east", "north", "south")
 	s.stop()
@@ -70,7 +72,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	s.join("north")
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterReady))
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Placement, app.Spec.Suspend, app.Spec.Image = &v1alpha1.Placement{ClusterNames: []string{"east", "north", "south"}}, true, "web:2"
+		app.Spec.Placement, app.Spec.Suspend, app.Spec.Image = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east", "north", "south"}}}, true, "web:2"
 	})
 	s.join("south")
 	eventually(t, func() error {

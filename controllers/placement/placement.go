@@ -1,25 +1,8 @@
-// Package placement decides which clusters an AppService runs on, with how many replicas on each, and why
-// it does not run on the others. It is pure: what it is given decides what it returns, in whatever order the
-// members come.
-//
-// The decision for a cluster is the first of these that applies:
-//
-//  1. it is not in spec.placement.clusterNames, when that is set: NotNamed;
-//  2. its labels do not match spec.placement.clusterSelector, when that is set: SelectorMismatch;
-//  3. it holds the AppService already: chosen, whatever its state, for a cluster once chosen stays while it fits;
-//  4. it is being deleted, spec.unschedulable, or not Ready: it gets nothing new;
-//  5. chosen.
 package placement
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -33,8 +16,10 @@ type Decision struct {
 	Cluster string
 	// Reason is why the cluster is not chosen; empty when it is.
 	Reason string
-	// Replicas is how many pods the cluster is to run, when it is chosen.
+	// Replicas is how many pods the cluster is to run, when it is chosen; to begin with, where it is autoscaled.
 	Replicas int32
+	// MinReplicas and MaxReplicas are the bounds of the cluster's autoscaler; 0 where spec.autoscaling gives it none.
+	MinReplicas, MaxReplicas int32
 }
 
 // Chosen tells whether the cluster is in the plan.
@@ -43,93 +28,60 @@ func (d Decision) Chosen() bool { return d.Reason == "" }
 // Plan has a decision for each cluster, sorted by name.
 type Plan []Decision
 
-// Decide returns the plan for an AppService over all members. It fails only when the placement itself
-// cannot be understood; nothing may be concluded for any cluster then.
+// Decide returns the plan for an AppService over all members. It fails only when one of its selectors cannot be understood; nothing
+// may be concluded for any cluster then.
 func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, error) {
 	fits, err := compile(app.Spec.Placement)
 	if err != nil {
 		return nil, err
 	}
-	plan := make(Plan, 0, len(members))
-	for i := range members {
-		member := &members[i]
-		decision := Decision{Cluster: member.Name, Reason: fits.reason(member)}
-		if decision.Chosen() && app.Status.Cluster(member.Name) == nil {
-			decision.Reason = newcomerReason(member)
-		}
-		if decision.Chosen() {
-			decision.Replicas = app.DesiredReplicas()
-		}
-		plan = append(plan, decision)
+	counts, err := compileReplicas(&app.Spec)
+	if err != nil {
+		return nil, err
 	}
+	plan := make(Plan, 0, len(members))
+	candidates := make([]candidate, 0, len(members))
+	for _, c := range candidatesFor(app, members) {
+		if reason := fits.reason(c); reason != "" {
+			plan = append(plan, Decision{Cluster: c.member.Name, Reason: reason})
+		} else {
+			candidates = append(candidates, c)
+		}
+	}
+	chosen, beyond := limit(app.Spec.Placement, candidates)
+	for _, c := range beyond {
+		plan = append(plan, Decision{Cluster: c.member.Name, Reason: v1alpha1.ReasonLimitReached})
+	}
+	plan = append(plan, counts.decide(app, chosen)...)
 	plan = append(plan, fits.missing(members)...)
 	slices.SortFunc(plan, func(a, b Decision) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return plan, nil
 }
 
-// newcomerReason is why a member takes nothing that it does not hold yet; empty when it does.
-func newcomerReason(member *v1alpha1.MemberCluster) string {
-	switch {
-	case !member.DeletionTimestamp.IsZero():
-		return v1alpha1.ReasonClusterDeleting
-	case member.Spec.Unschedulable:
-		return v1alpha1.ReasonUnschedulable
-	case !member.IsReady():
-		return v1alpha1.ReasonClusterNotReady
-	}
-	return ""
+// candidate is a member, and what it has of the AppService.
+type candidate struct {
+	member   *v1alpha1.MemberCluster
+	row      *v1alpha1.ClusterStatus // nil for a newcomer
+	standing standing
+	rank     uint64
 }
 
-// criteria is a Placement, compiled. Its zero value fits every member.
-type criteria struct {
-	names    []string
-	selector labels.Selector
+func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) []candidate {
+	rows := make(map[string]*v1alpha1.ClusterStatus, len(app.Status.Clusters))
+	for i := range app.Status.Clusters {
+		rows[app.Status.Clusters[i].Name] = &app.Status.Clusters[i]
+	}
+	ranks := ranksOf(app)
+	candidates := make([]candidate, len(members))
+	for i := range members {
+		member, row := &members[i], rows[members[i].Name]
+		candidates[i] = candidate{member: member, row: row, standing: standingOf(row, app.Status.ObservedGeneration), rank: ranks.of(member.Name)}
+	}
+	return candidates
 }
 
-func compile(p *v1alpha1.Placement) (criteria, error) {
-	if p == nil {
-		return criteria{}, nil
-	}
-	fits := criteria{names: p.ClusterNames}
-	if p.ClusterSelector == nil {
-		return fits, nil
-	}
-	// That goes through matchLabels in the order of a map and stops at the first that is wrong: look in order.
-	for _, key := range slices.Sorted(maps.Keys(p.ClusterSelector.MatchLabels)) {
-		if _, err := labels.NewRequirement(key, selection.Equals, []string{p.ClusterSelector.MatchLabels[key]}); err != nil {
-			return fits, fmt.Errorf("spec.placement.clusterSelector: %w", err)
-		}
-	}
-	selector, err := metav1.LabelSelectorAsSelector(p.ClusterSelector)
-	if err != nil {
-		return fits, fmt.Errorf("spec.placement.clusterSelector: %w", err)
-	}
-	fits.selector = selector
-	return fits, nil
-}
-
-// reason is why a member does not fit; empty when it does.
-func (c criteria) reason(member *v1alpha1.MemberCluster) string {
-	switch {
-	case len(c.names) > 0 && !slices.Contains(c.names, member.Name):
-		return v1alpha1.ReasonNotNamed
-	case c.selector != nil && !c.selector.Matches(labels.Set(member.Labels)):
-		return v1alpha1.ReasonSelectorMismatch
-	}
-	return ""
-}
-
-// missing has a decision for each name that is listed and that no member has.
-func (c criteria) missing(members []v1alpha1.MemberCluster) []Decision {
-	var missing []Decision
-	for _, name := range c.names {
-		known := slices.ContainsFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == name })
-		if !known {
-			missing = append(missing, Decision{Cluster: name, Reason: v1alpha1.ReasonNoSuchCluster})
-		}
-	}
-	return missing
-}
+// runs tells whether the cluster runs the AppService, as part of its plan or until it is removed.
+func (c candidate) runs() bool { return c.standing == running || c.standing == spared }
 
 // Find returns the decision for the named cluster, or one that is not chosen.
 func (p Plan) Find(cluster string) Decision {

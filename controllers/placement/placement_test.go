@@ -32,12 +32,12 @@ func TestDecide(t *testing.T) {
 			want:    placement.Plan{chosen("east", 1)},
 		},
 		"an empty selector chooses every member": {
-			app:     app(placed(v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{}})),
+			app:     app(placed(v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{}}})),
 			members: members(member("east")),
 			want:    placement.Plan{chosen("east", 1)},
 		},
 		"an empty list of names chooses every member": {
-			app:     app(placed(v1alpha1.Placement{ClusterNames: []string{}})),
+			app:     app(placed(v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{}}})),
 			members: members(member("east")),
 			want:    placement.Plan{chosen("east", 1)},
 		},
@@ -175,24 +175,24 @@ func TestDecide(t *testing.T) {
 
 func TestDecide_concludes_nothing_from_a_selector_that_it_cannot_understand(t *testing.T) {
 	tests := map[string]struct {
-		selector metav1.LabelSelector
+		selector v1alpha1.ClusterSelector
 		want     string
 	}{
 		"an operator that there is not": {
 			selector: expression("tier", "Like", "prod"),
-			want:     `spec.placement.clusterSelector: "Like" is not a valid label selector operator`,
+			want:     "spec.placement.clusterSelector: matchExpressions[0]: operator must be In, NotIn, Exists or DoesNotExist",
 		},
 		"In of nothing": {
 			selector: expression("tier", metav1.LabelSelectorOpIn),
-			want:     "spec.placement.clusterSelector: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+			want:     "spec.placement.clusterSelector: matchExpressions[0]: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
 		},
 		"Exists with a value": {
 			selector: expression("tier", metav1.LabelSelectorOpExists, "prod"),
-			want:     `spec.placement.clusterSelector: values: Invalid value: ["prod"]: values set must be empty for exists and does not exist`,
+			want:     `spec.placement.clusterSelector: matchExpressions[0]: values: Invalid value: ["prod"]: values set must be empty for exists and does not exist`,
 		},
 		"a value that no label can have": {
 			selector: matching("tier", "a b"),
-			want: `spec.placement.clusterSelector: values[0][tier]: Invalid value: "a b": a valid label must be an empty string ` +
+			want: `spec.placement.clusterSelector: matchLabels: values[0][tier]: Invalid value: "a b": a valid label must be an empty string ` +
 				`or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character ` +
 				`(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
 		},
@@ -299,7 +299,7 @@ func named(names ...string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { placementOf(app).ClusterNames = names }
 }
 
-func selected(selector metav1.LabelSelector) func(*v1alpha1.AppService) {
+func selected(selector v1alpha1.ClusterSelector) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { placementOf(app).ClusterSelector = &selector }
 }
 
@@ -310,12 +310,12 @@ func placementOf(app *v1alpha1.AppService) *v1alpha1.Placement {
 	return app.Spec.Placement
 }
 
-func matching(key, value string) metav1.LabelSelector {
-	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+func matching(key, value string) v1alpha1.ClusterSelector {
+	return v1alpha1.ClusterSelector{MatchLabels: map[string]string{key: value}}
 }
 
-func expression(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
-	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+func expression(key string, operator metav1.LabelSelectorOperator, values ...string) v1alpha1.ClusterSelector {
+	return v1alpha1.ClusterSelector{MatchExpressions: []v1alpha1.ClusterRequirement{{Key: key, Operator: operator, Values: values}}}
 }
 
 func replicas(n int32) func(*v1alpha1.AppService) {

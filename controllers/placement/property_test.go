@@ -1,14 +1,11 @@
 package placement_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
@@ -87,36 +84,6 @@ func TestDecide_never_chooses_a_cluster_that_does_not_fit(t *testing.T) {
 	})
 }
 
-func BenchmarkDecide(b *testing.B) {
-	for _, clusters := range []int{10, 100, 1000} {
-		var all []string
-		var fleet []v1alpha1.MemberCluster
-		for i := range clusters {
-			all = append(all, fmt.Sprintf("member-%04d", i))
-			fleet = append(fleet, member(all[i], label("tier", "prod")))
-		}
-		shuffled := slices.Clone(fleet)
-		rand.New(rand.NewPCG(1, 2)).Shuffle(clusters, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		for _, test := range []struct {
-			name string
-			app  *v1alpha1.AppService
-		}{
-			{"new", app(selected(matching("tier", "prod")))},
-			{"held", app(selected(matching("tier", "prod")), holding(all...))},
-			{"held and named", app(named(all...), holding(all...))},
-		} {
-			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := placement.Decide(test.app, shuffled); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
-
 func decide(t *rapid.T, app *v1alpha1.AppService, fleet []v1alpha1.MemberCluster) placement.Plan {
 	plan, err := placement.Decide(app, fleet)
 	if err != nil {
@@ -169,7 +136,7 @@ func anyApp() *rapid.Generator[*v1alpha1.AppService] {
 			named(rapid.SliceOfDistinct(anyName, rapid.ID[string]).Draw(t, "names")...)(app)
 		}
 		if rapid.Bool().Draw(t, "selects clusters") {
-			selected(metav1.LabelSelector{MatchLabels: anyLabels.Draw(t, "selector")})(app)
+			selected(v1alpha1.ClusterSelector{MatchLabels: anyLabels.Draw(t, "selector")})(app)
 		}
 		return app
 	})

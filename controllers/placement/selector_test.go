@@ -3,14 +3,14 @@ package placement_test
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 // D8, law 5: an error that changes from time to time is a write at rest.
 func TestDecide_says_the_same_of_a_selector_that_is_wrong_twice(t *testing.T) {
-	app := app(selected(metav1.LabelSelector{MatchLabels: map[string]string{"a": "not a value", "b": "nor this"}}))
+	app := app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"a": "not a value", "b": "nor this"}}))
 	_, first := placement.Decide(app, nil)
 	for range 100 {
 		if _, again := placement.Decide(app, nil); again.Error() != first.Error() {

@@ -171,9 +171,16 @@ func neverSeen(row *v1alpha1.ClusterStatus) {
 	running(0, 0)(row)
 }
 
-// seen is an answer to the present generation, with two pods ready.
+func arriving(row *v1alpha1.ClusterStatus) { row.Arriving = true }
+
+// scaled gives a row an autoscaler.
+func scaled(least, most int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.MinReplicas, row.MaxReplicas = least, most }
+}
+
+// seen is an answer to two replicas of the present generation, with two pods ready.
 func seen(phase v1alpha1.ClusterPhase, changes ...func(*rollup.Observation)) rollup.Observation {
-	seen := rollup.Observation{UID: uid, Generation: generation, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
+	seen := rollup.Observation{UID: uid, Generation: generation, Planned: 2, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
 	for _, change := range changes {
 		change(&seen)
 	}
@@ -193,6 +200,11 @@ func counting(pods, ready int32) func(*rollup.Observation) {
 
 func answering(generation int64) func(*rollup.Observation) {
 	return func(seen *rollup.Observation) { seen.Generation, seen.Applied = generation, generation }
+}
+
+// to says how many replicas it answers to.
+func to(planned int32) func(*rollup.Observation) {
+	return func(seen *rollup.Observation) { seen.Planned = planned }
 }
 
 func ofAnother(seen *rollup.Observation) { seen.UID = "uid-2" }

@@ -294,6 +294,16 @@ func TestStatus_says_the_rest(t *testing.T) {
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 6},
 			},
 		},
+		"of replicas in the unit of spec.replicas where they are divided: what the clusters of the plan have together": {
+			in: given(divided(4), chosen("a"), chosen("b"), in("c", v1alpha1.ClusterRemoving), saw("a", seen(v1alpha1.ClusterReady)), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           5,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 7, Removing: 1},
+				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"c"}}}},
+			},
+		},
 		"of replicas that are not the same everywhere: the mean, rounded up": {
 			in: given(chosen("a"), chosen("b"), chosen("c"), saw("a", seen(v1alpha1.ClusterReady, counting(1, 1)))),
 			want: v1alpha1.AppServiceStatus{

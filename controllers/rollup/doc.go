@@ -1,13 +1,27 @@
 // Package rollup makes the status of an AppService out of its plan and of what was observed on its clusters.
 // It is pure.
 //
-// A row of the status has two halves. The planned half (generation, replicas, whether it is to be removed)
-// follows from the plan alone. The observed half is what delivery saw on the member last; when nothing was
+// A row of the status has two halves. The planned half (generation, replicas, the bounds of an autoscaler, whether it is to be removed)
+// follows from the plan and from the row itself. The observed half is what delivery saw on the member last; when nothing was
 // seen since the operator started, it is what the row says already. So a restart changes nothing, and
 // a row whose cluster cannot be observed becomes Unknown and keeps what was known.
 //
 // A cluster that is no longer in the plan keeps running what it did until its removal may begin: see remove. So a row's generation
 // tells also why it leaves.
 //
-// Status changes nothing that it need not: rows and conditions that say the same keep their times.
+// # What leaves waits for what arrives
+//
+// A row is arriving while the AppService is new on its cluster, or has a share there that was raised, until all of that is ready. What was
+// decided for a row that is arriving is in the row at once. What leaves other clusters waits:
+//
+//   - A cluster that is no longer in the plan is left when nothing is arriving any more: see remove.
+//   - Where the clusters run the replicas together, those that are to run less do so as what arrives becomes ready, replica by replica; with
+//     autoscalers, when all of it is: see lower.
+//
+// So of the replicas that are ready no more are taken away than the AppService is asked to run fewer, as long as members keep what they have.
+// A row that is not arriving keeps nobody waiting, however broken its cluster is. The annotation fleetwright.dev/accept-removals says not to wait.
+// Nothing is counted up to be waited for: the rows say what they run now, the plan what they are to run in the end, and each status makes
+// the next step of what is ready.
+//
+// Status changes nothing that it need not: rows and conditions that say the same keep their times. Of its own answer it makes the same.
 package rollup

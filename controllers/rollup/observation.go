@@ -3,6 +3,8 @@ package rollup
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +23,8 @@ type Observation struct {
 	// Generation is that of the row it answers. An answer to an older row says nothing of the present one
 	// but the counts.
 	Generation int64
+	// Planned is the Replicas of the row it answers: a division changes them without a new generation.
+	Planned int32
 	// Phase is Progressing, Ready or Failed; or Removing, for a row that is being removed.
 	Phase v1alpha1.ClusterPhase
 	// Reason and Message are those of the row. Ready has none.
@@ -29,11 +33,20 @@ type Observation struct {
 	Applied int64
 	// Replicas and ReadyReplicas are the pods that the member's Deployment counts.
 	Replicas, ReadyReplicas int32
+	// Addresses are where the Service is reached from outside, sorted, at most eight.
+	Addresses []string
 	// GoneSince is set when nothing is left on the member: it is the Since of the Removing row
 	// that this answers.
 	GoneSince metav1.Time
 	// Found is set when objects of the AppService were found on a member that has no row for it.
 	Found bool
+}
+
+// Same tells whether two observations say the same.
+func (o Observation) Same(other Observation) bool {
+	addresses := slices.Equal(o.Addresses, other.Addresses)
+	o.Addresses, other.Addresses = nil, nil
+	return addresses && reflect.DeepEqual(o, other)
 }
 
 // WithDeployment returns the observation with the counts and, as kstatus sees it, the phase of a member's

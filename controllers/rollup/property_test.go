@@ -90,12 +90,12 @@ func TestStatus_is_Ready_only_for_a_cluster_that_said_so(t *testing.T) {
 			}
 			seen, found := in.Observations[row.Name]
 			if found && seen.UID == in.App.UID {
-				if seen.Phase != v1alpha1.ClusterReady || seen.Generation < row.Generation {
+				if seen.Phase != v1alpha1.ClusterReady || seen.Generation < row.Generation || seen.Planned != row.Replicas {
 					t.Fatalf("%s is Ready; it said %+v", row.Name, seen)
 				}
 				continue
 			}
-			if before := in.App.Status.Cluster(row.Name); before == nil || before.Phase != v1alpha1.ClusterReady || before.ObservedGeneration < row.Generation {
+			if before := in.App.Status.Cluster(row.Name); before == nil || before.Phase != v1alpha1.ClusterReady || before.ObservedGeneration < row.Generation || before.Replicas != row.Replicas {
 				t.Fatalf("%s is Ready, and has said nothing; before: %+v", row.Name, before)
 			}
 		}
@@ -119,11 +119,13 @@ func TestStatus_loses_no_row_without_evidence(t *testing.T) {
 }
 
 // Law 2: a row tells delivery to remove only when the AppService is being deleted or its plan leaves the cluster out,
-// and to run another number of replicas only when its plan says that number.
+// and to run another number of replicas only when its plan says that number; or, on the way to that where they are divided, one between what it had
+// and that.
 func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		deleting := !in.App.DeletionTimestamp.IsZero()
+		divided := in.App.Spec.ReplicaPolicy != nil
 		for _, row := range rollup.Status(in).Clusters {
 			before := in.App.Status.Cluster(row.Name)
 			leftOut := in.PlanError == nil && !in.Plan.Find(row.Name).Chosen()
@@ -131,11 +133,23 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 			if row.Phase == v1alpha1.ClusterRemoving && !deleting && !leftOut && !already {
 				t.Fatalf("%s is Removing, and nobody wanted that", row.Name)
 			}
-			if before == nil || before.Replicas == row.Replicas {
+			if before == nil {
 				continue
 			}
-			if decision := in.Plan.Find(row.Name); deleting || in.PlanError != nil || !decision.Chosen() || decision.Replicas != row.Replicas {
-				t.Fatalf("%s is to run %d replicas, had %d, and nobody wanted that", row.Name, row.Replicas, before.Replicas)
+			decision := in.Plan.Find(row.Name)
+			intended := !deleting && in.PlanError == nil && decision.Chosen()
+			for _, n := range []struct {
+				what                  string
+				before, decided, says int32
+			}{
+				{"replicas", before.Replicas, decision.Replicas, row.Replicas},
+				{"minReplicas", before.MinReplicas, decision.MinReplicas, row.MinReplicas},
+				{"maxReplicas", before.MaxReplicas, decision.MaxReplicas, row.MaxReplicas},
+			} {
+				onTheWay := divided && n.decided < n.says && n.says < n.before
+				if n.says != n.before && (!intended || n.says != n.decided && !onTheWay) {
+					t.Fatalf("%s is to run %d %s, had %d, and nobody wanted that", row.Name, n.says, n.what, n.before)
+				}
 			}
 		}
 	})
@@ -152,6 +166,9 @@ func TestStatus_has_exactly_one_row_for_each_cluster_sorted_by_name(t *testing.T
 			}
 			if row.Phase == v1alpha1.ClusterReady != (row.Reason == "") {
 				t.Fatalf("%s is %s because %q", row.Name, row.Phase, row.Reason)
+			}
+			if row.Arriving && (row.Phase == v1alpha1.ClusterReady || row.Phase == v1alpha1.ClusterRemoving) {
+				t.Fatalf("%s is %s, and arriving", row.Name, row.Phase)
 			}
 		}
 		for _, decision := range in.Plan {
@@ -233,6 +250,12 @@ var (
 			annotated(v1alpha1.AnnotationAcceptRemovals, "2"),
 			annotated(v1alpha1.AnnotationAcceptRemovals, "all"),
 		}).Draw(t, "annotated")(&in)
+		rapid.SampledFrom([]func(*rollup.Input){
+			func(*rollup.Input) {},
+			divided(4),
+			autoscaling(2, 6),
+			func(in *rollup.Input) { divided(4)(in); autoscaling(2, 6)(in) },
+		}).Draw(t, "counts")(&in)
 		if rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "orphans") {
 			in.App.Spec.DeletionPolicy = v1alpha1.DeletionOrphan
 		}
@@ -255,7 +278,11 @@ func anyCluster(t *rapid.T, cluster string, in *rollup.Input) {
 	if rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, cluster+" is a member") {
 		rapid.SampledFrom([]func(string) func(*rollup.Input){chosen, notChosen}).Draw(t, cluster+" is chosen or not")(cluster)(in)
 		if in.Plan.Find(cluster).Chosen() {
-			decide(in, placement.Decision{Cluster: cluster, Replicas: anyCount.Draw(t, cluster+" is to run")})
+			least := anyCount.Draw(t, cluster+"'s least")
+			decide(in, placement.Decision{
+				Cluster: cluster, Replicas: anyCount.Draw(t, cluster+" is to run"),
+				MinReplicas: least, MaxReplicas: rapid.SampledFrom([]int32{0, least, 3}).Draw(t, cluster+"'s most"),
+			})
 		}
 		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" is unreachable") {
 			unreachable(cluster)(in)
@@ -281,8 +308,16 @@ func anyRow(t *rapid.T, cluster string) v1alpha1.ClusterStatus {
 		running(anyCount.Draw(t, cluster+"'s pods"), anyCount.Draw(t, cluster+"'s ready pods")),
 		since(anyTime.Draw(t, cluster+" since")),
 	)
+	if rapid.IntRange(0, 3).Draw(t, cluster+" has an autoscaler") == 3 {
+		least := anyCount.Draw(t, cluster+" has at least")
+		scaled(least, max(least, 1)+anyCount.Draw(t, cluster+" has at most"))(&row)
+	}
 	if phase != v1alpha1.ClusterReady {
 		because("Because", "of something")(&row)
+		row.Arriving = rapid.Bool().Draw(t, cluster+" is arriving")
+	}
+	if rapid.IntRange(0, 3).Draw(t, cluster+" is reached") == 3 {
+		reachedAt("192.0.2.1")(&row)
 	}
 	return row
 }
@@ -297,6 +332,7 @@ func anyObservation(t *rapid.T, cluster string) rollup.Observation {
 	}).Draw(t, cluster+" was seen to be")
 	seen := seen(phase,
 		answering(rapid.SampledFrom([]int64{generation, generation - 1}).Draw(t, cluster+" answered")),
+		to(anyCount.Draw(t, cluster+" answered to")),
 		counting(anyCount.Draw(t, cluster+"'s counted pods"), anyCount.Draw(t, cluster+"'s counted ready pods")),
 	)
 	seen.UID = rapid.SampledFrom([]types.UID{uid, uid, "uid-2"}).Draw(t, cluster+" was seen for")

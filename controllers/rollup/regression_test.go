@@ -37,7 +37,7 @@ func TestRows_of_cases_that_once_went_wrong(t *testing.T) {
 		},
 		"D4 Detached, then Unknown: keeps what was known": {
 			in:   given(chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady), since(now)),
+			want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady), arriving, since(now)),
 		},
 		"D5 a message is bounded": {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterReady)), saw("east", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonConflict, long)))),

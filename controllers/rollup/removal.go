@@ -8,44 +8,81 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
+// heldBefore is what a row says that was held, while nothing can be decided.
+const heldBefore = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation " + v1alpha1.AnnotationAcceptRemovals
+
 // remove begins the removal from clusters that are no longer in the plan, from so many at a time as may be, in order of name, and says on
 // the others why not yet. It returns what there is to say of them all together.
 //
 // A row that leaves the plan keeps its generation. So one that is older than the AppService leaves because of an edit: it
 // waits for its turn. One of the present generation leaves because members changed, their labels say, which may be an
 // accident: when that would take it from more clusters than may be removed at once, none of them goes until somebody says so.
+//
+// None goes either before what is new on other clusters is ready there, unless somebody says so: else it could run on fewer clusters than before, or
+// on none.
 func (in Input) remove(drafts []draft) []string {
-	t := in.tally(drafts)
-	if len(t.leaving) == 0 || in.suspended() {
+	if in.suspended() || in.PlanError != nil {
+		in.keepHeld(drafts)
 		return nil
 	}
-	var waiting, held []*draft
+	t := in.tally(drafts)
+	if len(t.leaving) == 0 {
+		return nil
+	}
+	arriving := in.arrivals(drafts).clusters
+	if in.waitsForNone() {
+		arriving = nil
+	}
 	for _, d := range t.leaving {
+		lost := !d.member.IsReady() && in.abandons(d.row.Name)
 		switch {
 		case in.drifted(d) && (t.drifting > t.most || unmeant(d) && t.accepted < t.drifting):
-			held = append(held, d)
-		case t.admits(d.member.IsReady()), !d.member.IsReady() && in.abandons(d.row.Name):
+			t.held = append(t.held, d)
+		case lost || len(arriving) == 0 && t.admits(d.member.IsReady()):
 			d.row = *in.removing(*d.previous, d.previous, d.seen, d.member)
 			t.begin(d)
 		default:
-			waiting = append(waiting, d)
+			t.waiting = append(t.waiting, d)
 		}
 	}
+	return t.explain(arriving)
+}
+
+// explain says on rows why they are not being removed yet, and returns what there is to say of them all together.
+func (t *tally) explain(arriving []string) []string {
 	var notes []string
-	if len(waiting) > 0 {
+	waiting, held := clusters(int32(len(t.waiting))), clusters(int32(len(t.held)))
+	switch {
+	case len(t.waiting) == 0:
+	case len(arriving) > 0:
+		keep(t.waiting, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed when it is ready on: %s%s", capped(arriving), t.complaint))
+		notes = append(notes, fmt.Sprintf("it waits to be removed from %s until it is ready on: %s", waiting, capped(arriving)))
+	default:
 		slices.Sort(t.removing)
-		keep(waiting, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint))
-		notes = append(notes, fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", clusters(int32(len(waiting))), t.most))
+		keep(t.waiting, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint))
+		notes = append(notes, fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", waiting, t.most))
 	}
-	if len(held) > 0 {
-		keep(held, v1alpha1.ReasonRemovalHeld, fmt.Sprintf("no longer fits, as %s in all: annotate the AppService with %s=%d to let it be removed%s",
+	if len(t.held) > 0 {
+		keep(t.held, v1alpha1.ReasonRemovalHeld, fmt.Sprintf("no longer fits, as %s in all: annotate the AppService with %s=%d to let it be removed%s",
 			clusters(t.drifting), v1alpha1.AnnotationAcceptRemovals, t.drifting, t.complaint))
-		notes = append(notes, fmt.Sprintf("it is kept on %s until it is annotated with %s=%d", clusters(int32(len(held))), v1alpha1.AnnotationAcceptRemovals, t.drifting))
+		notes = append(notes, fmt.Sprintf("it is kept on %s until it is annotated with %s=%d", held, v1alpha1.AnnotationAcceptRemovals, t.drifting))
 	}
 	if len(notes) > 0 && t.complaint != "" {
 		notes = append(notes, t.complaint[len("; "):])
 	}
 	return notes
+}
+
+// keepHeld keeps, while it is suspended or there is no plan, the mark by which unmeant knows what was held before: it must be there when
+// there is something to decide again.
+func (in Input) keepHeld(drafts []draft) {
+	for i := range drafts {
+		d := &drafts[i]
+		held := d.previous != nil && (d.previous.Reason == v1alpha1.ReasonRemovalHeld || d.leaves && d.previous.Phase == v1alpha1.ClusterDetached)
+		if held && planned(d.row) && (d.leaves || in.PlanError != nil) {
+			keep([]*draft{d}, v1alpha1.ReasonRemovalHeld, heldBefore)
+		}
+	}
 }
 
 // drifted tells whether a row that leaves the plan does so though the AppService was not edited.
@@ -64,6 +101,8 @@ func unmeant(d *draft) bool {
 // tally counts what decides how many clusters may be left.
 type tally struct {
 	leaving   []*draft // no longer in the plan, and not being removed yet
+	waiting   []*draft // of those, what waits for its turn, or for what arrives elsewhere
+	held      []*draft // of those, what waits for somebody's word
 	drifting  int32    // of those, and of those being removed, how many leave without an edit
 	removing  []string // being removed, from clusters that can be reached
 	lost      int      // to be removed from clusters that cannot be reached: they must not keep others waiting

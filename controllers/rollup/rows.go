@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 // detachedGrace is how long a row stays Detached before the deletion of its AppService lets go of it. A
@@ -23,10 +24,11 @@ type draft struct {
 	seen     *Observation
 	member   *v1alpha1.MemberCluster // nil when it is gone
 	leaves   bool                    // it is no longer in the plan, and its removal has not begun
+	lowered  *placement.Decision     // what the cluster is to run in the end, when that is less than the row says; else nil
 }
 
 // rows returns the new rows, sorted by name: one for each cluster of the plan and each that has one already
-// and is not done with. The notes are what there is to say of clusters that are not removed yet.
+// and is not done with. The notes are what there is to say of clusters that run more than they are to, or are not removed yet.
 func (in Input) rows() (rows []v1alpha1.ClusterStatus, notes []string) {
 	var drafts []draft
 	for _, name := range in.names() {
@@ -34,7 +36,7 @@ func (in Input) rows() (rows []v1alpha1.ClusterStatus, notes []string) {
 			drafts = append(drafts, *d)
 		}
 	}
-	notes = in.remove(drafts)
+	notes = append(in.lower(drafts), in.remove(drafts)...)
 	for _, d := range drafts {
 		d.row.Since = in.since(d.previous, d.row.Phase)
 		rows = append(rows, d.row)
@@ -87,8 +89,9 @@ func (in Input) draft(name string) *draft {
 		row = in.removing(d.row, d.previous, d.seen, d.member)
 	default:
 		d.leaves = in.PlanError == nil && !decision.Chosen()
+		d.row.Arriving = d.row.Arriving || !d.leaves && d.isNew()
 		if in.PlanError == nil && decision.Chosen() && !in.suspended() {
-			d.row.Generation, d.row.Replicas = in.App.Generation, decision.Replicas
+			in.assign(&d, decision)
 		}
 		row = in.running(d.row, d.previous, d.seen, d.member)
 	}
@@ -133,7 +136,7 @@ func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 	if in.deleting() {
 		row.Generation = in.App.Generation
 	}
-	row.Phase = v1alpha1.ClusterRemoving
+	row.Phase, row.Arriving = v1alpha1.ClusterRemoving, false
 	switch {
 	case in.letsGo(previous, member):
 		return nil
@@ -143,7 +146,7 @@ func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 		return nil
 	case seen != nil && seen.Phase == v1alpha1.ClusterRemoving:
 		row.Reason, row.Message = cmp.Or(seen.Reason, v1alpha1.ReasonRemoving), bounded(seen.Message)
-		row.Pods, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+		row.Pods, row.ReadyReplicas, row.Addresses = seen.Replicas, seen.ReadyReplicas, seen.Addresses
 	case seen == nil && previous.Phase == v1alpha1.ClusterRemoving && previous.Reason != v1alpha1.ReasonClusterUnreachable:
 		// Nothing was seen since the start: it is what the row says already.
 	default:
@@ -157,7 +160,8 @@ func answers(seen Observation, row *v1alpha1.ClusterStatus) bool {
 	return row.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&row.Since)
 }
 
-// running is the row of a cluster in the plan.
+// running is the row of a cluster in the plan. Of a row that it made it makes the same, or what has become of it when it is to run
+// another number of replicas. One that is Ready is never arriving.
 func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
 	switch {
 	case !member.IsReady():
@@ -166,19 +170,22 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 		observed(&row, *seen)
 	case previous == nil || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
-	case previous.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation,
+	case previous.Phase == v1alpha1.ClusterReady && (row.ObservedGeneration < row.Generation || row.Replicas != previous.Replicas || row.Arriving),
 		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Phase == v1alpha1.ClusterProgressing && previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 	}
+	row.Arriving = row.Arriving && row.Phase != v1alpha1.ClusterReady
 	return &row
 }
 
-// observed fills in the observed half of a row.
+// observed fills in the observed half of a row. An answer to another generation, or to another number of replicas, says nothing of the
+// present ones but the counts.
 func observed(row *v1alpha1.ClusterStatus, seen Observation) {
-	row.Pods, row.ReadyReplicas = seen.Replicas, seen.ReadyReplicas
+	row.Pods, row.ReadyReplicas, row.Addresses = seen.Replicas, seen.ReadyReplicas, seen.Addresses
 	row.ObservedGeneration = max(row.ObservedGeneration, seen.Applied)
-	behind := seen.Found || seen.Generation < row.Generation || seen.Phase == v1alpha1.ClusterReady && row.ObservedGeneration < row.Generation
-	if behind || seen.Phase == v1alpha1.ClusterRemoving {
+	older := seen.Found || seen.Generation < row.Generation || seen.Planned != row.Replicas
+	early := seen.Phase == v1alpha1.ClusterReady && (row.ObservedGeneration < row.Generation || row.Arriving && !complete(*row))
+	if older || early || seen.Phase == v1alpha1.ClusterRemoving {
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 		return
 	}

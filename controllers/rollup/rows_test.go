@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
@@ -33,16 +34,16 @@ func TestStatus_rows(t *testing.T) {
 				chosen("west"), chosen("south"), chosen("north"), chosen("east")),
 			want: []v1alpha1.ClusterStatus{
 				row("east", v1alpha1.ClusterReady),
-				row("north", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, since(now)),
+				row("north", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, arriving, since(now)),
 				row("south", v1alpha1.ClusterReady),
-				row("west", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, since(now)),
+				row("west", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, arriving, since(now)),
 			},
 		},
 
 		// Pending.
 		"a cluster is Pending when it is new in the plan": {
 			in:   given(chosen("east")),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, arriving, since(now)),
 		},
 		"a cluster stays Pending until it is observed": {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen))),
@@ -50,11 +51,11 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"an observation of another AppService of that name says nothing": {
 			in:   given(chosen("east"), saw("east", seen(v1alpha1.ClusterReady, ofAnother))),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, arriving, since(now)),
 		},
 		"the zero observation says nothing": {
 			in:   given(chosen("east"), saw("east", rollup.Observation{})),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, arriving, since(now)),
 		},
 
 		// Progressing, Ready, Failed: what was observed.
@@ -84,7 +85,37 @@ func TestStatus_rows(t *testing.T) {
 			want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), since(now)),
 		},
 
+		// Addresses.
+		"addresses are those that were observed": {
+			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1"))), saw("east", seen(v1alpha1.ClusterReady, addresses("192.0.2.2", "east.example")))),
+			want: rows(v1alpha1.ClusterReady, reachedAt("192.0.2.2", "east.example")),
+		},
+		"addresses that are gone are gone": {
+			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1"))), saw("east", seen(v1alpha1.ClusterReady))),
+			want: rows(v1alpha1.ClusterReady),
+		},
+		"addresses of a cluster that cannot be observed are kept": {
+			in: given(chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1"))), saw("east", seen(v1alpha1.ClusterReady))),
+			want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady),
+				reachedAt("192.0.2.1"), since(now)),
+		},
+		"addresses are kept while nothing was seen since the start": {
+			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1")))),
+			want: rows(v1alpha1.ClusterReady, reachedAt("192.0.2.1")),
+		},
+		"addresses of a Removing cluster are those that are left": {
+			in: given(notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), reachedAt("192.0.2.1"))),
+				saw("east", seen(v1alpha1.ClusterRemoving))),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, "")),
+		},
+
 		// A new plan.
+		"the bounds of an autoscaler are those of the plan": {
+			in: given(chosen("east"), has(row("east", v1alpha1.ClusterReady)), saw("east", seen(v1alpha1.ClusterReady)), func(in *rollup.Input) {
+				decide(in, placement.Decision{Cluster: "east", Replicas: 2, MinReplicas: 1, MaxReplicas: 9})
+			}),
+			want: rows(v1alpha1.ClusterReady, scaled(1, 9)),
+		},
 		"a new generation is Progressing until the cluster answers to it": {
 			in: given(chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(1, 3), tookOn(1))),
 				saw("east", seen(v1alpha1.ClusterReady, answering(1), counting(3, 3)))),
@@ -132,7 +163,7 @@ func TestStatus_rows(t *testing.T) {
 		"a new cluster that cannot be observed is Unknown": {
 			in: given(chosen("east"), unreachable("east")),
 			want: rows(v1alpha1.ClusterUnknown,
-				because(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; nothing was seen there yet"), neverSeen, since(now)),
+				because(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; nothing was seen there yet"), neverSeen, arriving, since(now)),
 		},
 		"a cluster stays Unknown until it is observed again": {
 			in: given(chosen("east"),
@@ -161,7 +192,7 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"a Detached cluster whose Secret is back is Pending": {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), arriving, since(now)),
 		},
 		"a Detached cluster whose Secret is back and that is no longer chosen is held": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
@@ -249,18 +280,18 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"a cluster that is chosen again is Pending": {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, "")))),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), arriving, since(now)),
 		},
 		"a cluster that is chosen again is Progressing after what was seen of its removal": {
 			in: given(chosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""))),
 				saw("east", seen(v1alpha1.ClusterRemoving, goneSince(before)))),
-			want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), running(0, 0), since(now)),
+			want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), running(0, 0), arriving, since(now)),
 		},
 
 		// Without a plan.
 		"without a plan rows stay as they were planned, and are observed": {
 			in: given(planError(errors.New("no")), reachable("east"), has(row("east", v1alpha1.ClusterProgressing, plannedFor(1, 3), tookOn(1))),
-				saw("east", seen(v1alpha1.ClusterReady, answering(1), counting(3, 3)))),
+				saw("east", seen(v1alpha1.ClusterReady, answering(1), to(3), counting(3, 3)))),
 			want: rows(v1alpha1.ClusterReady, plannedFor(1, 3), tookOn(1), running(3, 3), since(now)),
 		},
 		"without a plan a cluster that cannot be observed is Unknown": {
@@ -279,6 +310,14 @@ func TestStatus_rows(t *testing.T) {
 			}
 		})
 	}
+}
+
+func reachedAt(addresses ...string) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.Addresses = addresses }
+}
+
+func addresses(addresses ...string) func(*rollup.Observation) {
+	return func(seen *rollup.Observation) { seen.Addresses = addresses }
 }
 
 // Law 5: after a restart with all converged, no writes.

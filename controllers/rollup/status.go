@@ -38,7 +38,7 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 	return v1alpha1.AppServiceStatus{
 		ObservedGeneration: in.App.Generation,
 		Conditions:         in.keepTimes(in.conditions(rows, summary, notes)),
-		Replicas:           meanReplicas(rows),
+		Replicas:           in.pods(rows),
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
 		Placement:          v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()},
@@ -75,8 +75,9 @@ func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	return sum
 }
 
-// meanReplicas is how many pods a cluster of the plan has, rounded up.
-func meanReplicas(rows []v1alpha1.ClusterStatus) int32 {
+// pods is how many there are on the clusters of the plan, in the unit of spec.replicas: together where they are divided, else on one of
+// them, which is the mean, rounded up.
+func (in Input) pods(rows []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, row := range rows {
 		if planned(row) {
@@ -84,8 +85,8 @@ func meanReplicas(rows []v1alpha1.ClusterStatus) int32 {
 			clusters++
 		}
 	}
-	if clusters == 0 {
-		return 0
+	if in.divided() || clusters == 0 {
+		return pods
 	}
 	return (pods + clusters - 1) / clusters
 }
@@ -105,23 +106,33 @@ func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSu
 		}
 	}
 	if in.PlanError != nil {
-		message := in.PlanError.Error()
-		return append([]metav1.Condition{
-			condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
-			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
-			condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlacement, message),
-		}, in.suspension()...)
+		return append(unplaced(v1alpha1.ReasonInvalidPlacement, in.PlanError.Error()), in.suspension()...)
 	}
 	if waits := in.waits(rows); waits != "" {
 		ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, waiting(waits, rows, sum))
 		return append([]metav1.Condition{in.placed(), ready}, in.suspension()...)
 	}
+	if contradiction := in.outOfBounds(); contradiction != "" {
+		return append(unplaced(v1alpha1.ReasonReplicasOutOfBounds, contradiction), in.suspension()...)
+	}
 	ready := readiness(rows, sum, notes)
 	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))
 }
 
+// unplaced are the conditions while what is asked for cannot be done, until somebody changes it.
+func unplaced(reason, message string) []metav1.Condition {
+	return []metav1.Condition{
+		condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, reason, message),
+		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message),
+		condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message),
+	}
+}
+
 // placed is about what the placement chose, whatever the clusters run.
 func (in Input) placed() metav1.Condition {
+	if contradiction := in.outOfBounds(); contradiction != "" {
+		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonReplicasOutOfBounds, contradiction)
+	}
 	var chosen int32
 	for _, decision := range in.Plan {
 		if decision.Chosen() && in.Members[decision.Cluster] != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -20,105 +19,15 @@ var update = flag.Bool("update", false, "write testdata/*.yaml anew")
 // What a member gets, to the letter. After a change that is meant: go test ./controllers/workload -update,
 // and read the difference: a changed hash means a write to every object on every member.
 func TestRender(t *testing.T) {
-	tests := []struct {
-		golden   string
-		spec     string
-		replicas int32
-	}{
-		{
-			golden:   "least",
-			spec:     `image: registry.example/web:1`,
-			replicas: 1,
-		},
-		{
-			golden: "full",
-			spec: `
-image: registry.example/web:1
-replicas: 99 # the row decides
-command: [/web]
-args: [--verbose, --port=8080]
-env:
-- {name: MODE, value: production}
-- {name: EMPTY}
-- name: PASSWORD
-  valueFrom: {secretKeyRef: {name: web, key: password}}
-- name: NODE
-  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
-ports:
-- {name: http, port: 80, targetPort: 8080, appProtocol: http}
-- {name: dns, port: 53, protocol: UDP}
-resources:
-  requests: {cpu: 250m, memory: 64Mi}
-  limits: {memory: 128Mi}
-placement:
-  clusterNames: [east]
-`,
-			replicas: 3,
-		},
-		{
-			golden:   "no-replicas",
-			spec:     `image: registry.example/web:1`,
-			replicas: 0,
-		},
-		{
-			golden: "no-ports",
-			spec: `
-image: registry.example/worker:1
-command: [/work]
-ports: []
-`,
-			replicas: 2,
-		},
-		{
-			golden: "node-port",
-			spec: `
-image: registry.example/web:1
-ports:
-- {name: http, port: 80}
-- {name: metrics, port: 9090, nodePort: 30090}
-`,
-			replicas: 1,
-		},
-		{
-			golden: "two-ports-to-one",
-			spec: `
-image: registry.example/web:1
-ports:
-- {name: http, port: 80, targetPort: 8080}
-- {name: alternative, port: 8080}
-- {name: quic, port: 443, targetPort: 8080, protocol: UDP}
-`,
-			replicas: 1,
-		},
-		{
-			golden:   "autoscaled",
-			spec:     `{image: "registry.example/web:1", replicas: 3, autoscaled: true}`,
-			replicas: 3,
-		},
-		{
-			golden: "odd-quantities",
-			spec: `
-image: registry.example/web:1
-resources:
-  requests: {cpu: 0.5, memory: 1024Mi, ephemeral-storage: 0.5Gi}
-  limits: {cpu: "2000m", memory: 2e9, example.com/gpu: "1.0"}
-`,
-			replicas: 1,
-		},
-	}
-	for _, test := range tests {
+	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
-			rendered, err := workload.Render(app(t, test.spec), row(test.replicas), "hub-1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, filepath.Join("testdata", test.golden+".yaml"), documents(t, rendered))
+			compare(t, filepath.Join("testdata", test.golden+".yaml"), documents(t, test.render(t)))
 		})
 	}
 }
 
 func TestStamp(t *testing.T) {
-	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), row(1), "hub-1")
+	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,10 +75,7 @@ func compare(t *testing.T, golden string, got []byte) {
 func documents(t *testing.T, rendered workload.Workload) []byte {
 	t.Helper()
 	var all [][]byte
-	for _, object := range []*unstructured.Unstructured{rendered.Deployment, rendered.Service} {
-		if object == nil {
-			continue
-		}
+	for _, object := range objects(rendered) {
 		document, err := yaml.Marshal(object.Object)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +86,7 @@ func documents(t *testing.T, rendered workload.Workload) []byte {
 }
 
 // app is an AppService with a spec as people write it.
-func app(t *testing.T, spec string) *v1alpha1.AppService {
+func app(t testing.TB, spec string) *v1alpha1.AppService {
 	t.Helper()
 	app := &v1alpha1.AppService{}
 	app.Namespace, app.Name, app.UID, app.Generation = "shop", "web", "uid-1", 7
@@ -188,6 +94,13 @@ func app(t *testing.T, spec string) *v1alpha1.AppService {
 		t.Fatal(err)
 	}
 	return app
+}
+
+// member is the cluster of row.
+func member() *v1alpha1.MemberCluster {
+	member := &v1alpha1.MemberCluster{}
+	member.Name, member.Labels = "east", map[string]string{"region": "eu-1", "example.com/tier": "gold"}
+	return member
 }
 
 func row(replicas int32) *v1alpha1.ClusterStatus {

@@ -1,109 +1,81 @@
 package workload
 
 import (
-	"cmp"
-	"slices"
-
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// containerName is the name of the one container of the pods.
-const containerName = "app"
+// kinds of what is rendered.
+var (
+	deploymentKind = appsv1.SchemeGroupVersion.WithKind(string(v1alpha1.PatchDeployment))
+	serviceKind    = corev1.SchemeGroupVersion.WithKind(string(v1alpha1.PatchService))
+	autoscalerKind = autoscalingv2.SchemeGroupVersion.WithKind(string(v1alpha1.PatchHorizontalPodAutoscaler))
+	budgetKind     = policyv1.SchemeGroupVersion.WithKind(string(v1alpha1.PatchPodDisruptionBudget))
+)
 
-func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) runtime.Object {
+func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObject {
 	deployment := &appsv1.Deployment{
 		Spec: appsv1.DeploymentSpec{
-			Replicas: replicas(app, row),
-			Selector: &metav1.LabelSelector{MatchLabels: Selector(app.Name)},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels(app)},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{container(app)}},
-			},
+			Replicas:                replicas(app, row),
+			Selector:                &metav1.LabelSelector{MatchLabels: Selector(app.Name)},
+			Template:                pod(app),
+			Strategy:                *app.Spec.Strategy.DeepCopy(),
+			ProgressDeadlineSeconds: app.Spec.ProgressDeadlineSeconds,
 		},
 	}
 	deployment.SetGroupVersionKind(deploymentKind)
 	return deployment
 }
 
-// replicas is nil where they are left to an autoscaler.
+// replicas is nil where they are left to an autoscaler, ours or another.
 func replicas(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) *int32 {
-	if app.Spec.Autoscaled {
+	if app.Spec.Autoscaled || makesAutoscaler(app, row) {
 		return nil
 	}
 	return &row.Replicas
 }
 
-func container(app *v1alpha1.AppService) corev1.Container {
-	container := corev1.Container{
-		Name:      containerName,
-		Image:     app.Spec.Image,
-		Command:   app.Spec.Command,
-		Args:      app.Spec.Args,
-		Env:       env(app.Spec.Env),
-		Resources: app.Spec.Resources,
-	}
-	for _, port := range app.Spec.Ports {
-		container.Ports = appendPort(container.Ports, port)
-	}
-	return container
+// makesAutoscaler tells whether the cluster gets an autoscaler: one whose share is none does not, for an autoscaler cannot scale to none.
+func makesAutoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) bool {
+	return app.Spec.Autoscaling != nil && row.MaxReplicas > 0
 }
 
-// env is the environment with what the API server would fill in where that is part of a whole that is compared as one.
-func env(variables []corev1.EnvVar) []corev1.EnvVar {
-	filled := slices.Clone(variables)
-	for i := range filled {
-		if from := filled[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == "" {
-			filled[i].ValueFrom = from.DeepCopy()
-			filled[i].ValueFrom.FieldRef.APIVersion = "v1"
-		}
+// autoscaler scales the Deployment between the bounds of the row. It is nil where there is none.
+func autoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObject {
+	if !makesAutoscaler(app, row) {
+		return nil
 	}
-	return filled
-}
-
-// appendPort adds the container's side of a port of the Service. Two ports of a Service may lead to one port
-// of the container, which can be listed only once.
-func appendPort(ports []corev1.ContainerPort, port v1alpha1.ServicePort) []corev1.ContainerPort {
-	listen := corev1.ContainerPort{ContainerPort: targetPort(port), Protocol: protocol(port)}
-	if slices.Contains(ports, listen) {
-		return ports
-	}
-	return append(ports, listen)
-}
-
-func service(app *v1alpha1.AppService) runtime.Object {
-	service := &corev1.Service{Spec: corev1.ServiceSpec{
-		Type:     corev1.ServiceTypeClusterIP,
-		Selector: Selector(app.Name),
+	wanted := app.Spec.Autoscaling.DeepCopy()
+	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+			APIVersion: deploymentKind.GroupVersion().String(), Kind: deploymentKind.Kind, Name: app.Name,
+		},
+		MinReplicas: new(max(1, row.MinReplicas)), // an autoscaler cannot scale to none
+		MaxReplicas: row.MaxReplicas,
+		Metrics:     wanted.Metrics,
+		Behavior:    wanted.Behavior,
 	}}
-	for _, port := range app.Spec.Ports {
-		if port.NodePort != 0 {
-			service.Spec.Type = corev1.ServiceTypeNodePort
-		}
-		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
-			Name:        port.Name,
-			Protocol:    protocol(port),
-			Port:        port.Port,
-			TargetPort:  intstr.FromInt32(targetPort(port)),
-			NodePort:    port.NodePort,
-			AppProtocol: port.AppProtocol,
-		})
+	autoscaler.SetGroupVersionKind(autoscalerKind)
+	return autoscaler
+}
+
+// disruptionBudget is nil where none is asked for.
+func disruptionBudget(app *v1alpha1.AppService) typedObject {
+	wanted := app.Spec.DisruptionBudget
+	if wanted == nil {
+		return nil
 	}
-	service.SetGroupVersionKind(serviceKind)
-	return service
-}
-
-// protocol and targetPort are the port's own, or what the API server would fill in: both are keys of lists,
-// which server-side apply needs to be said.
-func protocol(port v1alpha1.ServicePort) corev1.Protocol {
-	return cmp.Or(port.Protocol, corev1.ProtocolTCP)
-}
-
-func targetPort(port v1alpha1.ServicePort) int32 {
-	return cmp.Or(port.TargetPort, port.Port)
+	budget := &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{
+		Selector:                   &metav1.LabelSelector{MatchLabels: Selector(app.Name)},
+		MinAvailable:               wanted.MinAvailable,
+		MaxUnavailable:             wanted.MaxUnavailable,
+		UnhealthyPodEvictionPolicy: wanted.UnhealthyPodEvictionPolicy,
+	}}
+	budget.SetGroupVersionKind(budgetKind)
+	return budget
 }

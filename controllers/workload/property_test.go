@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
@@ -51,102 +50,120 @@ func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
 // A field that is rendered and not hashed would not be noticed when it goes. Each is changed by itself, on
 // whatever AppService there can be.
 func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T) {
-	changes := map[string]func(*input){
-		"spec.image":     func(in *input) { in.app.Spec.Image += "x" },
-		"spec.command":   func(in *input) { in.app.Spec.Command = append(in.app.Spec.Command, "x") },
-		"spec.args":      func(in *input) { in.app.Spec.Args = append(in.app.Spec.Args, "x") },
-		"spec.env":       func(in *input) { in.app.Spec.Env = append(in.app.Spec.Env, corev1.EnvVar{Name: "X"}) },
-		"spec.resources": func(in *input) { in.app.Spec.Resources.Limits = quantities("example.com/x", "1") },
-		"spec.ports": func(in *input) {
-			in.app.Spec.Ports = append(in.app.Spec.Ports, v1alpha1.ServicePort{Name: "x", Port: 9999})
-		},
-		"spec.autoscaled":      func(in *input) { in.app.Spec.Autoscaled = !in.app.Spec.Autoscaled },
-		"the row's replicas":   func(in *input) { in.row.Replicas++ },
-		"metadata.name":        func(in *input) { in.app.Name += "x" },
-		"metadata.namespace":   func(in *input) { in.app.Namespace += "x" },
-		"metadata.uid":         func(in *input) { in.app.UID += "x" },
-		"the hub":              func(in *input) { in.hub += "x" },
-		"a port's name":        onPort(func(port *v1alpha1.ServicePort) { port.Name += "x" }),
-		"a port's port":        onPort(func(port *v1alpha1.ServicePort) { port.Port += 1000 }),
-		"a port's targetPort":  onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = 9999 }),
-		"a port's protocol":    onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolSCTP }),
-		"a port's nodePort":    onPort(func(port *v1alpha1.ServicePort) { port.NodePort++ }),
-		"a port's appProtocol": onPort(func(port *v1alpha1.ServicePort) { port.AppProtocol = new("x") }),
-	}
-	// These two say how many on which cluster: they come by the row. The others are what delivery does with what is rendered.
-	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", changes, "spec.replicas", "spec.placement",
+	// These say how many, and on which clusters: they come by the row. The others are what delivery does with what is rendered.
+	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", "spec.replicas", "spec.replicaPolicy", "spec.placement",
 		"spec.conflictPolicy", "spec.deletionPolicy", "spec.suspend")
-	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ", changes)
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				in := anyInput.Draw(t, "input")
-				changed := in.copy()
-				change(&changed)
-				if cmp.Equal(in, changed, cmp.AllowUnexported(input{})) {
-					t.Skip("has nothing to change")
-				}
-				if before, after := hashes(in.render(t)), hashes(changed.render(t)); cmp.Equal(before, after) {
-					t.Fatalf("the hash stayed %s", before)
-				}
-			})
-		})
+	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ")
+	requireEach(t, reflect.TypeFor[v1alpha1.Service](), "service.")
+	requireEach(t, reflect.TypeFor[v1alpha1.Volume](), "a volume's ")
+	requireEach(t, reflect.TypeFor[v1alpha1.Autoscaling](), "autoscaling.", "autoscaling.minReplicas", "autoscaling.maxReplicas")
+	requireEach(t, reflect.TypeFor[v1alpha1.DisruptionBudget](), "disruptionBudget.")
+	// The names are for messages; whom it matches has no name of its own.
+	requireEach(t, reflect.TypeFor[v1alpha1.Override](), "an override's ", "an override's name", "an override's ", "an override's replicas")
+	requireEach(t, reflect.TypeFor[v1alpha1.ClusterMatch](), "an override's ")
+	requireEach(t, reflect.TypeFor[v1alpha1.ResourceOverride](), "an override's resources.")
+	requireEach(t, reflect.TypeFor[v1alpha1.Patch](), "a patch's ", "a patch's target")
+	effective := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		before := hashes(in.render(t))
+		for name, change := range rendering {
+			changed := in.copy()
+			change(&changed)
+			if cmp.Equal(in, changed, cmp.AllowUnexported(input{})) {
+				continue // it has nothing to change
+			}
+			effective[name] = true
+			if cmp.Equal(before, hashes(changed.render(t))) {
+				t.Fatalf("after a change of %s, the hash stayed %s", name, before)
+			}
+		}
+	})
+	for name := range rendering {
+		if !effective[name] {
+			t.Errorf("%s was never changed", name)
+		}
 	}
 }
 
 // Law 5: a generation that changes nothing on a member costs it no write.
 func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.T) {
 	changes := map[string]func(*input){
-		"the generation":      func(in *input) { in.app.Generation++; in.row.Generation++ },
-		"spec.placement":      func(in *input) { in.app.Spec.Placement = &v1alpha1.Placement{ClusterNames: []string{"x"}} },
+		"the generation": func(in *input) { in.app.Generation++; in.row.Generation++ },
+		"spec.placement": func(in *input) {
+			in.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"x"}}}
+		},
 		"spec.conflictPolicy": func(in *input) { in.app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt },
 		"spec.deletionPolicy": func(in *input) { in.app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan },
 		"spec.suspend":        func(in *input) { in.app.Spec.Suspend = true },
 		"the row's replicas of what is autoscaled": func(in *input) {
-			if in.app.Spec.Autoscaled {
+			if in.app.Spec.Autoscaled || in.makesAutoscaler() {
 				in.row.Replicas++
 			}
 		},
-		"spec.replicas, which comes by the row":  func(in *input) { in.app.Spec.Replicas = new(in.row.Replicas + 1) },
-		"the AppService's labels":                func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
-		"the AppService's annotations":           func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },
-		"the status":                             func(in *input) { in.app.Status.Replicas++ },
-		"the cluster":                            func(in *input) { in.row.Name += "x" },
-		"what the row observed":                  func(in *input) { in.row.Phase, in.row.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
-		"a protocol said that was TCP unsaid":    onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, unsaidProtocol),
-		"a targetPort said that was port unsaid": onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = port.Port }, unsaidTarget),
-		"a quantity written in another way":      func(in *input) { rewrite(in.app.Spec.Resources.Requests) },
+		"spec.replicas, which comes by the row": func(in *input) { in.app.Spec.Replicas = new(in.row.Replicas + 1) },
+		"the AppService's labels":               func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
+		"the AppService's annotations":          func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },
+		"the status":                            func(in *input) { in.app.Status.Replicas++ },
+		"the cluster":                           func(in *input) { in.row.Name += "x" },
+		"the bounds of what makes no autoscaler": func(in *input) {
+			if in.app.Spec.Autoscaling == nil {
+				in.row.MinReplicas, in.row.MaxReplicas = in.row.MinReplicas+1, in.row.MaxReplicas+1
+			}
+		},
+		"the bounds of autoscaling, which come by the row": func(in *input) {
+			if in.app.Spec.Autoscaling != nil {
+				in.app.Spec.Autoscaling.MinReplicas, in.app.Spec.Autoscaling.MaxReplicas = new(int32(77)), 77
+			}
+		},
+		"spec.replicaPolicy, which comes by the row":    func(in *input) { in.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{} },
+		"an override's replicas, which come by the row": onOverride(func(override *v1alpha1.Override) { override.Replicas = new(int32(77)) }),
+		"an override of other clusters": func(in *input) {
+			in.override(v1alpha1.Override{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"x1"}}, Image: "changed:x"})
+		},
+		"an override of clusters with other labels": func(in *input) {
+			selector := &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "x1"}}
+			in.override(v1alpha1.Override{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: selector}, Image: "changed:x"})
+		},
+		"an override that changes nothing":         func(in *input) { in.override(v1alpha1.Override{}) },
+		"a label of the member that nothing names": func(in *input) { in.member.Labels["nothing-names-it"] = "x" },
+		"what the row observed":                    func(in *input) { in.row.Phase, in.row.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
+		"a protocol said that was TCP unsaid":      onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, unsaidProtocol),
+		"a targetPort said that was port unsaid":   onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = port.Port }, unsaidTarget),
+		"a quantity written in another way":        func(in *input) { rewrite(in.app.Spec.Resources.Requests) },
 		"an empty list in the place of none at all": func(in *input) {
 			if in.app.Spec.Args == nil {
 				in.app.Spec.Args = []string{}
 			}
 		},
 	}
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				in := anyInput.Draw(t, "input")
-				changed := in.copy()
-				change(&changed)
-				if diff := cmp.Diff(hashes(in.render(t)), hashes(changed.render(t))); diff != "" {
-					t.Fatalf("hash (-before +after):\n%s", diff)
-				}
-			})
-		})
-	}
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		before := hashes(in.render(t))
+		for name, change := range changes {
+			changed := in.copy()
+			change(&changed)
+			if diff := cmp.Diff(before, hashes(changed.render(t))); diff != "" {
+				t.Fatalf("hash after a change of %s (-before +after):\n%s", name, diff)
+			}
+		}
+	})
 }
 
 // input is all that a workload is rendered from.
 type input struct {
-	app *v1alpha1.AppService
-	row *v1alpha1.ClusterStatus
-	hub string
+	app    *v1alpha1.AppService
+	row    *v1alpha1.ClusterStatus
+	member *v1alpha1.MemberCluster
+	hub    string
 }
 
-func (in input) copy() input { return input{in.app.DeepCopy(), in.row.DeepCopy(), in.hub} }
+func (in input) copy() input {
+	return input{in.app.DeepCopy(), in.row.DeepCopy(), in.member.DeepCopy(), in.hub}
+}
 
 func (in input) render(t *rapid.T) workload.Workload {
-	rendered, err := workload.Render(in.app, in.row, in.hub)
+	rendered, err := workload.Render(in.app, in.row, in.member, in.hub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +171,13 @@ func (in input) render(t *rapid.T) workload.Workload {
 }
 
 func objects(rendered workload.Workload) []*unstructured.Unstructured {
-	if rendered.Service == nil {
-		return []*unstructured.Unstructured{rendered.Deployment}
+	var all []*unstructured.Unstructured
+	for _, object := range []*unstructured.Unstructured{rendered.Deployment, rendered.Service, rendered.Autoscaler, rendered.DisruptionBudget} {
+		if object != nil {
+			all = append(all, object)
+		}
 	}
-	return []*unstructured.Unstructured{rendered.Deployment, rendered.Service}
+	return all
 }
 
 func hashes(rendered workload.Workload) []string {
@@ -176,14 +196,14 @@ func bytesOf(t *rapid.T, rendered workload.Workload) string {
 	return string(content)
 }
 
-// emptyIn returns the path of something null or empty, or "".
+// emptyIn returns the path of something null or empty that says nothing, or "".
 func emptyIn(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return "<null>"
 	case map[string]any:
 		for key, inner := range value {
-			if path := emptyIn(inner); path != "" {
+			if path := emptyIn(inner); path != "" && key+path != "emptyDir{}" && key+path != "labelSelector{}" {
 				return "." + key + path
 			}
 		}
@@ -204,18 +224,11 @@ func emptyIn(value any) string {
 }
 
 // requireEach fails when a field of the type is neither among the changes nor excepted, as a new one is.
-func requireEach(t *testing.T, owner reflect.Type, prefix string, changes map[string]func(*input), except ...string) {
+func requireEach(t *testing.T, owner reflect.Type, prefix string, except ...string) {
 	t.Helper()
-	known := map[string]bool{}
-	for name := range changes {
-		known[name] = true
-	}
-	for _, name := range except {
-		known[name] = true
-	}
 	for field := range owner.Fields() {
 		name := prefix + jsonName(field)
-		if !known[name] {
+		if _, known := rendering[name]; !known && !slices.Contains(except, name) {
 			t.Errorf("%s is neither known to be rendered nor known not to be", name)
 		}
 	}
@@ -240,84 +253,6 @@ func onPort(change func(*v1alpha1.ServicePort), when ...func(v1alpha1.ServicePor
 func unsaidProtocol(port v1alpha1.ServicePort) bool { return port.Protocol == "" }
 
 func unsaidTarget(port v1alpha1.ServicePort) bool { return port.TargetPort == 0 }
-
-func quantities(name corev1.ResourceName, quantity string) corev1.ResourceList {
-	return corev1.ResourceList{name: resource.MustParse(quantity)}
-}
-
-// rewrite writes the CPUs as a decimal fraction. With four digits: 1.500 is canonical to ParseQuantity.
-func rewrite(list corev1.ResourceList) {
-	if cpu, found := list[corev1.ResourceCPU]; found {
-		list[corev1.ResourceCPU] = resource.MustParse(fmt.Sprintf("%.4f", cpu.AsApproximateFloat64()))
-	}
-}
-
-// Whatever AppService there can be.
-
-var (
-	anyWord     = rapid.StringMatching(`[a-z]{1,8}`)
-	anyProtocol = rapid.SampledFrom([]corev1.Protocol{"", corev1.ProtocolTCP, corev1.ProtocolUDP})
-
-	anyInput = rapid.Custom(func(t *rapid.T) input {
-		return input{
-			app: anyApp.Draw(t, "app"),
-			row: &v1alpha1.ClusterStatus{Name: anyWord.Draw(t, "cluster"), Generation: 7, Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas")},
-			hub: anyWord.Draw(t, "hub"),
-		}
-	})
-
-	anyApp = rapid.Custom(func(t *rapid.T) *v1alpha1.AppService {
-		return &v1alpha1.AppService{
-			ObjectMeta: metav1.ObjectMeta{Namespace: anyWord.Draw(t, "namespace"), Name: anyWord.Draw(t, "name"), UID: "uid-1", Generation: 7},
-			Spec: v1alpha1.AppServiceSpec{
-				Image:     anyWord.Draw(t, "image"),
-				Command:   anyWords.Draw(t, "command"),
-				Args:      anyWords.Draw(t, "args"),
-				Env:       rapid.SliceOfNDistinct(anyVariable, 0, 4, func(v corev1.EnvVar) string { return v.Name }).Draw(t, "env"),
-				Ports:     rapid.SliceOfNDistinct(anyPort, 0, 4, func(p v1alpha1.ServicePort) int32 { return p.Port }).Draw(t, "ports"),
-				Resources: anyResources.Draw(t, "resources"),
-			},
-		}
-	})
-
-	anyWords = rapid.OneOf(rapid.Just([]string(nil)), rapid.SliceOfN(anyWord, 0, 3))
-
-	anyVariable = rapid.Custom(func(t *rapid.T) corev1.EnvVar {
-		variable := corev1.EnvVar{Name: anyWord.Draw(t, "name")}
-		if rapid.Bool().Draw(t, "from a field") {
-			variable.ValueFrom = &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}
-			return variable
-		}
-		variable.Value = rapid.StringMatching(`[a-z ]{0,8}`).Draw(t, "value")
-		return variable
-	})
-
-	anyPort = rapid.Custom(func(t *rapid.T) v1alpha1.ServicePort {
-		port := v1alpha1.ServicePort{
-			Name:     anyWord.Draw(t, "name"),
-			Port:     rapid.Int32Range(80, 90).Draw(t, "port"),
-			Protocol: anyProtocol.Draw(t, "protocol"),
-		}
-		if rapid.Bool().Draw(t, "leads elsewhere") {
-			port.TargetPort = rapid.Int32Range(80, 82).Draw(t, "targetPort")
-		}
-		if rapid.Bool().Draw(t, "is on the nodes") {
-			port.NodePort = rapid.Int32Range(30000, 30010).Draw(t, "nodePort")
-		}
-		return port
-	})
-
-	anyResources = rapid.Custom(func(t *rapid.T) corev1.ResourceRequirements {
-		var resources corev1.ResourceRequirements
-		if rapid.Bool().Draw(t, "requests") {
-			resources.Requests = quantities(corev1.ResourceCPU, fmt.Sprintf("%dm", rapid.IntRange(1, 4000).Draw(t, "cpu")))
-		}
-		if rapid.Bool().Draw(t, "limits") {
-			resources.Limits = quantities(corev1.ResourceMemory, fmt.Sprintf("%dMi", rapid.IntRange(1, 4096).Draw(t, "memory")))
-		}
-		return resources
-	})
-)
 
 // jsonName is how a field is written.
 func jsonName(field reflect.StructField) string {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -107,7 +108,7 @@ func stringsAt(object *unstructured.Unstructured, path ...string) map[string]str
 }
 
 func TestKeepSelector_to_the_letter(t *testing.T) {
-	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), row(1), "hub-1")
+	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,11 @@
-// Package workload renders what an AppService is on one cluster: a Deployment and, when it has ports, a
-// Service. It is pure, and rendering twice gives the same bytes.
+// Package workload renders what an AppService is on one cluster: a Deployment; when it has ports, a Service; and, when it
+// asks for them, a HorizontalPodAutoscaler and a PodDisruptionBudget. It is pure, and rendering twice gives the same bytes.
 //
-// An object holds exactly the fields that Fleetwright owns, as server-side apply wants them: no status, no
-// nulls, nothing that the member's API server fills in. Everything else on the member belongs to others.
+// In the order in which it is done: the overrides that match the cluster change a copy of the spec; the variables in it get their
+// values; the objects are rendered; the patches of the overrides are applied to them, within limits; the result is hashed.
+//
+// An object holds exactly the fields that Fleetwright owns, as server-side apply wants them: no status, nothing empty, nothing that the
+// member's API server fills in, but for three cases, which defaults.go is about. Everything else on the member belongs to others.
 package workload
 
 import (
@@ -12,11 +15,11 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -26,24 +29,92 @@ type Workload struct {
 	Deployment *unstructured.Unstructured
 	// Service is nil when the AppService has no ports.
 	Service *unstructured.Unstructured
+	// Autoscaler is a HorizontalPodAutoscaler; nil where spec.autoscaling makes none.
+	Autoscaler *unstructured.Unstructured
+	// DisruptionBudget is a PodDisruptionBudget; nil without spec.disruptionBudget.
+	DisruptionBudget *unstructured.Unstructured
 }
 
-// Render returns the workload of an AppService for the cluster of the given row, marked as owned by that
-// AppService of that hub. The replicas of one that is autoscaled are left out. It fails only when the AppService cannot be
-// expressed as JSON.
-func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (Workload, error) {
-	deployment, err := finish(app, hub, deployment(app, row))
+// Render returns the workload of an AppService for the member of the given row, marked as owned by that
+// AppService of that hub. The replicas of one that is autoscaled are left out. An error that [IsInvalid] is one of what the AppService
+// says for this cluster; any other means that it cannot be expressed as JSON.
+func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string) (Workload, error) {
+	overrides, err := matching(app.Spec.Overrides, member)
 	if err != nil {
-		return Workload{}, fmt.Errorf("render Deployment: %w", err)
+		return Workload{}, err
 	}
-	if len(app.Spec.Ports) == 0 {
-		return Workload{Deployment: deployment}, nil
-	}
-	service, err := finish(app, hub, service(app))
+	own, err := forMember(app, overrides, member)
 	if err != nil {
-		return Workload{}, fmt.Errorf("render Service: %w", err)
+		return Workload{}, err
 	}
-	return Workload{Deployment: deployment, Service: service}, nil
+	rendered, err := render(own, row, hub)
+	if err != nil {
+		return Workload{}, err
+	}
+	if err := rendered.patch(own, overrides); err != nil {
+		return Workload{}, err
+	}
+	for _, object := range rendered.objects() {
+		if err := seal(object); err != nil {
+			return Workload{}, err
+		}
+	}
+	return rendered, nil
+}
+
+// render returns the objects as the patches find them: marked, and without the hash.
+func render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (Workload, error) {
+	var rendered Workload
+	for _, object := range []struct {
+		to    **unstructured.Unstructured
+		typed typedObject
+	}{
+		{&rendered.Deployment, deployment(app, row)},
+		{&rendered.Service, service(app)},
+		{&rendered.Autoscaler, autoscaler(app, row)},
+		{&rendered.DisruptionBudget, disruptionBudget(app)},
+	} {
+		if object.typed == nil {
+			continue
+		}
+		marked, err := content(mark(app, hub, object.typed))
+		if err != nil {
+			return Workload{}, err
+		}
+		*object.to = marked
+	}
+	if parts := rendered.parts(); parts != "" {
+		annotate(rendered.Deployment, v1alpha1.AnnotationParts, parts)
+	}
+	return rendered, nil
+}
+
+// parts are the kinds of what there is beside a Deployment and a Service, as the Deployment has them on record.
+func (w Workload) parts() string {
+	var kinds []string
+	for _, part := range []*unstructured.Unstructured{w.Autoscaler, w.DisruptionBudget} {
+		if part != nil {
+			kinds = append(kinds, part.GetKind())
+		}
+	}
+	return strings.Join(kinds, ",")
+}
+
+// objects are those that there are.
+func (w Workload) objects() []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, object := range []*unstructured.Unstructured{w.Deployment, w.Service, w.Autoscaler, w.DisruptionBudget} {
+		if object != nil {
+			all = append(all, object)
+		}
+	}
+	return all
+}
+
+// typedObject is an object in the types of its API.
+type typedObject interface {
+	runtime.Object
+	metav1.Object
 }
 
 // Selector returns the labels that choose the pods of an AppService.
@@ -54,52 +125,49 @@ func Selector(name string) map[string]string {
 // labels are those of every object and pod of the AppService.
 func labels(app *v1alpha1.AppService) map[string]string {
 	return map[string]string{
-		"app.kubernetes.io/name": app.Name,
+		labelName:                app.Name,
 		v1alpha1.LabelManagedBy:  v1alpha1.ManagedBy,
 		v1alpha1.LabelAppService: app.Name,
 	}
 }
 
-// finish turns a typed object into what is applied: without what the type adds by itself, marked with its
-// owner, and with the hash of all that.
-func finish(app *v1alpha1.AppService, hub string, typed runtime.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return nil, err
-	}
-	prune(content)
-	object := &unstructured.Unstructured{Object: content}
+const labelName = "app.kubernetes.io/name"
+
+// mark gives an object its name and its owner, beside the annotations that it has.
+func mark(app *v1alpha1.AppService, hub string, object typedObject) typedObject {
 	object.SetNamespace(app.Namespace)
 	object.SetName(app.Name)
 	object.SetLabels(labels(app))
-	object.SetAnnotations(map[string]string{
-		v1alpha1.AnnotationHub: hub,
-		v1alpha1.AnnotationUID: string(app.UID),
-	})
+	annotations := maps.Clone(object.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.AnnotationHub] = hub
+	annotations[v1alpha1.AnnotationUID] = string(app.UID)
+	object.SetAnnotations(annotations)
+	return object
+}
+
+// content turns an object into what is applied: with what has to be said of the defaults, and without what the type adds by itself.
+func content(typed typedObject) (*unstructured.Unstructured, error) {
+	fill(typed)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", typed.GetObjectKind().GroupVersionKind().Kind, err)
+	}
+	delete(content, "status")
+	prune(content)
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// seal adds the hash of all that an object holds.
+func seal(object *unstructured.Unstructured) error {
 	hash, err := hashOf(object)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("render %s: %w", object.GetKind(), err)
 	}
 	annotate(object, v1alpha1.AnnotationHash, hash)
-	return object, nil
-}
-
-// prune drops what a typed object brings along empty, so that it is not claimed.
-func prune(content map[string]any) {
-	delete(content, "status")
-	dropEmpty(content, "spec", "strategy")
-	containers, _, _ := unstructured.NestedFieldNoCopy(content, "spec", "template", "spec", "containers")
-	list, _ := containers.([]any)
-	for _, container := range list {
-		dropEmpty(container.(map[string]any), "resources")
-	}
-}
-
-func dropEmpty(content map[string]any, path ...string) {
-	value, found, _ := unstructured.NestedFieldNoCopy(content, path...)
-	if object, isMap := value.(map[string]any); found && isMap && len(object) == 0 {
-		unstructured.RemoveNestedField(content, path...)
-	}
+	return nil
 }
 
 // Stamp returns the object as it is sent for a generation of the AppService. The generation is no part of
@@ -122,16 +190,14 @@ func WithoutReplicas(deployment *unstructured.Unstructured) (*unstructured.Unstr
 	left := deployment.DeepCopy()
 	unstructured.RemoveNestedField(left.Object, "spec", "replicas")
 	unstructured.RemoveNestedField(left.Object, "metadata", "annotations", v1alpha1.AnnotationHash)
-	hash, err := hashOf(left)
-	if err != nil {
-		return nil, fmt.Errorf("render Deployment: %w", err)
+	if err := seal(left); err != nil {
+		return nil, err
 	}
-	annotate(left, v1alpha1.AnnotationHash, hash)
 	return left, nil
 }
 
 // KeepSelector gives a rendered Deployment the selector of the one that exists, which cannot be changed: it differs from ours where
-// that was adopted. Its pods get the labels for it beside ours.
+// that was adopted. Its pods get the labels for it beside ours and in the place of podLabels.
 func KeepSelector(deployment *unstructured.Unstructured, existing *metav1.LabelSelector) (*unstructured.Unstructured, error) {
 	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(existing)
 	if err != nil {
@@ -160,9 +226,3 @@ func hashOf(object *unstructured.Unstructured) (string, error) {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:8]), nil
 }
-
-// kinds of what is rendered.
-var (
-	deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	serviceKind    = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
-)

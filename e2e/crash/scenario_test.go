@@ -55,7 +55,7 @@ func on(clusters ...string) change {
 	return func(s *v1alpha1.AppServiceSpec) {
 		s.Placement = nil
 		if len(clusters) < len(members) {
-			s.Placement = &v1alpha1.Placement{ClusterNames: clusters}
+			s.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: clusters}}
 		}
 	}
 }

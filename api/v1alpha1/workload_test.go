@@ -1,0 +1,333 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestWorkload_is_accepted_and_filled_in(t *testing.T) {
+	accepts(t, map[string]accepted{
+		"the least is enough": {
+			spec: image + "replicas: 2\nports: [{port: 80, targetPort: 80, nodePort: 30002}]",
+			want: image + "replicas: 2\nports: [{port: 80, protocol: TCP, targetPort: 80, nodePort: 30002}]",
+		},
+		"the whole of a container": {
+			spec: least + `
+command: [/web]
+args: [--verbose, ""]
+envFrom:
+- {configMapRef: {name: common}, prefix: COMMON_}
+- {secretRef: {name: keys, optional: true}}
+lifecycle:
+  preStop: {sleep: {seconds: 5}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  runAsNonRoot: true
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+`,
+		},
+		"the three probes, with ports by number and by name": {
+			spec: least + `
+livenessProbe: {httpGet: {path: /live, port: 8080}, periodSeconds: 5}
+readinessProbe: {httpGet: {path: /ready, port: http, httpHeaders: [{name: A, value: b}]}}
+startupProbe: {exec: {command: ["true"]}, failureThreshold: 30}
+`,
+		},
+		"a probe by gRPC": {
+			spec: least + "readinessProbe: {grpc: {port: 9000}}",
+			want: least + `readinessProbe: {grpc: {port: 9000, service: ""}}`,
+		},
+		"the whole of a pod": {
+			spec: least + `
+podSecurityContext: {runAsUser: 1000, fsGroup: 1000, supplementalGroups: [1, 2]}
+serviceAccountName: web
+imagePullSecrets: [{name: registry}]
+podLabels: {team: shop, app.kubernetes.io/version: "1"}
+podAnnotations: {prometheus.io/scrape: "true", where: $(cluster.name)}
+nodeSelector: {disk: ssd}
+tolerations:
+- {key: gpu, operator: Exists, effect: NoSchedule}
+- {operator: Exists}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 1
+      podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}
+topologySpreadConstraints:
+- {topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}
+- {topologyKey: topology.kubernetes.io/zone, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}
+priorityClassName: high
+terminationGracePeriodSeconds: 0
+progressDeadlineSeconds: 1
+`,
+		},
+		"a strategy with a number and a percentage": {
+			spec: least + "strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 25%}}",
+		},
+		"a strategy without a type": {
+			spec: least + "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}",
+		},
+		"Recreate": {
+			spec: least + "strategy: {type: Recreate}",
+		},
+		"every kind of volume": {
+			spec: least + `
+volumes:
+- {name: a, configMap: {name: web, defaultMode: 292, items: [{key: a, path: b}]}}
+- {name: b, csi: {driver: secrets.example, readOnly: true, volumeAttributes: {a: b}}}
+- {name: c, downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}
+- {name: d, emptyDir: {}}
+- {name: e, emptyDir: {medium: Memory, sizeLimit: 64Mi}}
+- {name: f, persistentVolumeClaim: {claimName: data, readOnly: true}}
+- {name: g, projected: {sources: [{serviceAccountToken: {path: token, audience: x}}]}}
+- {name: h, secret: {secretName: keys}}
+volumeMounts:
+- {name: a, mountPath: /a, readOnly: true}
+- {name: a, mountPath: /b, subPath: b}
+`,
+		},
+		"a claim of each pod's own, with its metadata": {
+			spec: least + `
+volumes:
+- name: scratch
+  ephemeral:
+    volumeClaimTemplate:
+      metadata: {labels: {team: shop}, annotations: {a: b}}
+      spec:
+        accessModes: [ReadWriteOnce]
+        storageClassName: fast
+        resources: {requests: {storage: 1Gi}}
+`,
+		},
+		"a Service that is a LoadBalancer, with annotations": {
+			spec: least + `
+ports: [{port: 80, protocol: TCP}]
+service: {type: LoadBalancer, annotations: {service.example/internal: "true", where: "$(cluster.labels['region'])"}}
+`,
+		},
+		"a Service that is a NodePort": {
+			spec: least + "ports: [{port: 80, protocol: TCP, nodePort: 30000}]\nservice: {type: NodePort}",
+		},
+		"a Service that is a LoadBalancer with a nodePort": {
+			spec: least + "ports: [{port: 80, protocol: TCP, nodePort: 30000}]\nservice: {type: LoadBalancer}",
+		},
+		"a Service that is a ClusterIP": {
+			spec: least + "ports: [{port: 80, protocol: TCP}]\nservice: {type: ClusterIP}",
+		},
+		"an empty service with ports": {
+			spec: least + "ports: [{port: 80, protocol: TCP}]\nservice: {}",
+		},
+		"an autoscaler of one to five": {
+			spec: least + "autoscaling: {maxReplicas: 5}",
+			want: least + "autoscaling: {minReplicas: 1, maxReplicas: 5}",
+		},
+		"an autoscaler with all it can have": {
+			spec: least + `
+autoscaled: false
+autoscaling:
+  minReplicas: 3
+  maxReplicas: 3
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}
+  - {type: External, external: {metric: {name: queue, selector: {matchLabels: {a: b}}}, target: {type: AverageValue, averageValue: "30"}}}
+  behavior:
+    scaleDown: {stabilizationWindowSeconds: 60, policies: [{type: Pods, value: 1, periodSeconds: 60}]}
+`,
+		},
+		"autoscaled by something else": {
+			spec: least + "autoscaled: true",
+		},
+		"a budget by a number": {
+			spec: least + "disruptionBudget: {minAvailable: 0}",
+		},
+		"a budget of all": {
+			spec: least + "disruptionBudget: {minAvailable: 100%}",
+		},
+		"a budget by a percentage": {
+			spec: least + "disruptionBudget: {maxUnavailable: 50%, unhealthyPodEvictionPolicy: AlwaysAllow}",
+		},
+	})
+}
+
+func TestWorkload_is_refused_and_told_why(t *testing.T) {
+	const (
+		noService   = "spec: Invalid value: service needs ports, as without them there is no Service: add ports, or leave service out"
+		oneVolume   = "a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret; others, such as hostPath, the restricted Pod Security Standard forbids"
+		badVolume   = "a volume's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+		reserved    = "spec.podLabels: Invalid value: podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+		oneOfBudget = "spec.disruptionBudget: Invalid value: disruptionBudget needs either minAvailable or maxUnavailable: set one, and not both"
+	)
+	refuses(t, map[string]refused{
+		"a service without ports": {
+			spec: image + "service: {type: LoadBalancer}",
+			want: noService,
+		},
+		"a service with no port": {
+			spec: image + "service: {}\nports: []",
+			want: noService,
+		},
+		"a ClusterIP with a nodePort": {
+			spec: image + "service: {type: ClusterIP}\nports: [{port: 80, nodePort: 30000}]",
+			want: "spec: Invalid value: service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer",
+		},
+		"a type of Service that there is not": {
+			spec: image + "service: {type: ExternalName}\nports: [{port: 80}]",
+			want: `[spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer"` + unchecked,
+		},
+		"an annotation of the Service that is Fleetwright's": {
+			spec: image + "service: {annotations: {fleetwright.dev/hub: x}}\nports: [{port: 80}]",
+			want: "spec.service.annotations: Invalid value: service.annotations must not hold fleetwright.dev/…: those are Fleetwright's, take other keys",
+		},
+		"a pod's label that is the selector's": {
+			spec: image + "podLabels: {fleetwright.dev/appservice: x}",
+			want: reserved,
+		},
+		"a pod's label that says who manages it": {
+			spec: image + "podLabels: {app.kubernetes.io/managed-by: x}",
+			want: reserved,
+		},
+		"a pod's label that is its name": {
+			spec: image + "podLabels: {app.kubernetes.io/name: x}",
+			want: reserved,
+		},
+		"a volume of the node": {
+			spec: image + "volumes: [{name: a, hostPath: {path: /}}]",
+			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.volumes[0].hostPath"`,
+		},
+		"a volume of no kind": {
+			spec: image + "volumes: [{name: a}]",
+			want: "spec.volumes[0]: Invalid value: " + oneVolume,
+		},
+		"a volume of two kinds": {
+			spec: image + "volumes: [{name: a, emptyDir: {}, secret: {secretName: b}}]",
+			want: "spec.volumes[0]: Invalid value: " + oneVolume,
+		},
+		"a volume in upper case": {
+			spec: image + "volumes: [{name: A, emptyDir: {}}]",
+			want: `spec.volumes[0].name: Invalid value: "A": ` + badVolume,
+		},
+		"a volume without a name": {
+			spec: image + `volumes: [{name: "", emptyDir: {}}]`,
+			want: `spec.volumes[0].name: Invalid value: "": ` + badVolume,
+		},
+		"a volume twice": {
+			spec: image + "volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]",
+			want: `spec.volumes[1]: Duplicate value: {"name":"a"}`,
+		},
+		"two volumes at one path": {
+			spec: image + "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]",
+			want: `spec.volumeMounts[1]: Duplicate value: {"mountPath":"/a"}`,
+		},
+		"a container of one's own": {
+			spec: image + "containers: []",
+			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.containers"`,
+		},
+		"a probe without a port": {
+			spec: image + "livenessProbe: {httpGet: {path: /}}",
+			want: "[spec.livenessProbe.httpGet.port: Required value" + unchecked,
+		},
+		"a strategy that there is not": {
+			spec: image + "strategy: {type: BlueGreen}",
+			want: "spec.strategy: Invalid value: strategy.type must be RollingUpdate or Recreate",
+		},
+		"Recreate with what is for RollingUpdate": {
+			spec: image + "strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}",
+			want: "spec.strategy: Invalid value: strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type",
+		},
+		"a deadline of no time": {
+			spec: image + "progressDeadlineSeconds: 0",
+			want: "spec.progressDeadlineSeconds: Invalid value: 0: progressDeadlineSeconds must be one or more",
+		},
+		"a period of grace below zero": {
+			spec: image + "terminationGracePeriodSeconds: -1",
+			want: "spec.terminationGracePeriodSeconds: Invalid value: -1: terminationGracePeriodSeconds must be zero or more",
+		},
+		"one constraint of spreading twice": {
+			spec: image + "topologySpreadConstraints: [{topologyKey: a, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}, {topologyKey: a, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]",
+			want: `spec.topologySpreadConstraints[1]: Duplicate value: {"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"}`,
+		},
+		"autoscaling and autoscaled": {
+			spec: image + "autoscaling: {maxReplicas: 5}\nautoscaled: true",
+			want: "spec: Invalid value: autoscaled says that something else scales the pods: take it out, or take out autoscaling",
+		},
+		"autoscaling without a bound": {
+			spec: image + "autoscaling: {}",
+			want: "[spec.autoscaling.maxReplicas: Required value" + unchecked,
+		},
+		"autoscaling to fewer than its least": {
+			spec: image + "autoscaling: {minReplicas: 3, maxReplicas: 2}",
+			want: "spec.autoscaling: Invalid value: autoscaling.maxReplicas must be minReplicas or more",
+		},
+		"autoscaling to none": {
+			spec: image + "autoscaling: {minReplicas: 0, maxReplicas: 2}",
+			want: "spec.autoscaling.minReplicas: Invalid value: 0: autoscaling.minReplicas must be one or more",
+		},
+		"autoscaling to at most none": {
+			spec: image + "autoscaling: {maxReplicas: 0}",
+			want: "[spec.autoscaling: Invalid value: autoscaling.maxReplicas must be minReplicas or more, spec.autoscaling.maxReplicas: Invalid value: 0: autoscaling.maxReplicas must be one or more]",
+		},
+		"17 metrics": {
+			spec: image + "autoscaling:\n  maxReplicas: 2\n  metrics:\n" + strings.Repeat("  - {type: Resource, resource: {name: cpu, target: {type: Utilization}}}\n", 17),
+			want: "[spec.autoscaling.metrics: Too many: 17: must have at most 16 items" + unchecked,
+		},
+		"a budget of nothing": {
+			spec: image + "disruptionBudget: {}",
+			want: oneOfBudget,
+		},
+		"a budget of both": {
+			spec: image + "disruptionBudget: {minAvailable: 1, maxUnavailable: 1}",
+			want: oneOfBudget,
+		},
+		"a budget that is negative": {
+			spec: image + "disruptionBudget: {minAvailable: -1}",
+			want: "spec.disruptionBudget.minAvailable: Invalid value: -1: minAvailable must be a number of zero or more, or a percentage from 0% to 100%",
+		},
+		"a budget that is a word": {
+			spec: image + "disruptionBudget: {maxUnavailable: half}",
+			want: `spec.disruptionBudget.maxUnavailable: Invalid value: "half": maxUnavailable must be a number of zero or more, or a percentage from 0% to 100%`,
+		},
+		"a budget of more than all": {
+			spec: image + "disruptionBudget: {maxUnavailable: 101%}",
+			want: `spec.disruptionBudget.maxUnavailable: Invalid value: "101%": maxUnavailable must be a number of zero or more, or a percentage from 0% to 100%`,
+		},
+		"a budget with a policy that there is not": {
+			spec: image + "disruptionBudget: {maxUnavailable: 1, unhealthyPodEvictionPolicy: Never}",
+			want: `[spec.disruptionBudget.unhealthyPodEvictionPolicy: Unsupported value: "Never": supported values: "IfHealthyBudget", "AlwaysAllow"` + unchecked,
+		},
+		"a conflictPolicy that there is not": {
+			spec: image + "conflictPolicy: Overwrite",
+			want: `[spec.conflictPolicy: Unsupported value: "Overwrite": supported values: "Fail", "AdoptIfIdentical", "Adopt"` + unchecked,
+		},
+		"a deletionPolicy that there is not": {
+			spec: image + "deletionPolicy: Keep",
+			want: `[spec.deletionPolicy: Unsupported value: "Keep": supported values: "Delete", "Orphan"` + unchecked,
+		},
+	})
+}
+
+// A client that does not ask for strict validation, old or careless, has its unknown fields dropped without a word.
+func TestVolume_of_the_node_is_refused_to_a_client_that_lets_fields_be_dropped(t *testing.T) {
+	for _, validation := range []string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn} {
+		t.Run(validation, func(t *testing.T) {
+			object := manifest(t, "web", image+"volumes: [{name: a, hostPath: {path: /}}]")
+			err := careless.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(validation))
+			if want := "spec.volumes[0]: Invalid value: a volume must have exactly one of"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func ports(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "- {name: p%d, port: %d, protocol: TCP}\n", i, 8000+i)
+	}
+	return all.String()
+}

@@ -1,0 +1,360 @@
+package delivery
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// scaling has the member make an autoscaler, of which the row says the bounds.
+func scaling(app *v1alpha1.AppService) {
+	app.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5}
+}
+
+func budgeted(app *v1alpha1.AppService) {
+	app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))}
+}
+
+// between is the row of a cluster whose autoscaler has these bounds.
+func between(least, most int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.MinReplicas, row.MaxReplicas, row.Replicas = least, most, max(row.Replicas, least)
+	}
+}
+
+// hasParts waits until the member holds these of the AppService's name: "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
+func (s *scene) hasParts(want ...string) {
+	s.Helper()
+	eventually(s.T, func() error {
+		var got []string
+		if scaler := (&autoscalingv2.HorizontalPodAutoscaler{}); s.has(scaler) {
+			got = append(got, fmt.Sprintf("HorizontalPodAutoscaler %d-%d", *scaler.Spec.MinReplicas, scaler.Spec.MaxReplicas))
+		}
+		if budget := (&policyv1.PodDisruptionBudget{}); s.has(budget) {
+			got = append(got, fmt.Sprintf("PodDisruptionBudget %s", budget.Spec.MaxUnavailable))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the member has %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// has reads the member's object of the AppService's name, if there is one.
+func (s *scene) has(object client.Object) bool {
+	s.Helper()
+	err := onMember.Get(s.Context(), s.key(), object)
+	if client.IgnoreNotFound(err) != nil {
+		s.Fatal(err)
+	}
+	return !apierrors.IsNotFound(err)
+}
+
+func TestParts_are_made_kept_and_taken_away(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling, budgeted)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	s.hasParts("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+
+	// The replicas are the autoscaler's.
+	s.scale(4)
+	s.readyWith(4)
+	s.edit(editImage)
+	s.plan(between(2, 6))
+	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.readyWith(4)
+	s.runs("4 × web:2 A=1; ClusterIP 80→8080/TCP")
+
+	// Somebody's change is put back, and what somebody deletes is made again.
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
+	s.has(scaler)
+	s.someone(scaler, func() { scaler.Spec.MaxReplicas = 99 })
+	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.must(onMember.Delete(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}}))
+	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.readyWith(4)
+
+	// Law 5.
+	s.restart()
+	s.readyWith(4)
+	s.sendsNo(t, "PATCH", "POST", "DELETE", "PUT")
+
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.DisruptionBudget = nil })
+	s.plan(between(2, 6))
+	s.hasParts("HorizontalPodAutoscaler 2-6")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling, app.Spec.Replicas = nil, new(int32(3)) })
+	s.plan()
+	s.hasParts()
+	s.readyWith(3)
+	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.sent.reset()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
+	s.plan()
+	s.readyWith(3)
+	s.sendsNo(t, "GET horizontalpodautoscalers/", "GET poddisruptionbudgets")
+}
+
+func TestParts_leave_with_the_AppService(t *testing.T) {
+	tests := map[string]struct {
+		policy v1alpha1.DeletionPolicy
+		parts  []string
+		runs   string
+	}{
+		"removed":  {v1alpha1.DeletionDelete, nil, "no Deployment; no Service"},
+		"orphaned": {v1alpha1.DeletionOrphan, []string{"HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1"}, "2 × web:1 A=1; ClusterIP 80→8080/TCP"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := declared(t, scaling, budgeted, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = test.policy })
+			s.plan(between(2, 5))
+			s.readyWith(2)
+			s.hasParts("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+			s.plan(between(2, 5), inPhase(v1alpha1.ClusterRemoving))
+			s.reports(s.removing(s.gone), whateverRuns)
+			s.hasParts(test.parts...)
+			s.runs(test.runs)
+			for _, object := range []client.Object{&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}} {
+				if s.has(object) && (object.GetLabels()[v1alpha1.LabelManagedBy] != "" || object.GetAnnotations()[v1alpha1.AnnotationHub] != "") {
+					t.Errorf("%T is still marked: %v %v", object, object.GetLabels(), object.GetAnnotations())
+				}
+			}
+		})
+	}
+}
+
+// Whoever deletes the Deployment deletes the record of the parts.
+func TestParts_are_found_when_the_Deployment_is_gone(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	s.end()
+	s.must(onMember.Delete(t.Context(), s.deployment()))
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil })
+	s.plan(func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = 1 })
+	s.start()
+	s.isReady()
+	s.hasParts()
+}
+
+func TestParts_that_are_somebody_elses_are_left_alone(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.edit(scaling)
+	s.hpa(func(scaler *autoscalingv2.HorizontalPodAutoscaler) { scaler.Name = s.app.Name })
+	s.plan(between(2, 5))
+	s.reports(s.failed(v1alpha1.ReasonConflict,
+		`HorizontalPodAutoscaler web exists and is not this AppService's: it is managed by "delivery.test"; spec.conflictPolicy can let it be adopted`), whateverRuns)
+	s.hasParts("HorizontalPodAutoscaler 1-9")
+
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
+	s.plan(between(2, 5))
+	s.isReady()
+	s.hasParts("HorizontalPodAutoscaler 2-5")
+}
+
+func TestAutoscaler_begins_when_the_share_is_no_longer_none(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling)
+	s.plan(func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
+	s.readyWith(0)
+	s.hasParts()
+	s.runs("0 × web:1 A=1; ClusterIP 80→8080/TCP")
+
+	s.plan(between(2, 5))
+	s.hasParts("HorizontalPodAutoscaler 2-5")
+	s.readyWith(2)
+	s.scale(3)
+	s.readyWith(3)
+
+	s.plan(func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
+	s.readyWith(0)
+	s.hasParts()
+}
+
+// One AppService that needs more than the credentials may do stops alone.
+func TestParts_that_the_credentials_may_not_touch(t *testing.T) {
+	t.Parallel()
+	s := undelivered(t, scaling)
+	config, err := onMember.user(t.Context(), "without-autoscalers-"+s.app.Namespace, []rbacv1.PolicyRule{
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
+		{APIGroups: []string{""}, Resources: []string{"services", "pods", "namespaces"}, Verbs: []string{"*"}},
+	})
+	s.must(err)
+	s.config = config
+	s.start()
+	s.plan(between(2, 5))
+	eventually(t, func() error {
+		seen := s.told.last(s.key(), s.cluster)
+		if seen.Reason != v1alpha1.ReasonRefused || !strings.Contains(seen.Message, "horizontalpodautoscalers") {
+			return fmt.Errorf("reported %+v", seen)
+		}
+		return nil
+	})
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil })
+	s.plan()
+	s.isReady()
+}
+
+func TestInvalid_override_stops_the_cluster_and_changes_nothing_there(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.sent.reset()
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Image = "web:2"
+		app.Spec.Overrides = []v1alpha1.Override{{
+			Name:         "eu",
+			ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "eu"}}},
+			Env:          []corev1.EnvVar{{Name: "ZONE", Value: "$(cluster.labels['zone'])"}},
+		}}
+	})
+	s.plan()
+	eventually(t, func() error {
+		seen := s.told.last(s.key(), s.cluster)
+		if seen.Reason != v1alpha1.ReasonInvalidOverride || seen.Phase != v1alpha1.ClusterFailed || !strings.Contains(seen.Message, `override "eu"`) {
+			return fmt.Errorf("reported %+v", seen)
+		}
+		return nil
+	})
+	s.runs(running)
+	s.sendsNo(t, http.MethodPatch)
+
+	// The label that was missing comes.
+	mc := &v1alpha1.MemberCluster{}
+	s.must(onHub.Get(t.Context(), client.ObjectKey{Name: s.cluster}, mc))
+	mc.Labels["zone"] = "a"
+	s.must(onHub.Update(t.Context(), mc))
+	s.isReady()
+	s.runs("1 × web:2 A=1 ZONE=a; ClusterIP 80→8080/TCP")
+}
+
+func TestLoadBalancer_has_an_address_before_it_is_ready(t *testing.T) {
+	t.Parallel()
+	s := declared(t, func(app *v1alpha1.AppService) {
+		app.Spec.Service = &v1alpha1.Service{Type: corev1.ServiceTypeLoadBalancer}
+	})
+	s.plan()
+	pending := s.ready()
+	pending.Phase, pending.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonLoadBalancerPending
+	pending.Message = "Service web of type LoadBalancer has no address yet"
+	s.reports(pending)
+
+	service := s.service()
+	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}, {Hostname: "lb.example"}}
+	s.must(onMember.Status().Update(t.Context(), service))
+	ready := s.ready()
+	ready.Addresses = []string{"192.0.2.7", "lb.example"}
+	s.reports(ready)
+}
+
+// Server-side apply leaves behind what the API server filled in for a choice that is no longer made, and is refused for having made two.
+func TestChange_from_one_choice_to_another(t *testing.T) {
+	probe := func(handler corev1.ProbeHandler) func(*v1alpha1.AppService) {
+		return func(app *v1alpha1.AppService) {
+			p := &corev1.Probe{ProbeHandler: handler}
+			app.Spec.LivenessProbe, app.Spec.ReadinessProbe = p, p
+			app.Spec.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: handler.HTTPGet, Exec: handler.Exec}}
+			if handler.HTTPGet == nil && handler.Exec == nil {
+				app.Spec.Lifecycle = nil
+			}
+		}
+	}
+	volume := func(v v1alpha1.Volume) func(*v1alpha1.AppService) {
+		return func(app *v1alpha1.AppService) {
+			v.Name = "data"
+			app.Spec.Volumes = []v1alpha1.Volume{v}
+			app.Spec.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		}
+	}
+	service := func(kind corev1.ServiceType) func(*v1alpha1.AppService) {
+		return func(app *v1alpha1.AppService) { app.Spec.Service = &v1alpha1.Service{Type: kind} }
+	}
+	variable := func(v corev1.EnvVar) func(*v1alpha1.AppService) {
+		return func(app *v1alpha1.AppService) { v.Name = "B"; app.Spec.Env = append(app.Spec.Env[:1:1], v) }
+	}
+	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
+	ways := map[string][]func(*v1alpha1.AppService){
+		"probes": {
+			probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}),
+			probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}),
+			probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}),
+			probe(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 8080}}),
+		},
+		"volumes": {
+			volume(v1alpha1.Volume{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}),
+			volume(v1alpha1.Volume{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}),
+			volume(v1alpha1.Volume{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
+			volume(v1alpha1.Volume{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}}}}}),
+			volume(v1alpha1.Volume{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "p"}}),
+		},
+		"strategy": {
+			func(app *v1alpha1.AppService) { app.Spec.Strategy.Type = "Recreate" },
+			func(app *v1alpha1.AppService) { app.Spec.Strategy.Type = "" },
+			func(app *v1alpha1.AppService) { app.Spec.Strategy.Type = "Recreate" },
+		},
+		"environment": {
+			variable(corev1.EnvVar{Value: "b"}),
+			variable(corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}),
+			variable(corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "k"}}}),
+			variable(corev1.EnvVar{Value: "b"}),
+		},
+		"service": {service("NodePort"), service("ClusterIP"), service("NodePort"), service("")},
+		"budget": {
+			func(app *v1alpha1.AppService) {
+				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MinAvailable: &one}
+			},
+			func(app *v1alpha1.AppService) {
+				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: &none}
+			},
+			func(app *v1alpha1.AppService) {
+				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MinAvailable: &one}
+			},
+		},
+	}
+	for name, steps := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			for i, step := range append(steps, func(app *v1alpha1.AppService) {
+				app.Spec = v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(1)), ConflictPolicy: app.Spec.ConflictPolicy, DeletionPolicy: app.Spec.DeletionPolicy}
+			}) {
+				s.edit(step)
+				s.plan()
+				s.reports(s.ready())
+				if t.Failed() {
+					t.Fatal("step", i)
+				}
+			}
+			if got := s.corrected(); got > 0 {
+				t.Errorf("%v drifts were corrected where nobody changed anything", got)
+			}
+		})
+	}
+}
+
+func TestReport_says_what_it_answers(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	var told []int32
+	for _, seen := range s.told.all(s.key(), s.cluster) {
+		told = append(told, seen.Planned)
+	}
+	if slices.ContainsFunc(told, func(n int32) bool { return n != 1 }) {
+		t.Errorf("answers to rows of %v replicas", told)
+	}
+}

@@ -1,0 +1,104 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+func BenchmarkDecide(b *testing.B) {
+	for _, clusters := range []int{10, 100, 1000} {
+		var all []string
+		fleet := shuffled(fleetOf(clusters, func(i int) v1alpha1.MemberCluster {
+			m := member(nth(i), cpu(fmt.Sprint(4+i%97)))
+			m.Labels = map[string]string{"tier": "prod", "region": nth(i % 7)}
+			return m
+		}))
+		for _, m := range fleet {
+			all = append(all, m.Name)
+		}
+		regional := func(i int) v1alpha1.ReplicaRule {
+			r := v1alpha1.ReplicaRule{Name: nth(i)}
+			selector := matching("region", nth(i))
+			r.ClusterSelector = &selector
+			atLeast(int32(i))(&r)
+			atMost(int32(5 + 10*i))(&r)
+			return r
+		}
+		n := int32(clusters)
+		for _, test := range []struct {
+			name string
+			app  *v1alpha1.AppService
+		}{
+			{"everywhere", app()},
+			{"new", app(selected(matching("tier", "prod")))},
+			{"held", app(selected(matching("tier", "prod")), holding(all...))},
+			{"held and named", app(named(all...), holding(all...))},
+			{"limited and spread", app(limited(n/3), spread("region"))},
+			{"limited and spread, held", app(limited(n/3), spread("region"), holding(all...))},
+			{"divided by Allocatable", app(divided(17*n), byAllocatable)},
+			{"divided by Allocatable, held", app(divided(17*n), byAllocatable, holding(all...))},
+			{"divided with bounds", app(divided(17*n, regional(1), regional(2), regional(3), regional(4), regional(5)), byAllocatable)},
+			{"divided autoscaling", app(divided(17*n), byAllocatable, autoscaling(17*n, 40*n))},
+		} {
+			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) { decideAgain(b, fleet, test.app) })
+		}
+	}
+}
+
+// BenchmarkDecide_for_1000_AppServices is what it takes to plan everything anew, after a restart say.
+func BenchmarkDecide_for_1000_AppServices(b *testing.B) {
+	fleet := shuffled(fleetOf(100, func(i int) v1alpha1.MemberCluster {
+		return member(nth(i), label("region", nth(i%7)), cpu(fmt.Sprint(4+i%97)))
+	}))
+	var everywhere, mixed []*v1alpha1.AppService
+	for i := range 1000 {
+		for _, a := range []*v1alpha1.AppService{
+			app(), app(limited(10), spread("region")), app(divided(500), byAllocatable), app(limited(20), divided(100), autoscaling(100, 300)),
+		} {
+			a.Name = nth(i)
+			mixed = append(mixed, a)
+		}
+		everywhere = append(everywhere, app())
+	}
+	b.Run("everywhere on 100", func(b *testing.B) { decideAgain(b, fleet, everywhere...) })
+	b.Run("of four kinds on 100", func(b *testing.B) { decideAgain(b, fleet, mixed[:1000]...) })
+}
+
+// BenchmarkDecide_when_most_clusters_are_not_Ready is what the rounds of a division cost at their worst.
+func BenchmarkDecide_when_most_clusters_are_not_Ready(b *testing.B) {
+	fleet := fleetOf(1000, func(i int) v1alpha1.MemberCluster { return member(nth(i), cpu(fmt.Sprint(1+i*i%997))) })
+	app := app(divided(12000), byAllocatable)
+	plan, err := placement.Decide(app, fleet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i, decision := range plan {
+		running(decision.Cluster, decision.Replicas)(app)
+		if i%100 > 0 {
+			notReady(&fleet[i])
+		}
+	}
+	more := int32(12900)
+	app.Spec.Replicas = &more
+	decideAgain(b, fleet, app)
+}
+
+func decideAgain(b *testing.B, fleet []v1alpha1.MemberCluster, apps ...*v1alpha1.AppService) {
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, app := range apps {
+			if _, err := placement.Decide(app, fleet); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func shuffled(fleet []v1alpha1.MemberCluster) []v1alpha1.MemberCluster {
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(fleet), func(i, j int) { fleet[i], fleet[j] = fleet[j], fleet[i] })
+	return fleet
+}

@@ -1,0 +1,167 @@
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// What the tests of taints, limits and replicas are about.
+
+// question is what Decide is asked, and what it shall answer.
+type question struct {
+	app     *v1alpha1.AppService
+	members []v1alpha1.MemberCluster
+	want    placement.Plan
+}
+
+func ask(t *testing.T, questions map[string]question) {
+	t.Helper()
+	for name, q := range questions {
+		t.Run(name, func(t *testing.T) {
+			got, err := placement.Decide(q.app, q.members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(q.want, got); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func scaled(cluster string, replicas, least, most int32) placement.Decision {
+	return placement.Decision{Cluster: cluster, Replicas: replicas, MinReplicas: least, MaxReplicas: most}
+}
+
+func tolerating(t ...v1alpha1.Toleration) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { placementOf(app).Tolerations = t }
+}
+
+func limited(n int32) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { placementOf(app).Limit = &n }
+}
+
+func spread(key string) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { placementOf(app).SpreadKey = key }
+}
+
+// divided has the clusters run n replicas together.
+func divided(n int32, rules ...v1alpha1.ReplicaRule) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) {
+		app.Spec.Replicas = &n
+		app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided, Rules: rules}
+	}
+}
+
+func byAllocatable(app *v1alpha1.AppService) {
+	app.Spec.ReplicaPolicy.Weights = v1alpha1.WeightsAllocatable
+}
+
+func autoscaling(least, most int32) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) {
+		app.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: &least, MaxReplicas: most}
+	}
+}
+
+// rule is for one cluster; for all of them when it is "".
+func rule(cluster string, changes ...func(*v1alpha1.ReplicaRule)) v1alpha1.ReplicaRule {
+	r := v1alpha1.ReplicaRule{Name: "for-" + cluster}
+	if cluster != "" {
+		r.ClusterNames = []string{cluster}
+	}
+	for _, change := range changes {
+		change(&r)
+	}
+	return r
+}
+
+func weight(n int32) func(*v1alpha1.ReplicaRule) {
+	return func(r *v1alpha1.ReplicaRule) { r.Weight = &n }
+}
+
+func atLeast(n int32) func(*v1alpha1.ReplicaRule) {
+	return func(r *v1alpha1.ReplicaRule) { r.MinReplicas = &n }
+}
+
+func atMost(n int32) func(*v1alpha1.ReplicaRule) {
+	return func(r *v1alpha1.ReplicaRule) { r.MaxReplicas = &n }
+}
+
+// overriding gives the clusters of these names their own replicas; all of them without names.
+func overriding(n int32, clusters ...string) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) {
+		app.Spec.Overrides = append(app.Spec.Overrides, v1alpha1.Override{
+			Name:         fmt.Sprintf("override-%d", len(app.Spec.Overrides)),
+			ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: clusters},
+			Replicas:     &n,
+		})
+	}
+}
+
+// running adds a row of a cluster that runs so many replicas.
+func running(cluster string, replicas int32, changes ...func(*v1alpha1.ClusterStatus)) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) {
+		row := v1alpha1.ClusterStatus{Name: cluster, Phase: v1alpha1.ClusterReady, Replicas: replicas}
+		for _, change := range changes {
+			change(&row)
+		}
+		app.Status.Clusters = append(app.Status.Clusters, row)
+	}
+}
+
+func between(least, most int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.MinReplicas, row.MaxReplicas = least, most }
+}
+
+func removing(row *v1alpha1.ClusterStatus) {
+	row.Phase, row.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+}
+
+func removalWaits(row *v1alpha1.ClusterStatus) {
+	row.Phase, row.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalWaiting
+}
+
+// planned is of a status that speaks of this generation.
+func planned(generation int64) func(*v1alpha1.AppService) {
+	return func(app *v1alpha1.AppService) { app.Status.ObservedGeneration = generation }
+}
+
+// lost cannot be observed, and was part of the plan of this generation last.
+func lost(generation int64) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.Phase, row.Reason, row.Generation = v1alpha1.ClusterUnknown, v1alpha1.ReasonClusterUnreachable, generation
+	}
+}
+
+func removalHeld(row *v1alpha1.ClusterStatus) {
+	row.Phase, row.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRemovalHeld
+}
+
+func detached(row *v1alpha1.ClusterStatus) {
+	row.Phase, row.Reason = v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached
+}
+
+func noSchedule(key string) func(*v1alpha1.MemberCluster) {
+	return tainted(v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoSchedule})
+}
+
+func noExecute(key string) func(*v1alpha1.MemberCluster) {
+	return tainted(v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoExecute})
+}
+
+func tainted(taint v1alpha1.Taint) func(*v1alpha1.MemberCluster) {
+	return func(member *v1alpha1.MemberCluster) { member.Spec.Taints = append(member.Spec.Taints, taint) }
+}
+
+func cpu(quantity string) func(*v1alpha1.MemberCluster) {
+	return func(member *v1alpha1.MemberCluster) {
+		member.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}
+	}
+}

@@ -1,0 +1,118 @@
+package placement
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// matcher is a ClusterMatch, compiled.
+type matcher struct {
+	listed   map[string]bool // nil: every name
+	selector labels.Selector
+}
+
+// compileMatch compiles the match at a path of the AppService, which the error names.
+func compileMatch(path string, match v1alpha1.ClusterMatch) (matcher, error) {
+	selector, err := match.ClusterSelector.Compile()
+	if err != nil {
+		return matcher{}, fmt.Errorf("%s.clusterSelector: %w", path, err)
+	}
+	m := matcher{selector: selector}
+	if len(match.ClusterNames) > 0 {
+		m.listed = make(map[string]bool, len(match.ClusterNames))
+	}
+	for _, name := range match.ClusterNames {
+		m.listed[name] = true
+	}
+	return m, nil
+}
+
+func (m matcher) matches(member *v1alpha1.MemberCluster) bool {
+	return m.names(member) && m.selects(member)
+}
+
+func (m matcher) names(member *v1alpha1.MemberCluster) bool {
+	return m.listed == nil || m.listed[member.Name]
+}
+
+func (m matcher) selects(member *v1alpha1.MemberCluster) bool {
+	return m.selector.Matches(labels.Set(member.Labels))
+}
+
+// criteria say which clusters fit a Placement.
+type criteria struct {
+	matcher
+	tolerations []v1alpha1.Toleration
+}
+
+func compile(p *v1alpha1.Placement) (criteria, error) {
+	if p == nil {
+		p = &v1alpha1.Placement{}
+	}
+	match, err := compileMatch("spec.placement", p.ClusterMatch)
+	return criteria{matcher: match, tolerations: p.Tolerations}, err
+}
+
+// reason is why a cluster does not fit, or takes nothing that it does not hold yet; empty when it does.
+func (c criteria) reason(of candidate) string {
+	member := of.member
+	switch {
+	case !c.names(member):
+		return v1alpha1.ReasonNotNamed
+	case !c.selects(member):
+		return v1alpha1.ReasonSelectorMismatch
+	case c.repelled(member, v1alpha1.TaintNoExecute):
+		return v1alpha1.ReasonTaintNotTolerated
+	case of.row != nil:
+		return ""
+	case !member.DeletionTimestamp.IsZero():
+		return v1alpha1.ReasonClusterDeleting
+	case member.Spec.Unschedulable:
+		return v1alpha1.ReasonUnschedulable
+	case c.repelled(member, v1alpha1.TaintNoSchedule):
+		return v1alpha1.ReasonTaintNotTolerated
+	case !member.IsReady():
+		return v1alpha1.ReasonClusterNotReady
+	}
+	return ""
+}
+
+// repelled tells whether a member has a taint of that effect which nothing tolerates.
+func (c criteria) repelled(member *v1alpha1.MemberCluster, effect v1alpha1.TaintEffect) bool {
+	for _, taint := range member.Spec.Taints {
+		if taint.Effect == effect && !c.tolerates(taint) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c criteria) tolerates(taint v1alpha1.Taint) bool {
+	for _, toleration := range c.tolerations {
+		if toleration.Tolerates(taint) {
+			return true
+		}
+	}
+	return false
+}
+
+// missing has a decision for each name that is listed and that no member has.
+func (c criteria) missing(members []v1alpha1.MemberCluster) []Decision {
+	if c.listed == nil {
+		return nil
+	}
+	known := make(map[string]bool, len(members))
+	for i := range members {
+		known[members[i].Name] = true
+	}
+	var missing []Decision
+	for name := range c.listed {
+		if !known[name] {
+			missing = append(missing, Decision{Cluster: name, Reason: v1alpha1.ReasonNoSuchCluster})
+		}
+	}
+	return missing // in no order: Decide sorts the plan
+}

@@ -1,0 +1,230 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// maxWeight is where weights end, so that those of a million clusters add up in 64 bits: 17 thousand million CPUs.
+const maxWeight = 1 << 44
+
+// counts is what a spec says of replicas, compiled.
+type counts struct {
+	divided     bool
+	allocatable bool
+	rules       []rule
+	overrides   []override
+}
+
+type rule struct {
+	matcher
+	*v1alpha1.ReplicaRule
+}
+
+type override struct {
+	matcher
+	replicas *int32
+}
+
+func compileReplicas(spec *v1alpha1.AppServiceSpec) (counts, error) {
+	var c counts
+	for i := range spec.Overrides {
+		o := &spec.Overrides[i]
+		match, err := compileMatch(fmt.Sprintf("spec.overrides[name=%s]", o.Name), o.ClusterMatch)
+		if err != nil {
+			return counts{}, err
+		}
+		if o.Replicas != nil {
+			c.overrides = append(c.overrides, override{match, o.Replicas})
+		}
+	}
+	if spec.ReplicaPolicy == nil {
+		return c, nil
+	}
+	c.divided = spec.ReplicaPolicy.Type == v1alpha1.ReplicasDivided
+	c.allocatable = spec.ReplicaPolicy.Weights == v1alpha1.WeightsAllocatable
+	for i := range spec.ReplicaPolicy.Rules {
+		r := &spec.ReplicaPolicy.Rules[i]
+		match, err := compileMatch(fmt.Sprintf("spec.replicaPolicy.rules[name=%s]", r.Name), r.ClusterMatch)
+		if err != nil {
+			return counts{}, err
+		}
+		c.rules = append(c.rules, rule{match, r})
+	}
+	return c, nil
+}
+
+// decide says how many replicas the chosen clusters run.
+func (c counts) decide(app *v1alpha1.AppService, chosen []candidate) []Decision {
+	decisions := make([]Decision, len(chosen))
+	for i, of := range chosen {
+		decisions[i].Cluster = of.member.Name
+	}
+	switch scaling := app.Spec.Autoscaling; {
+	case c.divided && scaling != nil:
+		c.divideScaling(scaling, chosen, decisions)
+	case c.divided:
+		c.divideReplicas(int64(app.DesiredReplicas()), chosen, decisions)
+	case scaling != nil:
+		least, most := scalingBounds(scaling)
+		for i := range decisions {
+			decisions[i].MinReplicas, decisions[i].MaxReplicas = least, most
+			decisions[i].Replicas = within(app.DesiredReplicas(), least, most)
+		}
+	default:
+		for i, of := range chosen {
+			decisions[i].Replicas = c.overridden(app.DesiredReplicas(), of.member)
+		}
+	}
+	return decisions
+}
+
+// overridden is what the overrides make of the replicas of a member: the last that matches wins.
+func (c counts) overridden(replicas int32, member *v1alpha1.MemberCluster) int32 {
+	for _, o := range c.overrides {
+		if o.matches(member) {
+			replicas = *o.replicas
+		}
+	}
+	return replicas
+}
+
+func scalingBounds(scaling *v1alpha1.Autoscaling) (least, most int32) {
+	least = 1
+	if scaling.MinReplicas != nil {
+		least = *scaling.MinReplicas
+	}
+	return least, max(least, scaling.MaxReplicas)
+}
+
+func (c counts) divideReplicas(total int64, chosen []candidate, decisions []Decision) {
+	claims := claimsOf(chosen, c.terms(chosen), func(row *v1alpha1.ClusterStatus) int32 { return row.Replicas })
+	divide(total, claims)
+	for i, claim := range claims {
+		decisions[i].Replicas = int32(claim.given)
+	}
+}
+
+// divideScaling divides the bounds of autoscaling: the least first, and then the most over those that got some of it.
+func (c counts) divideScaling(scaling *v1alpha1.Autoscaling, chosen []candidate, decisions []Decision) {
+	least, most := scalingBounds(scaling)
+	bounds := c.terms(chosen)
+	mins := claimsOf(chosen, bounds, scaledFrom)
+	divide(int64(least), mins)
+	for i, claim := range mins {
+		bounds[i].least = claim.given
+	}
+	maxs := claimsOf(chosen, bounds, scaledTo)
+	var scaled []*claim
+	for i, claim := range maxs {
+		if bounds[i].least > 0 {
+			scaled = append(scaled, claim)
+		}
+	}
+	divide(int64(most), scaled)
+	for i, of := range chosen {
+		d := &decisions[i]
+		d.MinReplicas, d.MaxReplicas = int32(mins[i].given), int32(maxs[i].given)
+		d.Replicas = d.MinReplicas
+		if of.runs() {
+			d.Replicas = within(of.row.Replicas, d.MinReplicas, d.MaxReplicas)
+		}
+	}
+}
+
+// scaledFrom is the least that a cluster scales to now. One without an autoscaler runs what it runs, no less and no more.
+func scaledFrom(row *v1alpha1.ClusterStatus) int32 {
+	if row.MaxReplicas == 0 {
+		return row.Replicas
+	}
+	return row.MinReplicas
+}
+
+// scaledTo is the most that a cluster scales to now.
+func scaledTo(row *v1alpha1.ClusterStatus) int32 {
+	if row.MaxReplicas == 0 {
+		return row.Replicas
+	}
+	return row.MaxReplicas
+}
+
+// terms are the weight of a cluster in a division, and the bounds of its share.
+type terms struct {
+	weight      uint64
+	least, most int64
+}
+
+func (c counts) terms(chosen []candidate) []terms {
+	all := make([]terms, len(chosen))
+	for i, of := range chosen {
+		all[i] = c.ruled(of.member)
+	}
+	if c.allocatable {
+		for i, weight := range capacities(chosen) {
+			all[i].weight = weight
+		}
+	}
+	return all
+}
+
+// ruled are the terms by the first rule that matches the member.
+func (c counts) ruled(member *v1alpha1.MemberCluster) terms {
+	t := terms{weight: 1, most: math.MaxInt32}
+	for _, r := range c.rules {
+		if !r.matches(member) {
+			continue
+		}
+		if r.Weight != nil {
+			t.weight = uint64(max(0, *r.Weight))
+		}
+		if r.MinReplicas != nil {
+			t.least = int64(max(0, *r.MinReplicas))
+		}
+		if r.MaxReplicas != nil {
+			t.most = int64(*r.MaxReplicas)
+		}
+		break
+	}
+	t.most = max(t.least, t.most)
+	return t
+}
+
+// capacities are the CPUs of the clusters, in thousandths. One of which they are not known counts as the smallest of which they are.
+func capacities(chosen []candidate) []uint64 {
+	all := make([]uint64, len(chosen))
+	smallest := uint64(maxWeight)
+	known := false
+	for i, of := range chosen {
+		all[i] = thousandths(of.member.Status.Allocatable[corev1.ResourceCPU])
+		if all[i] > 0 {
+			smallest, known = min(smallest, all[i]), true
+		}
+	}
+	if !known {
+		smallest = 1
+	}
+	for i := range all {
+		if all[i] == 0 {
+			all[i] = smallest
+		}
+	}
+	return all
+}
+
+// thousandths of a quantity, from 0 to [maxWeight]: there is no telling what a member says of itself.
+func thousandths(q resource.Quantity) uint64 {
+	switch {
+	case q.Sign() <= 0:
+		return 0
+	case q.CmpInt64(maxWeight/1000) >= 0:
+		return maxWeight
+	}
+	return uint64(q.MilliValue())
+}
+
+func within(n, least, most int32) int32 { return min(max(n, least), most) }

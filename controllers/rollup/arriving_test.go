@@ -1,0 +1,52 @@
+package rollup_test
+
+import (
+	"testing"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+func TestArriving_ends_when_all_of_it_is_ready(t *testing.T) {
+	newcomer := has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), arriving))
+	autoscaled := func(changes ...func(*rollup.Input)) rollup.Input {
+		return with(given(chosen("east"), func(in *rollup.Input) {
+			decide(in, placement.Decision{Cluster: "east", Replicas: 3, MinReplicas: 2, MaxReplicas: 9})
+		}), changes...)
+	}
+	tests := map[string]struct {
+		in    rollup.Input
+		want  bool
+		phase v1alpha1.ClusterPhase
+	}{
+		"all is ready":                               {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterReady))), false, v1alpha1.ClusterReady},
+		"nothing was seen since the start":           {given(chosen("east"), newcomer), true, v1alpha1.ClusterProgressing},
+		"some of it is":                              {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterProgressing, counting(2, 1)))), true, v1alpha1.ClusterProgressing},
+		"the pods are, and not all of what it needs": {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonLoadBalancerPending, "")))), true, v1alpha1.ClusterProgressing},
+		"it has failed":                              {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterFailed, saying("Because", "")))), true, v1alpha1.ClusterFailed},
+		"of the generation before":                   {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterReady, answering(1)))), true, v1alpha1.ClusterProgressing},
+		"of the share before":                        {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterReady, to(1)))), true, v1alpha1.ClusterProgressing},
+		"it is lost":                                 {given(chosen("east"), newcomer, unreachable("east"), saw("east", seen(v1alpha1.ClusterReady))), true, v1alpha1.ClusterUnknown},
+		"it is Ready, and pods are not":              {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterReady, counting(2, 1)))), true, v1alpha1.ClusterProgressing},
+		"somebody's autoscaler has it smaller, and a pod is not ready": {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterReady, counting(1, 0)))), true, v1alpha1.ClusterProgressing},
+		"somebody's autoscaler has it smaller":                         {given(chosen("east"), newcomer, saw("east", seen(v1alpha1.ClusterReady, counting(1, 1)))), false, v1alpha1.ClusterReady},
+		"our autoscaler has yet to reach its least":                    {autoscaled(newcomer, saw("east", seen(v1alpha1.ClusterReady, to(3), counting(1, 1)))), true, v1alpha1.ClusterProgressing},
+		"our autoscaler has reached its least":                         {autoscaled(newcomer, saw("east", seen(v1alpha1.ClusterReady, to(3)))), false, v1alpha1.ClusterReady},
+		"what is Ready does not arrive for one less":                   {autoscaled(has(row("east", v1alpha1.ClusterReady)), saw("east", seen(v1alpha1.ClusterReady, to(3), counting(1, 1)))), false, v1alpha1.ClusterReady},
+		"a share is raised, and nothing was seen":                      {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(generation, 1)))), true, v1alpha1.ClusterProgressing},
+		"a least is raised, and nothing was seen":                      {autoscaled(divided(2), autoscaling(2, 9), has(row("east", v1alpha1.ClusterReady, plannedFor(generation, 3), scaled(1, 9)))), true, v1alpha1.ClusterProgressing},
+		"a share is lowered, and nothing was seen":                     {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(generation, 3)))), false, v1alpha1.ClusterProgressing},
+		"a share is lowered, and seen as it was":                       {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(generation, 3))), saw("east", seen(v1alpha1.ClusterReady, to(3)))), false, v1alpha1.ClusterProgressing},
+		"a failure with the share before is no answer":                 {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterFailed, plannedFor(generation, 3))), saw("east", seen(v1alpha1.ClusterFailed, to(3)))), false, v1alpha1.ClusterProgressing},
+		"it leaves": {given(notChosen("east"), newcomer), false, v1alpha1.ClusterRemoving},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := rollup.Status(test.in).Clusters[0]
+			if got.Arriving != test.want || got.Phase != test.phase {
+				t.Errorf("it is %s, arriving: %t; want %s, %t", got.Phase, got.Arriving, test.phase, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package rollup_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+func edit(in *rollup.Input) { in.App.Generation++ }
+
+func resumed(in *rollup.Input) { in.App.Spec.Suspend = false }
+
+// What was held is held until somebody says so, or it fits again, whatever comes in between.
+func TestHeld_clusters_stay_held(t *testing.T) {
+	type steps = []func(*rollup.Input)
+	invalid := planError(errors.New("no"))
+	planned := func(in *rollup.Input) { fresh := clusters("rdd"); in.Plan, in.PlanError = fresh.Plan, nil }
+	failed := saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))
+	secretIsBack := notChosen("c")
+	tests := map[string]struct {
+		steps steps
+		want  string
+	}{
+		"nothing happens":                       {steps{}, "rhh"},
+		"an edit":                               {steps{edit}, "rhh"},
+		"two edits":                             {steps{edit, edit}, "rhh"},
+		"while it is suspended":                 {steps{both(edit, suspended)}, "rhh"},
+		"and when it goes on":                   {steps{both(edit, suspended), both(edit, resumed)}, "rhh"},
+		"suspended for two edits":               {steps{both(edit, suspended), edit, both(edit, resumed)}, "rhh"},
+		"suspended over a restart":              {steps{both(edit, suspended), restarted, restarted, both(edit, resumed)}, "rhh"},
+		"suspended, and failed meanwhile":       {steps{both(edit, suspended), failed, both(edit, resumed)}, "rhh"},
+		"failed, and well while suspended":      {steps{failed, both(edit, suspended), at("c", answering(generation), to(2), counting(2, 2)), both(edit, resumed)}, "rhh"},
+		"suspended, and lost meanwhile":         {steps{both(edit, suspended), unreachable("c"), both(edit, resumed)}, "rhh"},
+		"suspended, and its Secret was away":    {steps{both(edit, suspended), without("c"), secretIsBack, both(edit, resumed)}, "rhh"},
+		"while there is no plan":                {steps{both(edit, invalid)}, "rhh"},
+		"and when there is one again":           {steps{both(edit, invalid), both(edit, planned)}, "rhh"},
+		"no plan over a restart":                {steps{both(edit, invalid), restarted, restarted, both(edit, planned)}, "rhh"},
+		"no plan, and lost meanwhile":           {steps{both(edit, invalid), unreachable("c"), both(edit, planned)}, "rhh"},
+		"suspended without a plan":              {steps{both(edit, suspended), both(edit, invalid), both(edit, planned), both(edit, resumed)}, "rhh"},
+		"until somebody says so":                {steps{both(edit, suspended), both(edit, resumed), annotated(v1alpha1.AnnotationAcceptRemovals, "2")}, "rRR"},
+		"somebody's word waits while suspended": {steps{both(edit, suspended), annotated(v1alpha1.AnnotationAcceptRemovals, "2")}, "rhh"},
+		"until they fit again":                  {steps{both(edit, suspended), chosen("c"), both(edit, resumed)}, "rhr"},
+		"until they fit again, without a plan":  {steps{both(edit, invalid), both(planned, chosen("c"))}, "rhr"},
+		"until they fit again, while suspended": {steps{both(edit, suspended), chosen("c")}, "rhr"},
+		"until it is deleted, without a plan":   {steps{both(edit, invalid), deleting}, "RRR"},
+		"until it is deleted":                   {steps{both(edit, suspended), deleting}, "RRR"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := then(clusters("rdd"))
+			for _, step := range test.steps {
+				in = then(with(in, later(time.Minute), step))
+			}
+			if diff := cmp.Diff(test.want, letters(in.App.Status)); diff != "" {
+				t.Errorf("clusters (-want +got):\n%s\n%s", diff, text(t, in.App.Status.Clusters))
+			}
+			if diff := cmp.Diff(text(t, in.App.Status), text(t, rollup.Status(with(in, later(time.Hour))))); diff != "" {
+				t.Errorf("at rest (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func both(first, second func(*rollup.Input)) func(*rollup.Input) {
+	return func(in *rollup.Input) { first(in); second(in) }
+}
+
+func TestHeld_clusters_say_so_while_nothing_can_be_decided(t *testing.T) {
+	const want = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation fleetwright.dev/accept-removals"
+	for name, change := range map[string]func(*rollup.Input){"suspended": suspended, "no plan": planError(errors.New("no"))} {
+		t.Run(name, func(t *testing.T) {
+			in := then(clusters("rdd"), later(time.Minute), change)
+			held := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalHeld, want), since(now))
+			if diff := cmp.Diff(held, *new(rollup.Status(in)).Cluster("c")); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+			failed := with(in, saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"))))
+			held = row("c", v1alpha1.ClusterFailed, because(v1alpha1.ReasonRemovalHeld, "quota"), since(in.Now))
+			if diff := cmp.Diff(held, *new(rollup.Status(failed)).Cluster("c")); diff != "" {
+				t.Errorf("row of one that failed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package rollup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// maxAddresses is how many addresses a row holds.
+const maxAddresses = 8
+
+// WithService returns the observation with the addresses of a member's Service. One that is to have some, and has none yet, keeps the
+// cluster from being Ready, as it does for Helm and Argo CD.
+func (o Observation) WithService(service *corev1.Service) Observation {
+	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return o
+	}
+	for _, ingress := range service.Status.LoadBalancer.Ingress {
+		if address := cmp.Or(ingress.Hostname, ingress.IP); address != "" && len(address) <= 253 {
+			o.Addresses = append(o.Addresses, address)
+		}
+	}
+	slices.Sort(o.Addresses)
+	o.Addresses = slices.Compact(o.Addresses)
+	o.Addresses = o.Addresses[:min(len(o.Addresses), maxAddresses)]
+	if len(o.Addresses) == 0 && o.Phase == v1alpha1.ClusterReady {
+		o.Phase, o.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonLoadBalancerPending
+		o.Message = fmt.Sprintf("Service %s of type LoadBalancer has no address yet", service.Name)
+	}
+	return o
+}

@@ -1,0 +1,168 @@
+package rollup
+
+import (
+	"fmt"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// divided tells whether the clusters run the replicas together.
+func (in Input) divided() bool {
+	policy := in.App.Spec.ReplicaPolicy
+	return policy != nil && policy.Type == v1alpha1.ReplicasDivided
+}
+
+// isNew tells whether what the cluster is to run begins from nothing, or from what nobody has looked after. A row that was recovered is not
+// new: what it is about was found running.
+func (d *draft) isNew() bool {
+	return d.previous == nil || d.previous.Phase == v1alpha1.ClusterRemoving || d.previous.Phase == v1alpha1.ClusterDetached
+}
+
+// assign gives a row what was decided for its cluster: what is more at once, what is less when all rows are known, by lower. Only a
+// division moves replicas from one cluster to another: where each cluster runs all of them, an edit changes all clusters alike, and
+// nothing waits.
+func (in Input) assign(d *draft, decision placement.Decision) {
+	d.row.Generation = in.App.Generation
+	known := in.divided() && d.previous != nil && d.previous.Generation > 0
+	if known && in.lowers(d.row, decision) {
+		d.lowered = &decision
+		return
+	}
+	had := wanted(d.row)
+	take(&d.row, decision)
+	d.row.Arriving = d.row.Arriving || known && wanted(d.row) > had
+}
+
+// lowers tells whether a row is to run less. Bounds of an autoscaler that spec.autoscaling asks for no more are none to be kept.
+func (in Input) lowers(row v1alpha1.ClusterStatus, decision placement.Decision) bool {
+	if in.App.Spec.Autoscaling == nil {
+		return decision.Replicas < row.Replicas
+	}
+	return decision.MinReplicas < row.MinReplicas || decision.MaxReplicas < row.MaxReplicas ||
+		decision.MaxReplicas == 0 && decision.Replicas < row.Replicas
+}
+
+// take has a row run what was decided.
+func take(row *v1alpha1.ClusterStatus, decision placement.Decision) {
+	row.Replicas, row.MinReplicas, row.MaxReplicas = decision.Replicas, decision.MinReplicas, decision.MaxReplicas
+}
+
+// wanted is how many replicas must be ready for all of a row to be: where an autoscaler has bounds, the least.
+func wanted(row v1alpha1.ClusterStatus) int32 {
+	if row.MaxReplicas > 0 {
+		return row.MinReplicas
+	}
+	return row.Replicas
+}
+
+// complete tells whether as many replicas are ready as a row wants. A Deployment that is Ready with fewer pods than that has an autoscaler
+// of the member's own, which would never let it have as many.
+func complete(row v1alpha1.ClusterStatus) bool {
+	return row.ReadyReplicas >= wanted(row) || row.MaxReplicas == 0 && row.Pods < row.Replicas && row.ReadyReplicas >= row.Pods
+}
+
+// arrivals are what is new on clusters of the plan, and not ready yet.
+type arrivals struct {
+	clusters []string // where something is to arrive
+	shortage int64    // how many replicas are still to become ready
+	covered  int64    // how many ready ones there are on the clusters that leave, which stay until all has arrived
+}
+
+// ready is how many replicas of a row are known to be. What was known before its cluster could no longer be observed, or was let go of, is no
+// reason to take anything from others.
+func ready(row v1alpha1.ClusterStatus) int32 {
+	if row.Phase == v1alpha1.ClusterUnknown || row.Phase == v1alpha1.ClusterPending {
+		return 0
+	}
+	return row.ReadyReplicas
+}
+
+// arrivals of a plan. What arrives on a cluster that is itself to run less counts up to what it is to run in the end: it does not wait
+// for itself.
+func (in Input) arrivals(drafts []draft) arrivals {
+	var a arrivals
+	for i := range drafts {
+		d := &drafts[i]
+		switch {
+		case !planned(d.row):
+		case d.leaves:
+			a.covered += int64(min(ready(d.row), d.row.Replicas))
+		case d.row.Arriving:
+			final := d.row
+			if d.lowered != nil {
+				take(&final, *d.lowered)
+			}
+			if wants := wanted(final); wants > 0 {
+				a.clusters = append(a.clusters, d.row.Name)
+				a.shortage += int64(wants - min(wants, ready(d.row)))
+			}
+		}
+	}
+	return a
+}
+
+// lower lowers the rows that are to run less, as far as what arrives elsewhere is ready, and says how much is kept until then: of all that
+// they are to run less together, as many as are short elsewhere and not covered by clusters that leave. A row never gets back what was
+// taken from it. So the replicas that are ready never become fewer than those that were, or than those asked for, whichever are fewer.
+//
+// Without anything that arrives there is no shortage: it is lowered at once, however little is ready on a cluster that has long had its share.
+func (in Input) lower(drafts []draft) []string {
+	var lowered []*draft
+	for i := range drafts {
+		if d := &drafts[i]; d.lowered != nil {
+			lowered = append(lowered, d)
+			in.dropUnready(d)
+		}
+	}
+	if len(lowered) == 0 {
+		return nil
+	}
+	a := in.arrivals(drafts)
+	if in.waitsForNone() {
+		a = arrivals{}
+	}
+	var keeping int32
+	spare := max(0, a.shortage-a.covered)
+	for _, d := range lowered {
+		final := d.row
+		take(&final, *d.lowered)
+		switch {
+		case in.App.Spec.Autoscaling == nil:
+			keeps := min(spare, int64(d.row.Replicas-final.Replicas))
+			final.Replicas += int32(keeps)
+			spare -= keeps
+		case a.shortage > 0:
+			final = d.row
+		}
+		if in.lowers(final, *d.lowered) {
+			keeping++
+		}
+		in.replan(d, final)
+	}
+	if keeping == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("it keeps replicas on %s until it is ready on: %s", clusters(keeping), capped(a.clusters))}
+}
+
+// waitsForNone tells whether somebody said not to wait for what arrives.
+func (in Input) waitsForNone() bool {
+	accepted, _ := in.acceptedRemovals()
+	return accepted > 0
+}
+
+// dropUnready takes from a row whose own replicas are still to become ready those of them that it is not to have in the end, for
+// keeping them would keep nothing running.
+func (in Input) dropUnready(d *draft) {
+	if d.row.Arriving && in.App.Spec.Autoscaling == nil {
+		fewer := d.row
+		fewer.Replicas = max(d.lowered.Replicas, min(ready(d.row), d.row.Replicas))
+		in.replan(d, fewer)
+	}
+}
+
+// replan makes the row of a draft anew, now that it is known what it is to run.
+func (in Input) replan(d *draft, row v1alpha1.ClusterStatus) {
+	d.row = *in.running(row, d.previous, d.seen, d.member)
+}

@@ -1,0 +1,236 @@
+package workload_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// What stops a cluster is said so that it can be mended: which override, which operation, what and why.
+func TestRender_refuses_an_override(t *testing.T) {
+	tests := map[string]struct {
+		override string
+		want     string
+	}{
+		"with a selector that is none": {
+			`clusterSelector: {matchLabels: {"-": x}}`,
+			`clusterSelector: matchLabels: key: Invalid value: "-": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+		},
+		"with a variable that is not known":  {`env: [{name: A, value: $(cluster.region)}]`, `env[name=A]: unknown variable $(cluster.region): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.region) for the text itself`},
+		"with a label that the member lacks": {`env: [{name: A, value: "$(cluster.labels['no'])"}]`, `env[name=A]: $(cluster.labels['no']): the MemberCluster has no label "no"`},
+		"with a variable that is not closed": {`env: [{name: A, value: "$(cluster.name"}]`, `env[name=A]: "$(cluster.name" is not closed by )`},
+		"with odd quotes":                    {`env: [{name: A, value: "$(cluster.labels['region\"])"}]`, `env[name=A]: unknown variable $(cluster.labels['region"]): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.labels['region"]) for the text itself`},
+		"that has no place for nodePorts":    {`serviceType: ClusterIP`, `serviceType ClusterIP has no nodePort: take nodePort 30080 of port 80 out of spec.ports`},
+		"of an autoscaler that there is not": {patch("HorizontalPodAutoscaler", `{op: remove, path: /spec/metrics}`), `patches[0]: there is no HorizontalPodAutoscaler to patch, for spec.autoscaling is not set`},
+		"of a budget that there is not":      {patch("PodDisruptionBudget", `{op: remove, path: /spec/minAvailable}`), `patches[0]: there is no PodDisruptionBudget to patch, for spec.disruptionBudget is not set`},
+
+		"of apiVersion":           onDeployment(`{op: replace, path: /apiVersion, value: v1}`, `replace /apiVersion`, `apiVersion must not be changed: it is what the object is`),
+		"of kind":                 onDeployment(`{op: replace, path: /kind, value: Pod}`, `replace /kind`, `kind must not be changed: it is what the object is`),
+		"of the name":             onDeployment(`{op: replace, path: /metadata/name, value: x}`, `replace /metadata/name`, `metadata.name must not be changed: of metadata, a patch may change labels and annotations`),
+		"of the namespace":        onDeployment(`{op: remove, path: /metadata/namespace}`, `remove /metadata/namespace`, `metadata.namespace must not be changed: of metadata, a patch may change labels and annotations`),
+		"of the owners":           onDeployment(`{op: add, path: /metadata/ownerReferences, value: []}`, `add /metadata/ownerReferences`, `metadata.ownerReferences must not be changed: of metadata, a patch may change labels and annotations`),
+		"of the finalizers":       onDeployment(`{op: add, path: /metadata/finalizers, value: [x]}`, `add /metadata/finalizers`, `metadata.finalizers must not be changed: of metadata, a patch may change labels and annotations`),
+		"of all metadata":         onDeployment(`{op: remove, path: /metadata}`, `remove /metadata`, `metadata.name must not be changed: of metadata, a patch may change labels and annotations`),
+		"of a label of ours":      onDeployment(`{op: replace, path: /metadata/labels/fleetwright.dev~1appservice, value: x}`, `replace /metadata/labels/fleetwright.dev~1appservice`, `metadata.labels[fleetwright.dev/appservice] must not be changed: it is Fleetwright's`),
+		"of managed-by":           onDeployment(`{op: remove, path: /metadata/labels/app.kubernetes.io~1managed-by}`, `remove /metadata/labels/app.kubernetes.io~1managed-by`, `metadata.labels[app.kubernetes.io/managed-by] must not be changed: it is Fleetwright's`),
+		"of all labels":           onDeployment(`{op: replace, path: /metadata/labels, value: {a: b}}`, `replace /metadata/labels`, `metadata.labels[app.kubernetes.io/managed-by] must not be changed: it is Fleetwright's`),
+		"of a mark":               onDeployment(`{op: replace, path: /metadata/annotations/fleetwright.dev~1hub, value: x}`, `replace /metadata/annotations/fleetwright.dev~1hub`, `metadata.annotations[fleetwright.dev/hub] must not be changed: it is Fleetwright's`),
+		"of the generation":       onDeployment(`{op: add, path: /metadata/annotations/fleetwright.dev~1generation, value: "99"}`, `add /metadata/annotations/fleetwright.dev~1generation`, `metadata.annotations[fleetwright.dev/generation] must not be changed: it is Fleetwright's`),
+		"of the selector":         onDeployment(`{op: add, path: /spec/selector/matchLabels/a, value: b}`, `add /spec/selector/matchLabels/a`, `spec.selector must not be changed: the pods of the AppService are found by it`),
+		"of a pod's label":        onDeployment(`{op: remove, path: /spec/template/metadata/labels/app.kubernetes.io~1name}`, `remove /spec/template/metadata/labels/app.kubernetes.io~1name`, `spec.template.metadata.labels[app.kubernetes.io/name] must not be changed: it is Fleetwright's`),
+		"of all pods' labels":     onDeployment(`{op: replace, path: /spec/template/metadata, value: {}}`, `replace /spec/template/metadata`, `spec.template.metadata.labels[app.kubernetes.io/managed-by] must not be changed: it is Fleetwright's`),
+		"of the replicas":         onDeployment(`{op: replace, path: /spec/replicas, value: 9}`, `replace /spec/replicas`, `spec.replicas must not be changed: set replicas of the override, or replicaPolicy of the AppService`),
+		"that takes replicas":     onDeployment(`{op: remove, path: /spec/replicas}`, `remove /spec/replicas`, `spec.replicas must not be changed: set replicas of the override, or replicaPolicy of the AppService`),
+		"of all":                  onDeployment(`{op: replace, path: /spec, value: {}}`, `replace /spec`, `spec.selector must not be changed: the pods of the AppService are found by it`),
+		"of the status":           onDeployment(`{op: add, path: /status, value: {}}`, `add /status`, `status must not be changed: it is the member's own`),
+		"of a field that is none": onDeployment(`{op: add, path: /spec/template/spec/hostaliases, value: []}`, `add /spec/template/spec/hostaliases`, `strict decoding error: unknown field "spec.template.spec.hostaliases"`),
+		"in the wrong case":       onDeployment(`{op: add, path: /spec/Paused, value: true}`, `add /spec/Paused`, `strict decoding error: unknown field "spec.Paused"`),
+		"of the wrong type":       onDeployment(`{op: add, path: /spec/paused, value: "yes"}`, `add /spec/paused`, `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.paused of type bool`),
+		"with a number too large": onDeployment(`{op: add, path: /spec/revisionHistoryLimit, value: 4294967297}`, `add /spec/revisionHistoryLimit`, `json: cannot unmarshal number 4294967297 into Go struct field DeploymentSpec.spec.revisionHistoryLimit of type int32`),
+		"with a bad quantity":     onDeployment(`{op: add, path: /spec/template/spec/containers/0/resources, value: {limits: {cpu: many}}}`, `add /spec/template/spec/containers/0/resources`, `quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`),
+		"that leads nowhere":      onDeployment(`{op: add, path: /spec/template/spec/nodeSelector/a, value: b}`, `add /spec/template/spec/nodeSelector/a`, `add operation does not apply: doc is missing path: "/spec/template/spec/nodeSelector/a": missing value`),
+		"from the end":            onDeployment(`{op: remove, path: /spec/template/spec/containers/-1}`, `remove /spec/template/spec/containers/-1`, `error in remove for path: '/spec/template/spec/containers/-1': Unable to access invalid index: -1: invalid index referenced`),
+		"that a test stops":       onDeployment(`{op: test, path: /spec/template/spec/containers/0/image, value: x}`, `test /spec/template/spec/containers/0/image`, `testing value /spec/template/spec/containers/0/image failed: test failed`),
+		"that tests for a null":   onDeployment(`{op: test, path: /spec/template/spec/containers, value: [null]}`, `test /spec/template/spec/containers`, `value holds a null: leave that out`),
+		"without a value":         onDeployment(`{op: add, path: /spec/paused}`, `add /spec/paused`, `needs a value that is not null; to take a field away, remove it`),
+		"with a null within":      onDeployment(`{op: add, path: /spec/template/spec/nodeSelector, value: {a: null}}`, `add /spec/template/spec/nodeSelector`, `value holds a null: leave that out`),
+		"of the whole":            onDeployment(`{op: replace, path: /, value: {}}`, `replace /`, `path "/" must be a JSON pointer to a field, such as /spec/template`),
+		"of a copy":               onDeployment(`{op: replace, path: //spec/replicas, value: 3}`, `replace //spec/replicas`, `path "//spec/replicas" must be a JSON pointer to a field, such as /spec/template`),
+		"from nowhere":            onDeployment(`{op: copy, path: /spec/paused}`, `copy /spec/paused`, `from "" must be a JSON pointer to a field, such as /spec/template`),
+		"by no operation":         onDeployment(`{op: merge, path: /spec/paused, value: true}`, `merge /spec/paused`, `op must be add, remove, replace, move, copy or test`),
+		"with a name twice":       onDeployment(`{op: copy, from: /spec/template/spec/containers/0, path: /spec/template/spec/containers/-}`, `copy /spec/template/spec/containers/-`, `containers holds app twice`),
+		"with a variable twice":   onDeployment(`{op: add, path: /spec/template/spec/containers/0/env, value: [{name: A}, {name: A}]}`, `add /spec/template/spec/containers/0/env`, `env holds A twice`),
+
+		"of the Service's selector": {patch("Service", `{op: replace, path: /spec/selector, value: {a: b}}`), `patches[0] of the Service: operations[0] (replace /spec/selector): spec.selector must not be changed: the pods of the AppService are found by it`},
+		"with a port twice":         {patch("Service", `{op: add, path: /spec/ports/-, value: {name: again, port: 80}}`), `patches[0] of the Service: operations[0] (add /spec/ports/-): spec.ports holds port 80, protocol TCP twice`},
+		"of a nodePort's type":      {patch("Service", `{op: replace, path: /spec/ports/0/targetPort, value: true}`), `patches[0] of the Service: operations[0] (replace /spec/ports/0/targetPort): json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := "image: registry.example/web:1\nports: [{port: 80, nodePort: 30080}]\noverrides: [{name: bad, " + test.override + "}]"
+			refused(t, spec, test.want)
+		})
+	}
+}
+
+func patch(target, operation string) string {
+	return fmt.Sprintf("patches: [{target: %s, operations: [%s]}]", target, operation)
+}
+
+func onDeployment(operation, which, want string) struct{ override, want string } {
+	return struct{ override, want string }{
+		patch("Deployment", operation), fmt.Sprintf("patches[0] of the Deployment: operations[0] (%s): %s", which, want),
+	}
+}
+
+func refused(t *testing.T, spec, want string) {
+	t.Helper()
+	_, err := workload.Render(app(t, spec), row(1), member(), "hub-1")
+	var override *workload.OverrideError
+	if !errors.As(err, &override) {
+		t.Fatalf("error %v is no OverrideError", err)
+	}
+	if diff := cmp.Diff("bad", override.Override); diff != "" {
+		t.Errorf("override (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(`override "bad": `+want, err.Error()); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+	if !workload.IsInvalid(err) {
+		t.Error("is not called invalid")
+	}
+}
+
+func TestRender_refuses_a_patch_of_an_autoscaler(t *testing.T) {
+	for operation, want := range map[string]string{
+		`{op: replace, path: /spec/minReplicas, value: 2}`:          `operations[0] (replace /spec/minReplicas): spec.minReplicas must not be changed: set autoscaling.minReplicas of the AppService`,
+		`{op: replace, path: /spec/maxReplicas, value: 2}`:          `operations[0] (replace /spec/maxReplicas): spec.maxReplicas must not be changed: set autoscaling.maxReplicas of the AppService`,
+		`{op: replace, path: /spec/scaleTargetRef/name, value: x}`:  `operations[0] (replace /spec/scaleTargetRef/name): spec.scaleTargetRef must not be changed: it scales the AppService's Deployment`,
+		`{op: add, path: /spec/metrics, value: [{type: Resource}]}`: ``,
+	} {
+		t.Run(operation, func(t *testing.T) {
+			spec := "{image: web, autoscaling: {maxReplicas: 4}, overrides: [{name: bad, " + patch("HorizontalPodAutoscaler", operation) + "}]}"
+			row := row(1)
+			row.MinReplicas, row.MaxReplicas = 1, 4
+			_, err := workload.Render(app(t, spec), row, member(), "hub-1")
+			if want == "" && err == nil {
+				return
+			}
+			if diff := cmp.Diff(fmt.Sprintf("override \"bad\": patches[0] of the HorizontalPodAutoscaler: %s", want), fmt.Sprint(err)); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRender_refuses_a_patch_of_what_there_is_not(t *testing.T) {
+	t.Run("a Service without ports", func(t *testing.T) {
+		refused(t, `{image: web, overrides: [{name: bad, `+patch("Service", `{op: add, path: /spec/sessionAffinity, value: ClientIP}`)+`}]}`,
+			`patches[0]: there is no Service to patch, for spec.ports is empty`)
+	})
+	t.Run("a type of a Service without ports", func(t *testing.T) {
+		refused(t, `{image: web, overrides: [{name: bad, serviceType: LoadBalancer}]}`,
+			`serviceType LoadBalancer: there is no Service, for spec.ports is empty`)
+	})
+	t.Run("replicas of what is autoscaled", func(t *testing.T) {
+		refused(t, `{image: web, autoscaled: true, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/replicas, value: 1}`)+`}]}`,
+			`patches[0] of the Deployment: operations[0] (add /spec/replicas): spec.replicas must not be changed: set replicas of the override, or replicaPolicy of the AppService`)
+	})
+}
+
+// Of several operations, the one that brings it about is told: what others put right again is no matter.
+func TestRender_tells_which_operation_is_wrong(t *testing.T) {
+	operations := []string{
+		`{op: remove, path: /spec/replicas}`,
+		`{op: add, path: /spec/replicas, value: 1}`, // as it was
+		`{op: add, path: /spec/paused, value: "no"}`,
+		`{op: replace, path: /spec/paused, value: false}`,
+		`{op: add, path: /spec/selector/matchLabels/a, value: b}`, // the first that stays wrong
+		`{op: add, path: /spec/revisionHistoryLimit, value: 1}`,
+	}
+	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
+		`patches[0] of the Deployment: operations[4] (add /spec/selector/matchLabels/a): spec.selector must not be changed: the pods of the AppService are found by it`)
+	operations = append(operations[:4], `{op: remove, path: /spec/minReadySeconds}`, operations[4])
+	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
+		`patches[0] of the Deployment: operations[4] (remove /spec/minReadySeconds): error in remove for path: '/spec/minReadySeconds': unable to remove nonexistent key: minReadySeconds: missing value`)
+}
+
+// What a few short operations could make would not fit into memory.
+func TestRender_bounds_what_patches_make(t *testing.T) {
+	operations := []string{`{op: add, path: /spec/template/metadata/annotations, value: {a: ` + strings.Repeat("x", 100_000) + `}}`}
+	for i := range 40 {
+		operations = append(operations, fmt.Sprintf(`{op: copy, from: /spec/template/metadata/annotations/a, path: /spec/template/metadata/annotations/a%d}`, i))
+	}
+	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
+		`patches[0] of the Deployment: operations[10] (copy /spec/template/metadata/annotations/a9): the object would have 1100688 bytes; 1048576 are allowed`)
+	operations = operations[:1]
+	for range 12 {
+		operations = append(operations, `{op: copy, from: /spec/template/metadata/annotations/a, path: /metadata/annotations/a}`)
+	}
+	operations = append(operations, `{op: remove, path: /metadata/annotations/a}`) // what is left is small
+	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
+		`patches[0] of the Deployment: operations[11] (copy /metadata/annotations/a): Unable to complete the copy, the accumulated size increase of copy is 1100022, exceeding the limit 1048576`)
+	large := strings.Repeat("x", 1<<20)
+	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/template/metadata/annotations, value: {a: `+large+`}}`)+`}]}`,
+		`patches[0] of the Deployment: operations[0] (add /spec/template/metadata/annotations): the object would have 1049184 bytes; 1048576 are allowed`)
+}
+
+func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
+	for spec, want := range map[string]string{
+		`env: [{name: A, value: $(cluster.uid)}]`:                                      `spec.env[name=A]: unknown variable $(cluster.uid): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.uid) for the text itself`,
+		`podAnnotations: {b: "$(cluster.labels['no'])", a: "$(cluster.labels['no'])"}`: `spec.podAnnotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`ports: [{port: 80}], service: {annotations: {a: $(cluster.Name)}}`:            `spec.service.annotations[a]: unknown variable $(cluster.Name): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.Name) for the text itself`,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			_, err := workload.Render(app(t, "{image: web, "+spec+"}"), row(1), member(), "hub-1")
+			var variable *workload.VariableError
+			if !errors.As(err, &variable) {
+				t.Fatalf("error %v is no VariableError", err)
+			}
+			if diff := cmp.Diff(want, err.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if !workload.IsInvalid(fmt.Errorf("wrapped: %w", err)) {
+				t.Error("is not called invalid")
+			}
+		})
+	}
+	if workload.IsInvalid(errors.New("another")) {
+		t.Error("any error is called invalid")
+	}
+}
+
+func TestRender_images(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for _, test := range []struct{ image, override, want string }{
+		{"nginx", `imageRegistry: mirror.example`, "mirror.example/nginx"},
+		{"library/nginx:1", `imageRegistry: mirror.example`, "mirror.example/library/nginx:1"},
+		{"docker.io/library/nginx:1", `imageRegistry: mirror.example/hub`, "mirror.example/hub/library/nginx:1"},
+		{"localhost/web:1", `imageRegistry: "mirror:5000"`, "mirror:5000/web:1"},
+		{"registry:5000/web", `imageRegistry: mirror`, "mirror/web"},
+		{"nginx:1", `imageRegistry: mirror.example`, "mirror.example/nginx:1"},
+		{"nginx", `imageTag: "1"`, "nginx:1"},
+		{"registry:5000/web", `imageTag: "1"`, "registry:5000/web:1"},
+		{"registry:5000/web:1", `imageTag: "2"`, "registry:5000/web:2"},
+		{"registry:5000/web@" + digest, `imageTag: "2"`, "registry:5000/web:2"},
+		{"web:1@" + digest, `imageTag: "2"`, "web:2"},
+		{"web:1", `imageTag: "` + digest + `"`, "web@" + digest},
+		{"web:1", `imageRegistry: mirror, imageTag: "` + digest + `"`, "mirror/web@" + digest},
+	} {
+		t.Run(test.image+" "+test.override, func(t *testing.T) {
+			rendered, err := workload.Render(app(t, fmt.Sprintf("{image: %q, overrides: [{name: a, %s}]}", test.image, test.override)), row(1), member(), "hub-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			containers := rendered.Deployment.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["containers"]
+			if diff := cmp.Diff(test.want, containers.([]any)[0].(map[string]any)["image"]); diff != "" {
+				t.Errorf("image (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8sjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// maxPatched is how large patches may make an object, and what the copies of one patch may add. It is about what etcd takes.
+const maxPatched = 1 << 20
+
+// patch applies the patches of the overrides in their order.
+func (w *Workload) patch(app *v1alpha1.AppService, overrides []v1alpha1.Override) error {
+	for _, override := range overrides {
+		for i, patch := range override.Patches {
+			object := w.target(patch.Target)
+			if *object == nil {
+				if patch.Target == v1alpha1.PatchHorizontalPodAutoscaler && app.Spec.Autoscaling != nil {
+					continue // the share of this cluster is none at present
+				}
+				return &OverrideError{Override: override.Name, Err: fmt.Errorf("patches[%d]: %s", i, missing[patch.Target])}
+			}
+			patched, err := apply(*object, patch)
+			if err != nil {
+				return &OverrideError{Override: override.Name, Err: fmt.Errorf("patches[%d] of the %s: %w", i, patch.Target, err)}
+			}
+			*object = patched
+		}
+	}
+	return nil
+}
+
+// missing says why there is no object for a patch.
+var missing = map[v1alpha1.PatchTarget]string{
+	v1alpha1.PatchService:                 "there is no Service to patch, for spec.ports is empty",
+	v1alpha1.PatchHorizontalPodAutoscaler: "there is no HorizontalPodAutoscaler to patch, for spec.autoscaling is not set",
+	v1alpha1.PatchPodDisruptionBudget:     "there is no PodDisruptionBudget to patch, for spec.disruptionBudget is not set",
+}
+
+// target is where the object of a kind is. The schema knows no others.
+func (w *Workload) target(kind v1alpha1.PatchTarget) **unstructured.Unstructured {
+	switch kind {
+	case v1alpha1.PatchService:
+		return &w.Service
+	case v1alpha1.PatchHorizontalPodAutoscaler:
+		return &w.Autoscaler
+	case v1alpha1.PatchPodDisruptionBudget:
+		return &w.DisruptionBudget
+	default:
+		return &w.Deployment
+	}
+}
+
+// apply returns the object as the patch makes it. What is wrong is said of the operation that brings it about.
+func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructured.Unstructured, error) {
+	var operations jsonpatch.Patch
+	for i, o := range patch.Operations {
+		operation, err := operationOf(o)
+		if err != nil {
+			return nil, failed(i, o, err)
+		}
+		operations = append(operations, operation)
+	}
+	document, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := patchedBy(object, document, operations)
+	// Without the last operations it may be right: the first of those that it takes to be wrong is the one to blame.
+	for count := len(operations) - 1; err != nil && count >= 0; count-- {
+		_, before := patchedBy(object, document, operations[:count])
+		if before == nil {
+			return nil, failed(count, patch.Operations[count], err)
+		}
+		err = before
+	}
+	return patched, err
+}
+
+func failed(index int, o v1alpha1.PatchOperation, err error) error {
+	return fmt.Errorf("operations[%d] (%s %s): %w", index, o.Op, o.Path, err)
+}
+
+// patchedBy returns the object as the operations make it, when it is one that may be.
+func patchedBy(object *unstructured.Unstructured, document []byte, operations jsonpatch.Patch) (*unstructured.Unstructured, error) {
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false // RFC 6902 knows none
+	options.AccumulatedCopySizeLimit = maxPatched
+	text, err := operations.ApplyWithOptions(document, options)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxPatched {
+		return nil, fmt.Errorf("the object would have %d bytes; %d are allowed", len(text), maxPatched)
+	}
+	var after map[string]any
+	if err := k8sjson.Unmarshal(text, &after); err != nil {
+		return nil, err
+	}
+	if err := checkOurs(object.Object, after); err != nil {
+		return nil, err
+	}
+	typed, err := decode(text, after)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := content(typed)
+	if err != nil {
+		return nil, err
+	}
+	return patched, checkKeys(typed)
+}
+
+// decode reads an object by its types. encoding/json minds the range of numbers, and the converter the case of names.
+func decode(text []byte, content map[string]any) (typedObject, error) {
+	kind, _ := content["kind"].(string)
+	typed, checked := emptyOf(kind), emptyOf(kind)
+	if err := json.Unmarshal(text, typed); err != nil {
+		return nil, err
+	}
+	return typed, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, checked, true)
+}
+
+func emptyOf(kind string) typedObject {
+	switch v1alpha1.PatchTarget(kind) {
+	case v1alpha1.PatchService:
+		return &corev1.Service{}
+	case v1alpha1.PatchHorizontalPodAutoscaler:
+		return &autoscalingv2.HorizontalPodAutoscaler{}
+	case v1alpha1.PatchPodDisruptionBudget:
+		return &policyv1.PodDisruptionBudget{}
+	default:
+		return &appsv1.Deployment{}
+	}
+}
+
+// operationOf returns an operation as the library wants it. It refuses what the library would take and do nothing, or panic.
+func operationOf(o v1alpha1.PatchOperation) (jsonpatch.Operation, error) {
+	operation := jsonpatch.Operation{"op": text(o.Op), "path": text(o.Path)}
+	if err := checkPointer("path", o.Path); err != nil {
+		return nil, err
+	}
+	switch o.Op {
+	case "move", "copy":
+		operation["from"] = text(o.From)
+		return operation, checkPointer("from", o.From)
+	case "add", "replace", "test":
+		value, err := valueOf(o)
+		operation["value"] = value
+		return operation, err
+	case "remove":
+		return operation, nil
+	}
+	return nil, errors.New("op must be add, remove, replace, move, copy or test")
+}
+
+// checkPointer refuses empty names: no object here has a field of that name, and the library would patch a copy of it.
+func checkPointer(field, pointer string) error {
+	if !strings.HasPrefix(pointer, "/") || strings.HasSuffix(pointer, "/") || strings.Contains(pointer, "//") {
+		return fmt.Errorf("%s %q must be a JSON pointer to a field, such as /spec/template", field, pointer)
+	}
+	return nil
+}
+
+// valueOf returns the value of an operation. Only a test may have null, which stands for no such field.
+func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
+	if o.Value == nil || len(o.Value.Raw) == 0 {
+		if o.Op == "test" {
+			return nil, nil //nolint:nilnil // null, to the library
+		}
+		return nil, errors.New("needs a value that is not null; to take a field away, remove it")
+	}
+	var value any
+	if err := json.Unmarshal(o.Value.Raw, &value); err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	if hasNull(value) {
+		return nil, errors.New("value holds a null: leave that out")
+	}
+	raw := json.RawMessage(o.Value.Raw)
+	return &raw, nil
+}
+
+func hasNull(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for _, inner := range value {
+			if hasNull(inner) {
+				return true
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			if hasNull(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func text(value string) *json.RawMessage {
+	quoted, _ := json.Marshal(value) // a string always can be
+	raw := json.RawMessage(quoted)
+	return &raw
+}

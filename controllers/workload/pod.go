@@ -1,0 +1,102 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// containerName is the name of the one container of the pods.
+const containerName = "app"
+
+// pod is the template of the pods. It shares nothing with the AppService, for the defaults are filled in afterwards.
+func pod(app *v1alpha1.AppService) corev1.PodTemplateSpec {
+	spec := app.Spec.DeepCopy()
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(app), Annotations: spec.PodAnnotations},
+		Spec: corev1.PodSpec{
+			Containers:                    []corev1.Container{container(spec)},
+			Volumes:                       volumes(spec.Volumes),
+			SecurityContext:               spec.PodSecurityContext,
+			ServiceAccountName:            spec.ServiceAccountName,
+			ImagePullSecrets:              spec.ImagePullSecrets,
+			NodeSelector:                  spec.NodeSelector,
+			Tolerations:                   spec.Tolerations,
+			Affinity:                      spec.Affinity,
+			TopologySpreadConstraints:     spread(spec.TopologySpreadConstraints, app.Name),
+			PriorityClassName:             spec.PriorityClassName,
+			TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds,
+		},
+	}
+}
+
+// podLabels are the AppService's own beside ours: those are what the pods are chosen by, so they win.
+func podLabels(app *v1alpha1.AppService) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, app.Spec.PodLabels)
+	maps.Copy(all, labels(app))
+	return all
+}
+
+func container(spec *v1alpha1.AppServiceSpec) corev1.Container {
+	container := corev1.Container{
+		Name:            containerName,
+		Image:           spec.Image,
+		Command:         spec.Command,
+		Args:            spec.Args,
+		Env:             spec.Env,
+		EnvFrom:         spec.EnvFrom,
+		Resources:       spec.Resources,
+		VolumeMounts:    spec.VolumeMounts,
+		LivenessProbe:   spec.LivenessProbe,
+		ReadinessProbe:  spec.ReadinessProbe,
+		StartupProbe:    spec.StartupProbe,
+		Lifecycle:       spec.Lifecycle,
+		SecurityContext: spec.SecurityContext,
+	}
+	for _, port := range spec.Ports {
+		container.Ports = appendPort(container.Ports, port)
+	}
+	return container
+}
+
+// appendPort adds the container's side of a port of the Service. Two ports of a Service may lead to one port
+// of the container, which can be listed only once.
+func appendPort(ports []corev1.ContainerPort, port v1alpha1.ServicePort) []corev1.ContainerPort {
+	listen := corev1.ContainerPort{ContainerPort: targetPort(port), Protocol: protocol(port)}
+	if slices.Contains(ports, listen) {
+		return ports
+	}
+	return append(ports, listen)
+}
+
+func volumes(wanted []v1alpha1.Volume) []corev1.Volume {
+	var volumes []corev1.Volume
+	for _, volume := range wanted {
+		volumes = append(volumes, corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{
+			ConfigMap:             volume.ConfigMap,
+			CSI:                   volume.CSI,
+			DownwardAPI:           volume.DownwardAPI,
+			EmptyDir:              volume.EmptyDir,
+			Ephemeral:             volume.Ephemeral,
+			PersistentVolumeClaim: volume.PersistentVolumeClaim,
+			Projected:             volume.Projected,
+			Secret:                volume.Secret,
+		}})
+	}
+	return volumes
+}
+
+// spread gives constraints the AppService's own pods to spread, where they name none. It changes what it is given.
+func spread(constraints []corev1.TopologySpreadConstraint, name string) []corev1.TopologySpreadConstraint {
+	for i := range constraints {
+		if constraints[i].LabelSelector == nil {
+			constraints[i].LabelSelector = &metav1.LabelSelector{MatchLabels: Selector(name)}
+		}
+	}
+	return constraints
+}

@@ -1,0 +1,223 @@
+package workload_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// onMember is a client of a member's API server. Only that says what it fills in, and what it refuses.
+var onMember client.Client
+
+func TestMain(m *testing.M) { os.Exit(withMember(m.Run)) }
+
+func withMember(run func() int) int {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		return 1
+	}
+	environment := &envtest.Environment{UseExistingCluster: new(false)}
+	code, err := func() (int, error) {
+		config, err := environment.Start()
+		if err != nil {
+			return 1, fmt.Errorf("start the API server: %w", err)
+		}
+		config.QPS = -1
+		if onMember, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
+			return 1, err
+		}
+		return run(), nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		return 1
+	}
+	return code
+}
+
+// testingT is what the tests and the property tests have in common.
+type testingT interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := onMember.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func inNamespace(want *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
+	moved := want.DeepCopy()
+	moved.SetNamespace(namespace)
+	return moved
+}
+
+// applied returns an object as the API server has it after an apply.
+func applied(t *testing.T, want *unstructured.Unstructured, namespace string, options ...client.ApplyOption) (*unstructured.Unstructured, error) {
+	sent := inNamespace(want, namespace)
+	options = append(options, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
+	err := onMember.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(sent), options...)
+	return sent, err
+}
+
+// lacks says what is wanted and what an object does not hold, as delivery compares them.
+func lacks(t testingT, existing, want *unstructured.Unstructured) string {
+	t.Helper()
+	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	wanted, err := types.ObjectToTyped(inNamespace(want, existing.GetNamespace()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds, err := types.ObjectToTyped(existing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := wanted.ToFieldSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	difference, err := wanted.Compare(holds.ExtractItems(fields))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	difference.Added.Union(difference.Modified).Union(difference.Removed).Iterate(func(path fieldpath.Path) { paths = append(paths, path.String()) })
+	return strings.Join(paths, "\n")
+}
+
+// Law 5: what has been applied is what is wanted, and applying it again is no write.
+func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
+	for _, test := range goldens {
+		t.Run(test.golden, func(t *testing.T) {
+			namespace := namespace(t, test.golden)
+			for _, want := range objects(test.render(t)) {
+				first, err := applied(t, want, namespace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if lacking := lacks(t, first, want); lacking != "" {
+					t.Errorf("%s lacks\n%s", want.GetKind(), lacking)
+				}
+				second, err := applied(t, want, namespace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first.GetResourceVersion() != second.GetResourceVersion() {
+					t.Errorf("applying the %s again changed it", want.GetKind())
+				}
+				if err := onMember.Delete(t.Context(), second); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// An AppService changes from anything to anything else: what the API server has filled in for the one does not stand in the way of the
+// other, and nothing of the one is left.
+func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
+	fresh, namespace := namespace(t, "fresh"), namespace(t, "one-after-the-other")
+	for i, from := range goldens {
+		for _, to := range goldens[i+1:] {
+			takes(t, from, namespace)
+			existing := takes(t, to, namespace)
+			alone, err := applied(t, to.render(t).Deployment, fresh, client.DryRunAll)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(specOf(alone), specOf(existing)); diff != "" {
+				t.Errorf("%s after %s (-alone +after):\n%s", to.golden, from.golden, diff)
+			}
+		}
+	}
+}
+
+// specOf is the spec but for the replicas: delivery keeps those that an autoscaler has set.
+func specOf(deployment *unstructured.Unstructured) map[string]any {
+	spec, _, _ := unstructured.NestedMap(deployment.Object, "spec")
+	delete(spec, "replicas")
+	return spec
+}
+
+// takes applies the objects of a golden, and returns the Deployment.
+func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstructured {
+	t.Helper()
+	var deployment *unstructured.Unstructured
+	for _, want := range objects(golden.render(t)) {
+		if golden.golden == "recreate" { // the API server would keep the rollingUpdate that it filled in: delivery takes it away first
+			if err := onMember.Delete(t.Context(), inNamespace(want, namespace)); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+		}
+		existing, err := applied(t, want, namespace)
+		if err != nil {
+			t.Fatalf("%s: %v", golden.golden, err)
+		}
+		if lacking := lacks(t, existing, want); lacking != "" {
+			t.Errorf("%s: the %s lacks\n%s", golden.golden, want.GetKind(), lacking)
+		}
+		if want.GetKind() == "Deployment" {
+			deployment = existing
+		}
+	}
+	return deployment
+}
+
+// Whatever the schema lets through is taken, and nothing of it is a difference afterwards.
+func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
+	namespace := namespace(t, "whatever-there-is")
+	rapid.Check(t, func(r *rapid.T) {
+		for _, want := range objects(anyInput.Draw(r, "input").render(r)) {
+			existing, err := applied(t, want, namespace, client.DryRunAll)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if lacking := lacks(r, existing, want); lacking != "" {
+				r.Fatalf("the %s lacks\n%s", want.GetKind(), lacking)
+			}
+		}
+	})
+}
+
+// One AppService becomes any other, without what the API server filled in for the first in its way.
+func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
+	namespace := namespace(t, "whatever-comes-next")
+	rapid.Check(t, func(r *rapid.T) {
+		in := anyInput.Draw(r, "input")
+		in.app.Name = "web"
+		want := in.render(r).Deployment
+		if in.app.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+			r.Skip("delivery takes away the rollingUpdate first")
+		}
+		existing, err := applied(t, want, namespace)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if lacking := lacks(r, existing, want); lacking != "" {
+			r.Fatalf("the %s lacks\n%s", want.GetKind(), lacking)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package workload
+
+import (
+	"cmp"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// service is nil when there are no ports.
+func service(app *v1alpha1.AppService) typedObject {
+	if len(app.Spec.Ports) == 0 {
+		return nil
+	}
+	service := &corev1.Service{Spec: corev1.ServiceSpec{
+		Type:     serviceType(&app.Spec),
+		Selector: Selector(app.Name),
+	}}
+	for _, port := range app.Spec.Ports {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+			Name:        port.Name,
+			Protocol:    protocol(port),
+			Port:        port.Port,
+			TargetPort:  intstr.FromInt32(targetPort(port)),
+			NodePort:    port.NodePort,
+			AppProtocol: port.AppProtocol,
+		})
+	}
+	if app.Spec.Service != nil {
+		service.Annotations = maps.Clone(app.Spec.Service.Annotations)
+	}
+	service.SetGroupVersionKind(serviceKind)
+	return service
+}
+
+// serviceType is the one that is said, or the least that the ports need.
+func serviceType(spec *v1alpha1.AppServiceSpec) corev1.ServiceType {
+	if spec.Service != nil && spec.Service.Type != "" {
+		return spec.Service.Type
+	}
+	if _, found := nodePort(spec); found {
+		return corev1.ServiceTypeNodePort
+	}
+	return corev1.ServiceTypeClusterIP
+}
+
+// nodePort returns the first port that each node of a member listens on too.
+func nodePort(spec *v1alpha1.AppServiceSpec) (v1alpha1.ServicePort, bool) {
+	for _, port := range spec.Ports {
+		if port.NodePort != 0 {
+			return port, true
+		}
+	}
+	return v1alpha1.ServicePort{}, false
+}
+
+// protocol and targetPort are the port's own, or what the API server would fill in: both are keys of lists,
+// which server-side apply needs to be said.
+func protocol(port v1alpha1.ServicePort) corev1.Protocol {
+	return cmp.Or(port.Protocol, corev1.ProtocolTCP)
+}
+
+func targetPort(port v1alpha1.ServicePort) int32 {
+	return cmp.Or(port.TargetPort, port.Port)
+}

@@ -1,0 +1,114 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// variables gives the variables $(cluster.…) in texts their values for a member. All other $(…) are Kubernetes' own and stay.
+type variables struct {
+	member *v1alpha1.MemberCluster
+	// escape is what $$(cluster.… becomes: in an environment, where the kubelet undoes it, it stays as it is.
+	escape string
+}
+
+const (
+	variablePrefix = "$(cluster."
+	escapedPrefix  = "$" + variablePrefix
+)
+
+func ofEnvironment(member *v1alpha1.MemberCluster) variables {
+	return variables{member: member, escape: escapedPrefix}
+}
+
+func ofAnnotations(member *v1alpha1.MemberCluster) variables {
+	return variables{member: member, escape: variablePrefix}
+}
+
+// expand reads a text as the kubelet does: from left to right, $$ taken together.
+func (v variables) expand(text string) (string, error) {
+	var expanded strings.Builder
+	for {
+		i := strings.IndexByte(text, '$')
+		if i < 0 {
+			expanded.WriteString(text)
+			return expanded.String(), nil
+		}
+		expanded.WriteString(text[:i])
+		text = text[i:]
+		switch {
+		case strings.HasPrefix(text, escapedPrefix):
+			expanded.WriteString(v.escape)
+			text = text[len(escapedPrefix):]
+		case strings.HasPrefix(text, variablePrefix):
+			name, rest, closed := strings.Cut(text, ")")
+			if !closed {
+				return "", fmt.Errorf("%q is not closed by )", text)
+			}
+			value, err := v.value(name + ")")
+			if err != nil {
+				return "", err
+			}
+			expanded.WriteString(value)
+			text = rest
+		default:
+			taken := 1
+			if strings.HasPrefix(text, "$$") {
+				taken = 2
+			}
+			expanded.WriteString(text[:taken])
+			text = text[taken:]
+		}
+	}
+}
+
+var labelVariable = regexp.MustCompile(`^\$\(cluster\.labels\[(?:'([^'"]+)'|"([^'"]+)")\]\)$`)
+
+func (v variables) value(variable string) (string, error) {
+	if variable == "$(cluster.name)" {
+		return v.member.Name, nil
+	}
+	quoted := labelVariable.FindStringSubmatch(variable)
+	if quoted == nil {
+		return "", fmt.Errorf("unknown variable %s: there are $(cluster.name) and $(cluster.labels['KEY']); write $%s for the text itself", variable, variable)
+	}
+	key := quoted[1] + quoted[2]
+	value, found := v.member.Labels[key]
+	if !found {
+		return "", fmt.Errorf("%s: the MemberCluster has no label %q", variable, key)
+	}
+	return value, nil
+}
+
+// environment returns the variables with values for the member. Of one that cannot have one, blame makes the error by its name.
+func (v variables) environment(env []corev1.EnvVar, blame func(name string, err error) error) ([]corev1.EnvVar, error) {
+	expanded := slices.Clone(env)
+	for i := range expanded {
+		value, err := v.expand(expanded[i].Value)
+		if err != nil {
+			return nil, blame(expanded[i].Name, err)
+		}
+		expanded[i].Value = value
+	}
+	return expanded, nil
+}
+
+// annotations returns them with values for the member. Where is the field that holds them.
+func (v variables) annotations(where string, annotations map[string]string) (map[string]string, error) {
+	expanded := maps.Clone(annotations)
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		value, err := v.expand(annotations[key])
+		if err != nil {
+			return nil, &VariableError{Where: fmt.Sprintf("%s[%s]", where, key), Err: err}
+		}
+		expanded[key] = value
+	}
+	return expanded, nil
+}
