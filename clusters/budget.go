@@ -64,6 +64,7 @@ func (b *budget) spend(bytes int, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left = min(maxAtOnce, b.left+int64(now.Sub(b.at).Seconds()*maxRate)) - int64(bytes)
+	b.left = max(b.left, -maxAtOnce) // a member that is mended is well again within minutes
 	b.at = now
 	return b.left >= 0
 }
@@ -71,29 +72,40 @@ func (b *budget) spend(bytes int, now time.Time) bool {
 // counted is a body whose bytes are paid for.
 type counted struct {
 	io.ReadCloser
-	budget *budget
-	before byte // the last byte that was no space
-	ended  bool
+	budget  *budget
+	before  byte // the last byte that was no space
+	numbers numbers
+	ended   error // why nothing more is handed on
 }
 
 // Read reads, as long as there is something left to spend. What is too much is not handed on: a decoder that gets a whole event
 // with an error takes the event, forgets the error and reads on.
 func (c *counted) Read(into []byte) (int, error) {
-	if c.ended {
-		return 0, errTooMuch
+	if c.ended != nil {
+		return 0, c.ended
 	}
 	n, err := c.ReadCloser.Read(into)
-	if n > 0 && !c.budget.spend(n+c.weigh(into[:n]), time.Now()) {
-		c.ended = true
-		return 0, errTooMuch
+	cost, absurd := c.weigh(into[:n])
+	switch {
+	case absurd != nil:
+		c.ended = absurd
+	case n > 0 && !c.budget.spend(n+cost, time.Now()):
+		c.ended = errTooMuch
+	default:
+		return n, err
 	}
-	return n, err
+	return 0, c.ended
 }
 
 // weigh is what bytes cost beside themselves, for what becomes an element of an array, or an event of a watch: every object, or null,
-// that is not the value of a field. It does not tell text from structure, which makes some texts a little dearer.
-func (c *counted) weigh(read []byte) (cost int) {
+// that is not the value of a field; and for numbers. It does not tell text from structure, which makes some texts a little dearer.
+func (c *counted) weigh(read []byte) (cost int, err error) {
 	for _, b := range read {
+		number, err := c.numbers.next(b)
+		if err != nil {
+			return 0, err
+		}
+		cost += number
 		switch b {
 		case ' ', '\t', '\r', '\n':
 			continue
@@ -112,5 +124,5 @@ func (c *counted) weigh(read []byte) (cost int) {
 		}
 		c.before = b
 	}
-	return cost
+	return cost, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -181,18 +180,23 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 		request.Header.Set("Authorization", credentials.authorization)
 	}
 	response, err := s.next.RoundTrip(request)
-	if err != nil || response.StatusCode < http.StatusBadRequest {
+	if err != nil || response.StatusCode < http.StatusMultipleChoices && !odd(request, response) {
 		return response, err
 	}
 	soon(response.Header)
-	if credentials.token == "" {
-		return response, nil
-	}
-	return withhold(credentials.token, response)
+	response.Body = withhold(credentials.token, response.Body)
+	response.ContentLength = -1
+	response.Header.Del("Content-Length")
+	return response, nil
+}
+
+// odd tells of an answer to a watch that client-go takes for an error, and reads to its end.
+func odd(request *http.Request, response *http.Response) bool {
+	return response.StatusCode != http.StatusOK && request.URL.Query().Has("watch")
 }
 
 // maxRetryAfter is how long a member may have a request wait: client-go waits as it is told.
-const maxRetryAfter = 30 * time.Second
+const maxRetryAfter = 10 * time.Second
 
 // soon has an answer that says to come again later say so within bounds.
 func soon(header http.Header) {
@@ -202,16 +206,22 @@ func soon(header http.Header) {
 	}
 }
 
-// withhold replaces a token in the body of an error, of which it keeps what is told at most.
-func withhold(token string, response *http.Response) (*http.Response, error) {
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+// errorTimeout bounds the reading of the body of an error: nothing else would, when it is a watch that fails.
+const errorTimeout = 10 * time.Second
+
+// withhold reads the body of an error, of which it keeps what is told at most, and replaces a token in it. Of a body that does not end
+// well, or in time, nothing is kept: the status says what is wrong.
+func withhold(token string, from io.ReadCloser) io.ReadCloser {
+	timer := time.AfterFunc(errorTimeout, func() { _ = from.Close() })
+	body, err := io.ReadAll(io.LimitReader(from, maxAnswer))
+	timer.Stop()
+	if err := errors.Join(err, from.Close()); err != nil {
+		body = nil
 	}
-	body = bytes.ReplaceAll(body, []byte(token), []byte("(the token)"))
-	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	response.Header.Del("Content-Length")
-	return response, nil
+	if token != "" {
+		body = bytes.ReplaceAll(body, []byte(token), []byte("(the token)"))
+	}
+	return io.NopCloser(bytes.NewReader(body))
 }
 
 // WrappedRoundTripper lets client-go find the transport below.

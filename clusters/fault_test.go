@@ -84,7 +84,11 @@ func badMembers() []badMember {
 		{name: "answers 403 to lists", turn: lists(code(http.StatusForbidden)), fresh: forbids, joined: goesOn},
 		{name: "sends a list of 1 GB", turn: lists(endless), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
 		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
+		{name: "has an absurd quantity", turn: lists(quantities(listHead+"%s]}", `"1e-2000000000"`)), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
 		// Watches.
+		{name: "answers 503 to watches", turn: watches(code(http.StatusServiceUnavailable)), joined: unhealthy, joinedWithin: afterTrouble},
+		{name: "answers watches with an error that does not end", turn: watches(neverDone), joined: unhealthy, joinedWithin: afterTrouble},
+		{name: "tells watches an absurd quantity", turn: watches(quantities(event, `1234567890123456789e2000000000`)), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "sends garbage to watches", turn: watches(garbage), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "calls every watch too old", turn: watches(gone), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "stalls in the list that a watch too old calls for", turn: relists(mute), joined: unreachable, joinedWithin: afterTimeout},
@@ -149,6 +153,21 @@ func TestAWatchThatTellsNothing(t *testing.T) {
 	}
 }
 
+// Trouble before the caches were in step has passed.
+func TestAMemberThatWasNotWellAtFirstIsEngagedForGood(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	m := w.newMember(t, w.operator, "not-well-at-first")
+	lists(code(http.StatusServiceUnavailable))(t, m)
+	m.create(t, m.kubeconfig(t))
+	time.Sleep(18 * time.Second) // within the time that connecting may take
+	m.mend(t)
+	e := m.engaged(t, 1, mended)
+	time.Sleep(6 * time.Second) // two probes
+	m.goesOn(t, e)
+	m.shows(t, 0, joined)
+}
+
 // relists has the watches end for being too old, and the lists that follow answered so.
 func relists(do http.HandlerFunc) func(testing.TB, *member) {
 	return answered(func(w http.ResponseWriter, r *http.Request) {
@@ -164,6 +183,14 @@ func relists(do http.HandlerFunc) func(testing.TB, *member) {
 func tomorrow(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Retry-After", "86400")
 	w.WriteHeader(http.StatusServiceUnavailable)
+}
+
+// neverDone answers with an error whose text never comes.
+func neverDone(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusServiceUnavailable)
+	if http.NewResponseController(w).Flush() == nil {
+		<-r.Context().Done()
+	}
 }
 
 // mute begins to answer, and says nothing.

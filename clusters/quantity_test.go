@@ -1,9 +1,12 @@
 package clusters_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -35,4 +38,70 @@ func TestAbsurdQuantitiesOfNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// event is one of a watch.
+const event = `{"type": "ADDED", "object": %s}` + "\n"
+
+// quantities answers, after a while, with a Deployment that has a quantity, in a frame.
+func quantities(frame, quantity string) http.HandlerFunc {
+	deployment := `{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"},
+		"spec": {"template": {"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": ` + quantity + `}}}]}}}}`
+	answer := fmt.Sprintf(frame, strings.ReplaceAll(deployment, "\n", ""))
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-time.After(1500 * time.Millisecond): // a watch that ends at once is noticed for that
+			_, _ = io.WriteString(w, answer)
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// It is said what is wrong, and nobody else suffers. Without the refusal, each would take gigabytes and minutes.
+func TestAbsurdQuantitiesOfDeployments(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	o := w.own(t, "fleet-quantities")
+	healthy := w.newMember(t, o, "quantities-healthy")
+	e := healthy.join(t)
+	t.Run("at once", func(t *testing.T) {
+		for i, quantity := range []string{`"1e-2000000000"`, `1e-2000000000`, `"1234567890123456789e2000000000"`, `1234567890123456789e2000000000`} {
+			t.Run("in a list: "+quantity, func(t *testing.T) {
+				t.Parallel()
+				m := w.newMember(t, o, fmt.Sprintf("quantities-list-%d", i))
+				lists(quantities(listHead+"%s]}", quantity))(t, m)
+				m.create(t, m.kubeconfig(t))
+				m.says(t, "the member sends a number that nothing can be")
+				m.neverEngaged(t, 0)
+				healthy.goesOn(t, e)
+			})
+			t.Run("in a watch: "+quantity, func(t *testing.T) {
+				t.Parallel()
+				m := w.newMember(t, o, fmt.Sprintf("quantities-watch-%d", i))
+				first := m.join(t)
+				watches(quantities(event, quantity))(t, m)
+				m.says(t, "the member sends a number that nothing can be")
+				m.ends(t, first, soon)
+				healthy.goesOn(t, e)
+			})
+		}
+	})
+	healthy.deploy(t, "beside-quantities")
+	e.has(t, "beside-quantities", soon)
+}
+
+// says waits until the Ready condition tells something.
+func (m *member) says(t testing.TB, what string) {
+	t.Helper()
+	eventually(t, afterTimeout, func() error {
+		c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil || !strings.Contains(c.Message, what) {
+			return fmt.Errorf("%s says %+v, want %s", m.name, c, what)
+		}
+		return nil
+	})
 }

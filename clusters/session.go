@@ -90,6 +90,7 @@ func (m *member) build(s *session) (err error) {
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
 		return fmt.Errorf("list and watch: %w", cmp.Or(s.trouble.last(), ctx.Err()))
 	}
+	s.trouble.clear()
 	return nil
 }
 

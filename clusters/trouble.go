@@ -100,6 +100,10 @@ func describe(err error) string {
 		status    apierrors.APIStatus
 	)
 	switch {
+	case errors.Is(err, errTooMuch):
+		return errTooMuch.Error()
+	case errors.Is(err, errAbsurd):
+		return errAbsurd.Error()
 	case errors.As(err, &status):
 		return clean(status.Status().Message)
 	case errors.As(err, &errno):

@@ -17,11 +17,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Watches that fail again and again for lastingTrouble are of no use. They try again at least every retryGap, so that
-// trouble which is older than that has passed.
+// Watches that fail again and again, at least enough times over lastingTrouble, are of no use. They try again at least every retryGap, so
+// that trouble which is older than that has passed. Those of all kinds fail at once, and one failure may be noted twice: what comes
+// within burst counts once.
 const (
 	lastingTrouble = 15 * time.Second
 	retryGap       = 75 * time.Second
+	burst          = time.Second / 2
+	enough         = 3
 )
 
 // watchTrouble keeps the errors of a member's watches: to say why its caches do not sync, and to notice that they have
@@ -36,6 +39,9 @@ type watchTrouble struct {
 	mu           sync.Mutex
 	err          error
 	first, again time.Time
+	// count is how often watches have failed since the first time; burst began when it was before.
+	count, before int
+	burst         time.Time
 }
 
 // essential marks the context of the lists and watches without which a member is not engaged. Trouble with others, of kinds that were asked
@@ -82,8 +88,10 @@ func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
 	switch watch := request.URL.Query().Has("watch"); {
 	case request.Method == http.MethodGet && !watch:
 		return o.read(request)
-	case !watch, !isEssential(request.Context()):
+	case !watch:
 		return o.next.RoundTrip(request)
+	case !isEssential(request.Context()):
+		return o.other(request)
 	}
 	late := func() { o.trouble.note(context.DeadlineExceeded, time.Now()) }
 	timer := time.AfterFunc(answerTime, late)
@@ -95,10 +103,25 @@ func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
 	case utilnet.IsProbableEOF(err):
 		o.trouble.note(err, time.Now())
 	case err != nil:
-	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode == http.StatusGone:
+	case comesAgain(response.StatusCode), response.StatusCode == http.StatusGone:
 		o.trouble.note(&statusError{code: response.StatusCode}, time.Now())
 	case response.StatusCode == http.StatusOK:
 		response.Body = o.watch(response.Body)
+	}
+	return response, err
+}
+
+// comesAgain tells of a status upon which client-go comes back as it is told, and says nothing.
+func comesAgain(code int) bool {
+	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+}
+
+// other sends a watch of a kind that was asked for later. When it falls silent it ends, and begins anew; that is no trouble.
+func (o *observed) other(request *http.Request) (*http.Response, error) {
+	response, err := o.next.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusOK {
+		body := response.Body
+		response.Body = newStream(body, o.trouble.silence, func() { _ = body.Close() })
 	}
 	return response, err
 }
@@ -111,8 +134,8 @@ func (o *observed) read(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	if code := response.StatusCode; isEssential(ctx) && (code == http.StatusTooManyRequests || code >= http.StatusInternalServerError) {
-		o.trouble.note(&statusError{code: code}, time.Now()) // client-go comes back as it is told, and says nothing
+	if code := response.StatusCode; isEssential(ctx) && comesAgain(code) {
+		o.trouble.note(&statusError{code: code}, time.Now())
 	}
 	response.Body = &bounded{response.Body, ctx, cancel, o.trouble}
 	return response, nil
@@ -126,11 +149,14 @@ type bounded struct {
 	trouble *watchTrouble
 }
 
+// slowList is how many failures a list counts for that does not end: it has taken long already.
+const slowList = 2
+
 // Read reads.
 func (b *bounded) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	if err != nil && errors.Is(b.ctx.Err(), context.DeadlineExceeded) && isEssential(b.ctx) {
-		b.trouble.lastsNow(errSlowList)
+		b.trouble.weigh(errSlowList, time.Now(), slowList)
 	}
 	return n, err
 }
@@ -144,20 +170,49 @@ func (b *bounded) Close() error {
 // WrappedRoundTripper lets client-go find the transport below.
 func (o *observed) WrappedRoundTripper() http.RoundTripper { return o.next }
 
+// essentialStream is the body of a watch without which the member is not engaged.
+type essentialStream struct {
+	*stream
+	trouble *watchTrouble
+	begun   time.Time
+	refused atomic.Bool
+}
+
+func (o *observed) watch(body io.ReadCloser) *essentialStream {
+	silent := func() { o.trouble.lastsNow(errSilentWatch) }
+	return &essentialStream{stream: newStream(body, o.trouble.silence, silent), trouble: o.trouble, begun: time.Now()}
+}
+
+// Read reads, and notes what ends the watch here: client-go begins anew, and says nothing.
+func (s *essentialStream) Read(into []byte) (int, error) {
+	n, err := s.stream.Read(into)
+	if (errors.Is(err, errTooMuch) || errors.Is(err, errAbsurd)) && !s.refused.Swap(true) {
+		s.trouble.note(err, time.Now())
+	}
+	return n, err
+}
+
+// Close ends the watch.
+func (s *essentialStream) Close() error {
+	if now := time.Now(); now.Sub(s.begun) < shortWatch && !s.refused.Load() {
+		s.trouble.note(errShortWatch, now)
+	}
+	return s.stream.Close()
+}
+
 // stream is the body of a watch: a line for each event.
 type stream struct {
 	io.ReadCloser
-	trouble *watchTrouble
-	begun   time.Time
+	after   time.Duration // how long it may tell nothing
 	silence *time.Timer
 	closed  atomic.Bool
 }
 
-func (o *observed) watch(body io.ReadCloser) *stream {
-	s := &stream{ReadCloser: body, trouble: o.trouble, begun: time.Now()}
-	s.silence = time.AfterFunc(o.trouble.silence, func() {
+func newStream(body io.ReadCloser, after time.Duration, silent func()) *stream {
+	s := &stream{ReadCloser: body, after: after}
+	s.silence = time.AfterFunc(after, func() {
 		if !s.closed.Load() { // a last read may have set the timer again
-			o.trouble.lastsNow(errSilentWatch)
+			silent()
 		}
 	})
 	return s
@@ -167,7 +222,7 @@ func (o *observed) watch(body io.ReadCloser) *stream {
 func (s *stream) Read(into []byte) (int, error) {
 	n, err := s.ReadCloser.Read(into)
 	if bytes.IndexByte(into[:n], '\n') >= 0 {
-		s.silence.Reset(s.trouble.silence)
+		s.silence.Reset(s.after)
 	}
 	return n, err
 }
@@ -176,19 +231,31 @@ func (s *stream) Read(into []byte) (int, error) {
 func (s *stream) Close() error {
 	s.closed.Store(true)
 	s.silence.Stop()
-	if now := time.Now(); now.Sub(s.begun) < shortWatch {
-		s.trouble.note(errShortWatch, now)
-	}
 	return s.ReadCloser.Close()
 }
 
-func (w *watchTrouble) note(err error, now time.Time) {
+// note notes an error of a watch.
+func (w *watchTrouble) note(err error, now time.Time) { w.weigh(err, now, 1) }
+
+// weigh notes an error that counts for so many.
+func (w *watchTrouble) weigh(err error, now time.Time, weight int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now.Sub(w.again) > retryGap {
-		w.first = now
+		w.first, w.count, w.burst = now, 0, time.Time{}
 	}
+	if now.Sub(w.burst) >= burst {
+		w.before, w.burst = w.count, now
+	}
+	w.count = max(w.count, w.before+weight)
 	w.err, w.again = err, now
+}
+
+// clear forgets all trouble: that the caches are in step shows that it has passed.
+func (w *watchTrouble) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err, w.first, w.again, w.burst, w.count = nil, time.Time{}, time.Time{}, time.Time{}, 0
 }
 
 func (w *watchTrouble) last() error {
@@ -203,14 +270,14 @@ func (w *watchTrouble) lastsNow(err error) {
 	w.note(err, now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.first = now.Add(-lastingTrouble)
+	w.first, w.count = now.Add(-lastingTrouble), enough
 }
 
 // lasting is the error of watches that have failed for long, and still do.
 func (w *watchTrouble) lasting(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil || now.Sub(w.again) > retryGap || w.again.Sub(w.first) < lastingTrouble {
+	if w.err == nil || w.count < enough || now.Sub(w.again) > retryGap || w.again.Sub(w.first) < lastingTrouble {
 		return nil
 	}
 	return fmt.Errorf("the watches fail: %w", w.err)

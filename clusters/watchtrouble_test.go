@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,30 +18,39 @@ import (
 )
 
 func TestWatchTroubleLasts(t *testing.T) {
-	const second = time.Second
+	const second, cleared = time.Second, -1
 	type seconds = []time.Duration
 	tests := map[string]struct {
 		failed seconds // when watches failed
 		now    time.Duration
 		want   string
 	}{
-		"never failed":                     {nil, 1000, ""},
-		"failed once":                      {seconds{0}, 0, ""},
-		"failed once, a while ago":         {seconds{0}, 60, ""},
-		"not for long yet":                 {seconds{0, 10, 14}, 14, ""},
-		"for long":                         {seconds{0, 10, 15}, 15, "the watches fail: at 15s"},
-		"for long, tried again rarely":     {seconds{0, 75}, 75, "the watches fail: at 1m15s"},
-		"for long, about to be tried":      {seconds{0, 30}, 105, "the watches fail: at 30s"},
-		"for long, and mended":             {seconds{0, 30}, 106, ""},
-		"mended, and failed anew":          {seconds{0, 30, 106}, 106, ""},
-		"mended, and failed anew for long": {seconds{0, 30, 106, 136}, 136, "the watches fail: at 2m16s"},
-		"now and then, for a day":          {seconds{0, 1000, 2000, 86400}, 86400, ""},
+		"never failed":                       {nil, 1000, ""},
+		"failed once":                        {seconds{0}, 0, ""},
+		"failed once, a while ago":           {seconds{0}, 60, ""},
+		"failed twice, for once":             {seconds{0, 20}, 20, ""},
+		"failed twice, of several kinds":     {seconds{0, 0, 0, 0, 20, 20, 20}, 20, ""},
+		"not for long yet":                   {seconds{0, 10, 14}, 14, ""},
+		"for long":                           {seconds{0, 10, 15}, 15, "the watches fail: at 15s"},
+		"for long, tried again rarely":       {seconds{0, 75, 150}, 150, "the watches fail: at 2m30s"},
+		"for long, about to be tried":        {seconds{0, 10, 30}, 105, "the watches fail: at 30s"},
+		"for long, and mended":               {seconds{0, 10, 30}, 106, ""},
+		"mended, and failed anew":            {seconds{0, 10, 30, 106}, 106, ""},
+		"mended, and failed anew for twice":  {seconds{0, 10, 30, 106, 136}, 136, ""},
+		"mended, and failed anew for long":   {seconds{0, 10, 30, 106, 136, 140}, 140, "the watches fail: at 2m20s"},
+		"now and then, for a day":            {seconds{0, 1000, 2000, 86400}, 86400, ""},
+		"twice within a minute, every hour":  {seconds{0, 50, 3600, 3650, 7200, 7250}, 7250, ""},
+		"since before the caches were right": {seconds{0, 10, 20, cleared, 21}, 21, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var trouble watchTrouble
 			start := time.Now()
 			for _, at := range test.failed {
+				if at == cleared {
+					trouble.clear()
+					continue
+				}
 				trouble.note(fmt.Errorf("at %s", at*second), start.Add(at*second))
 			}
 			got := ""
@@ -63,6 +75,7 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 		"a failed connection": {errors.New("refused"), true, false},
 		"an answer cut short": {io.ErrUnexpectedEOF, true, false},
 		"too much":            {errTooMuch, true, false},
+		"an absurd number":    {errAbsurd, true, false},
 		"forbidden":           {apierrors.NewForbidden(pods, "", nil), true, true},
 		"unauthorized":        {apierrors.NewUnauthorized(""), true, true},
 		"forbidden, wrapped":  {fmt.Errorf("list: %w", apierrors.NewForbidden(pods, "", nil)), true, true},
@@ -77,5 +90,120 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 				t.Errorf("noted %t, refused %t; want %t, %t", noted, refused, test.noted, test.refused)
 			}
 		})
+	}
+}
+
+// A list that does not end counts twice, and its error is noted by who reads it besides.
+func TestWatchTroubleOfSlowLists(t *testing.T) {
+	var trouble watchTrouble
+	start := time.Now()
+	slow := func(at time.Duration) error {
+		trouble.weigh(errSlowList, start.Add(at), slowList)
+		trouble.note(context.DeadlineExceeded, start.Add(at))
+		return trouble.lasting(start.Add(at))
+	}
+	if err := slow(0); err != nil {
+		t.Error("after one:", err)
+	}
+	if err := slow(40 * time.Second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error("after two:", err)
+	}
+}
+
+// client-go comes back upon these as it is told, and no handler hears of it.
+func TestWatchTroubleOfAnswers(t *testing.T) {
+	for code, want := range map[int]bool{200: false, 400: false, 403: false, 410: true, 429: true, 500: true, 503: true, 599: true} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			var trouble watchTrouble
+			trouble.silence = time.Hour
+			o := &observed{trouble: &trouble, next: respond(func() *http.Response {
+				return &http.Response{StatusCode: code, Body: http.NoBody}
+			})}
+			if _, err := o.RoundTrip(watching(t, true)); err != nil {
+				t.Fatal(err)
+			}
+			if noted := trouble.last() != nil; noted != want {
+				t.Errorf("noted: %t, want %t", noted, want)
+			}
+		})
+	}
+}
+
+// A watch of a kind that was asked for later ends when it falls silent, and nobody takes it ill; without that it would stay for ever.
+func TestASilentWatchOfAnotherKindEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trouble := watchTrouble{silence: time.Minute}
+		server := silence()
+		o := &observed{trouble: &trouble, next: respond(func() *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: server}
+		})}
+		response, err := o.RoundTrip(watching(t, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(50 * time.Second)
+			server.tell("{}\n")
+		}()
+		begun := time.Now()
+		if _, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrClosedPipe) || time.Since(begun) != 110*time.Second {
+			t.Errorf("it ends with %v after %s", err, time.Since(begun))
+		}
+		if err := errors.Join(response.Body.Close(), trouble.last()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// watching is a request for a watch.
+func watching(t *testing.T, isEssential bool) *http.Request {
+	ctx := t.Context()
+	if isEssential {
+		ctx = context.WithValue(ctx, essential{}, true)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://member/api/v1/pods?watch=true", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+// silent is a body that has no more than is told, and does not end.
+type silent struct {
+	*io.PipeReader
+	writer *io.PipeWriter
+}
+
+func silence() silent {
+	r, w := io.Pipe()
+	return silent{r, w}
+}
+
+func (s silent) tell(text string) { _, _ = io.WriteString(s.writer, text) }
+
+// What is read of an error is bounded in time, with a token or without, whatever was asked for.
+func TestAnErrorThatDoesNotEnd(t *testing.T) {
+	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a success that a watch does not have": 206} {
+		for _, token := range []string{"", "canary-token"} {
+			t.Run(name+", token "+token, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := silence()
+					go server.tell("canary-tok")
+					s := &sender{credentials: &atomic.Pointer[target]{}, next: respond(func() *http.Response {
+						return &http.Response{StatusCode: code, Header: http.Header{}, Body: server}
+					})}
+					s.credentials.Store(&target{token: token})
+					begun := time.Now()
+					response, err := s.RoundTrip(watching(t, true))
+					if err != nil {
+						t.Fatal(err)
+					}
+					body, err := io.ReadAll(response.Body)
+					if response.StatusCode != code || len(body) > 0 || err != nil || time.Since(begun) != errorTimeout {
+						t.Errorf("%d %q, %v after %s", response.StatusCode, body, err, time.Since(begun))
+					}
+				})
+			})
+		}
 	}
 }

@@ -255,7 +255,7 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 		},
 		"a quantity that is none": {
 			spec: image + "resources: {requests: {cpu: much}}",
-			want: `spec.resources.requests.cpu: Invalid value: "much": spec.resources.requests.cpu in body should match '^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'`,
+			want: `spec.resources.requests.cpu: Invalid value: "much": spec.resources.requests.cpu in body should match '^(\+|-)?(([0-9]{1,18}(\.[0-9]{0,18})?)|(\.[0-9]{1,18}))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$'`,
 		},
 		"an operator that there is not": {
 			spec: image + "placement: {clusterSelector: {matchExpressions: [{key: a, operator: Like, values: [x]}]}}",

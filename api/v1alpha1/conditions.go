@@ -12,7 +12,7 @@ const (
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is True when nothing more will happen until somebody changes something.
 	ConditionStalled = "Stalled"
-	// ConditionPlaced is True when the placement chose at least one cluster.
+	// ConditionPlaced is True when the placement chose at least one cluster, and the bounds of all that are chosen let them run what is asked for.
 	ConditionPlaced = "Placed"
 	// ConditionSuspended is True, and present only then, while spec.suspend stops all changes.
 	ConditionSuspended = "Suspended"
@@ -84,8 +84,8 @@ const (
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
 	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it is ready where it arrives, and after it has been removed
-	// from others: an AppService leaves at most a fifth of the clusters that have taken it on at the same time. Wait, or annotate it with
-	// fleetwright.dev/accept-removals.
+	// from others: an AppService leaves at most a fifth of the clusters that have taken it on at the same time. The message says which. Wait, or
+	// annotate it with fleetwright.dev/accept-unready or fleetwright.dev/accept-removals.
 	ReasonRemovalWaiting = "RemovalWaiting"
 	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and they are more than a
 	// fifth of those that run the AppService; or this one was found after a restore, or its MemberCluster was made anew. They keep it, whatever is edited, until that is acknowledged: annotate it with

@@ -36,8 +36,11 @@ const (
 	// is left on one is removed when it is back; until then its MemberCluster remembers it. Take it off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, is how many clusters it may leave at the same time, where that is more than
-	// one and more than a fifth of those that have taken it on. They are left at once, whatever arrives elsewhere. Take it off afterwards.
+	// one and more than a fifth of those that have taken it on. Take it off afterwards.
 	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
+	// AnnotationAcceptUnready, on an AppService, with the value "true": what leaves a cluster does not wait until what arrives elsewhere is ready.
+	// Take it off afterwards.
+	AnnotationAcceptUnready = "fleetwright.dev/accept-unready"
 	// AnnotationAcceptGeneration, on an AppService, acknowledges that the hub is behind: objects that were applied for a
 	// generation up to this one are brought in line with what the hub has now.
 	AnnotationAcceptGeneration = "fleetwright.dev/accept-generation"

@@ -331,3 +331,23 @@ func ports(n int) string {
 	}
 	return all.String()
 }
+
+// To read such a number takes all the time and memory there is: one AppService would end every operator that lists it.
+func TestQuantities_that_nothing_can_be_are_refused(t *testing.T) {
+	for _, quantity := range []string{"1234567890123456789e2147483639", "1e-2000000000", "1e100", "1234567890123456789", "0.1234567890123456789"} {
+		for name, spec := range map[string]string{
+			"a limit":     "resources: {limits: {memory: %q}}",
+			"an override": "overrides: [{name: x, resources: {requests: {cpu: %q}}}]",
+			"a volume":    "volumes: [{name: v, emptyDir: {sizeLimit: %q}}]",
+		} {
+			if _, err := tried(t, manifest(t, "web", image+fmt.Sprintf(spec, quantity))); err == nil {
+				t.Errorf("%s of %s is accepted", name, quantity)
+			}
+		}
+	}
+	for _, quantity := range []string{"100m", "1.5Gi", "12e6", "1E", "123456789012345678", "0.5"} {
+		if _, err := tried(t, manifest(t, "web", image+fmt.Sprintf("resources: {limits: {memory: %q}}", quantity))); err != nil {
+			t.Errorf("%s: %v", quantity, err)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
@@ -69,14 +71,30 @@ func run(ctx context.Context, o *options) error {
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
 	hub := manager.GetLocalManager()
 	observations := fleet.NewObservations()
+	deliverer := delivery.New(hub, hubID, observations)
+	planned, err := fleet.SetupWithManager(hub, observations)
 	return errors.Join(
-		manager.Add(delivery.New(hub, hubID, observations)),
-		fleet.SetupWithManager(hub, observations),
+		err,
+		manager.Add(deliverer),
+		hub.Add(serving(deliverer)),
+		hub.Add(serving(planned)),
 		provider.SetupWithManager(ctx, hub, manager, o.sources),
 		o.publishProfiles(hub),
 		manager.AddHealthzCheck("ping", healthz.Ping),
 		manager.AddReadyzCheck("caches", synced(hub.GetCache())),
 	)
+}
+
+// serving has a collector's metrics served while this replica leads.
+func serving(collector prometheus.Collector) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
+		<-ctx.Done()
+		metrics.Registry.Unregister(collector)
+		return nil
+	}
 }
 
 // publishProfiles adds, where the flag asks for it, a ClusterProfile for each member.

@@ -183,7 +183,7 @@ func TestAbandoned_object_is_deleted_by_its_UID(t *testing.T) {
 func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
-	found := rollup.Observation{UID: s.app.UID, Found: true}
+	found := rollup.Observation{UID: s.app.UID, Found: true, Planned: 1}
 	s.end()
 	s.writeRows() // a restore lost the status
 	s.start()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -81,6 +83,9 @@ func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstr
 
 // bringObjectInLine sends what an object that exists does not hold: by its UID, so that one that took its place is not met.
 func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) (sent bool, err error) {
+	if behind := ahead(t.app, existing); behind != nil && r.isOurs(t.app, existing) {
+		return false, behind // of a part nobody has asked yet
+	}
 	difference, err := r.comparer.difference(existing, want)
 	accepted := generationOf(existing) > t.app.Generation // or it would be an obstacle; it need not be accepted for ever
 	if err != nil || difference.Empty() && !accepted {
@@ -91,10 +96,10 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 			"%s %s is being deleted on the member; it is made again when it is gone", kindOf(existing), existing.GetName())}
 	}
 	drifted := isDrift(existing, want) && !difference.Empty()
-	if !r.isOurs(t.app, existing) || drifted {
+	if !r.isOurs(t.app, existing) || drifted || isPart(existing) { // and the watch of a part may have ended unnoticed
 		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
 		if existing, difference, err = r.reread(ctx, existing, want); err != nil || difference.Empty() {
-			return true, err
+			return !isPart(existing), err
 		}
 		if obstacle := r.obstacleOf(t.app, existing); obstacle != nil {
 			return false, obstacle
@@ -146,6 +151,10 @@ func (r *reconciler) change(ctx context.Context, existing client.Object, want *u
 	return err
 }
 
+// replicasOnly is what claim leaves to whoever else holds it: nobody's, they would fall back to their default, one. They are ours again by the
+// apply, where they are wanted.
+var replicasOnly = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
+
 // claim applies what is wanted once more, after taking all that nobody holds. A probe by HTTP that is to be one by a command keeps the
 // scheme that the API server had filled in, which is nobody's: there are two ways to probe then, and that is refused. So it is with
 // every choice that has defaults: the sources of volumes, the strategies of a Deployment. What is taken and not wanted goes, and defaults come back.
@@ -158,20 +167,28 @@ func (r *reconciler) claim(ctx context.Context, existing client.Object, want *un
 	if err != nil {
 		return err
 	}
-	unheld = unheld.Difference(fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))) // whose default is one
-	ours := fieldpath.NewSet()
-	for _, entry := range current.GetManagedFields() {
-		fields, err := held(entry)
-		switch {
-		case err != nil:
-			return err
-		case entry.Manager == v1alpha1.ManagedBy && entry.Subresource == "":
-			ours = ours.Union(fields)
-		default:
-			unheld = unheld.Difference(fields)
-		}
+	entries := slices.Clone(current.GetManagedFields())
+	own := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == v1alpha1.ManagedBy && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+	})
+	if own < 0 {
+		return r.apply(ctx, want)
 	}
-	return r.takeFields(ctx, current, want, ours.Union(unheld))
+	for _, entry := range entries {
+		fields, err := held(entry)
+		if err != nil {
+			return err
+		}
+		unheld = unheld.Difference(fields)
+	}
+	ours, err := held(entries[own])
+	if err != nil {
+		return err
+	}
+	if entries[own].FieldsV1, err = fieldsV1(ours.Union(unheld).Difference(replicasOnly)); err != nil {
+		return err
+	}
+	return r.manage(ctx, current, entries, want)
 }
 
 // replace puts what is wanted in the place of the lists of an object that exists, which server-side apply would merge: the
@@ -219,16 +236,16 @@ func (r *reconciler) take(ctx context.Context, existing client.Object, want *uns
 	if err != nil {
 		return err
 	}
-	return r.takeFields(ctx, existing, want, wanted)
-}
-
-// takeFields makes fields ours alone, and then applies what is wanted.
-func (r *reconciler) takeFields(ctx context.Context, existing client.Object, want *unstructured.Unstructured, wanted *fieldpath.Set) error {
-	taken := existing.DeepCopyObject().(client.Object)
 	managers, err := holders(existing.GetManagedFields(), wanted, want.GetAPIVersion())
 	if err != nil {
 		return err
 	}
+	return r.manage(ctx, existing, managers, want)
+}
+
+// manage says anew who holds which fields, and then applies what is wanted.
+func (r *reconciler) manage(ctx context.Context, existing client.Object, managers []metav1.ManagedFieldsEntry, want *unstructured.Unstructured) error {
+	taken := existing.DeepCopyObject().(client.Object)
 	taken.SetManagedFields(managers)
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := r.member.Patch(ctx, taken, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
@@ -266,7 +283,9 @@ func (r *reconciler) create(ctx context.Context, app *v1alpha1.AppService, want 
 }
 
 func (r *reconciler) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	begun := time.Now()
 	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
+	measureApply(r.cluster, err, time.Since(begun))
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", object.GetKind(), err)
 	}

@@ -40,7 +40,8 @@ const (
 // queue holds the AppServices that one member is to look at.
 type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 
-// Deliverer runs a controller for each engaged member. It is a [multicluster.Aware], and safe for concurrent use.
+// Deliverer runs a controller for each engaged member. It is a [multicluster.Aware] and a collector
+// of metrics, and safe for concurrent use.
 type Deliverer struct {
 	hub      cluster.Cluster
 	events   events.EventRecorder

@@ -39,8 +39,21 @@ func (d *Deliverer) Start(ctx context.Context) error {
 		return fmt.Errorf("watch MemberClusters: %w", err)
 	}
 	members, err := clusters.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(added any) {
+			if mc, isMember := added.(*v1alpha1.MemberCluster); isMember && d.engaged(mc.Name) {
+				d.dispatchMember(ctx, &v1alpha1.MemberCluster{}, mc)
+			}
+		},
 		UpdateFunc: func(before, after any) {
 			d.dispatchMember(ctx, before.(*v1alpha1.MemberCluster), after.(*v1alpha1.MemberCluster))
+		},
+		DeleteFunc: func(gone any) {
+			if last, isLast := gone.(toolscache.DeletedFinalStateUnknown); isLast {
+				gone = last.Obj
+			}
+			if mc, isMember := gone.(*v1alpha1.MemberCluster); isMember {
+				unmeasure(mc.Name)
+			}
 		},
 	})
 	if err != nil {
@@ -67,6 +80,13 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 	for _, app := range planned {
 		d.enqueue(after.Name, app)
 	}
+}
+
+func (d *Deliverer) engaged(cluster string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, engaged := d.queues[multicluster.ClusterName(cluster)]
+	return engaged
 }
 
 // plannedOn are the AppServices that have a row for a member.

@@ -14,11 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
+
+// conflictRetry is when to look again after a conflict, beside what the watch tells.
+const conflictRetry = time.Second
 
 // maxMessage is how many bytes are told in a row.
 const maxMessage = 512
@@ -32,8 +36,9 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
 	case errors.As(err, &met):
 		return r.stopped(t, met)
-	case apierrors.IsConflict(err):
-		return reconcile.Result{}, err // somebody has changed it meanwhile
+	case errors.Is(err, errBehind), apierrors.IsConflict(err): // somebody has changed it meanwhile, or we have
+		ctrl.LoggerFrom(ctx).V(1).Info("Trying again", "why", err.Error())
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonNamespaceTerminating, passes: true, retry: removalPoll, message: "the namespace is being deleted on the member; it is made again when it is gone"})
 	case takesPort(err):

@@ -1,16 +1,68 @@
 package delivery
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// corrections counts what was put back.
-var corrections = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "fleetwright_drift_corrections_total",
-	Help: "How often an object on the member was put back that somebody else had changed.",
-}, []string{"member"})
+// Metrics of what is delivered. Those with a label go with their member.
+var (
+	corrections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fleetwright_drift_corrections_total",
+		Help: "How often an object on the member was put back that somebody else had changed.",
+	}, memberLabel)
+	applies = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fleetwright_applies_total",
+		Help: "How often an object was applied to the member: applied, refused by it, in conflict with what is there, or failed for a reason that may pass.",
+	}, []string{memberLabel[0], "outcome"})
+	applyDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "fleetwright_apply_duration_seconds",
+		Help:    "How long it took to apply an object to a member, with the wait for its turn.",
+		Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
+	})
+	queueDepth = prometheus.NewDesc("fleetwright_delivery_queue_depth", "How many AppServices the member is to look at.", memberLabel, nil)
+
+	memberLabel = []string{"member"}
+)
 
 func init() {
-	metrics.Registry.MustRegister(corrections)
+	metrics.Registry.MustRegister(corrections, applies, applyDuration)
+}
+
+// measureApply counts an apply.
+func measureApply(member string, err error, took time.Duration) {
+	outcome := "applied"
+	switch {
+	case err == nil:
+	case apierrors.IsConflict(err):
+		outcome = "conflict"
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		outcome = "refused"
+	default:
+		outcome = "failed"
+	}
+	applies.WithLabelValues(member, outcome).Inc()
+	applyDuration.Observe(took.Seconds())
+}
+
+// unmeasure drops the series of a member that is no more.
+func unmeasure(member string) {
+	of := prometheus.Labels{memberLabel[0]: member}
+	corrections.DeletePartialMatch(of)
+	applies.DeletePartialMatch(of)
+}
+
+// Describe tells what Collect counts.
+func (d *Deliverer) Describe(to chan<- *prometheus.Desc) { to <- queueDepth }
+
+// Collect counts what waits for each member.
+func (d *Deliverer) Collect(to chan<- prometheus.Metric) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, q := range d.queues {
+		to <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(q.Len()), name.String())
+	}
 }

@@ -34,10 +34,51 @@ var parts = []part{
 	{"PodDisruptionBudget", func() client.Object { return &policyv1.PodDisruptionBudget{} }, func(w workload.Workload) *unstructured.Unstructured { return w.DisruptionBudget }},
 }
 
-// mayHave tells whether a member may hold a part of what it holds of an AppService: where the Deployment says so, and where somebody
-// has deleted that.
+func isPart(object client.Object) bool {
+	return slices.ContainsFunc(parts, func(p part) bool { return p.kind == kindOf(object) })
+}
+
+// mayHave tells whether a member may hold a part of what it holds of an AppService: where the Deployment says so, and where there is none of
+// Fleetwright's to say it, for somebody has deleted that.
 func (l live) mayHave(p part) bool {
-	return l.deployment == nil || slices.Contains(strings.Split(l.deployment.Annotations[v1alpha1.AnnotationParts], ","), p.kind)
+	return l.deployment == nil || l.deployment.Annotations[v1alpha1.AnnotationHub] == "" ||
+		slices.Contains(strings.Split(l.deployment.Annotations[v1alpha1.AnnotationParts], ","), p.kind)
+}
+
+// sent remembers which parts were sent to a member, for the cache of its Deployments may be behind the record. It is safe for concurrent use.
+type sent struct {
+	mu    sync.Mutex
+	byApp map[types.UID]map[string]bool // kinds
+}
+
+func (s *sent) add(app types.UID, kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byApp == nil {
+		s.byApp = map[types.UID]map[string]bool{}
+	}
+	if s.byApp[app] == nil {
+		s.byApp[app] = map[string]bool{}
+	}
+	s.byApp[app][kind] = true
+}
+
+func (s *sent) has(app types.UID, kind string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byApp[app][kind]
+}
+
+// gone notes that a part is there no more, or all of them when no kind is given.
+func (s *sent) gone(app types.UID, kinds ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range kinds {
+		delete(s.byApp[app], kind)
+	}
+	if len(kinds) == 0 || len(s.byApp[app]) == 0 {
+		delete(s.byApp, app)
+	}
 }
 
 // read returns one part, with its kind; nil when there is none. One that may not be read was not made either, unless the Deployment
@@ -56,27 +97,55 @@ func (p part) read(ctx context.Context, from client.Reader, key types.Namespaced
 	return object, nil
 }
 
-// dropParts deletes the parts that are wanted no more. It comes before the Deployment, which is the record of them; and an autoscaler must be gone
-// before the replicas are ours again.
-func (r *reconciler) dropParts(ctx context.Context, t task, want workload.Workload) (sent bool, err error) {
+// dropParts deletes the parts that are wanted no more, those that an AppService before this one left too. It comes before the Deployment, which is
+// the record of them; and an autoscaler must be gone before the replicas are ours again.
+func (r *reconciler) dropParts(ctx context.Context, t task, want workload.Workload) (dropped bool, err error) {
 	for _, p := range parts {
 		// A Deployment that there never was is no sign that there are parts.
-		if p.wanted(want) != nil || !t.objects.mayHave(p) || t.objects.deployment == nil && t.row.ObservedGeneration == 0 {
+		known := t.objects.deployment != nil || t.row.ObservedGeneration > 0
+		if p.wanted(want) != nil || !(known && t.objects.mayHave(p) || r.sent.has(t.app.UID, p.kind)) {
 			continue
 		}
-		object, err := p.read(ctx, r.live, client.ObjectKeyFromObject(t.app), t.objects.deployment != nil)
+		left, err := r.dropPart(ctx, t, p)
 		if err != nil {
-			return sent, err
+			return dropped, err
 		}
-		if object == nil || !r.isOurs(t.app, object) {
-			continue
+		dropped = dropped || left
+	}
+	return dropped, nil
+}
+
+// dropPart deletes one part, and tells whether there was one. One that does not go at once is waited for.
+func (r *reconciler) dropPart(ctx context.Context, t task, p part) (found bool, err error) {
+	read := func() (client.Object, error) {
+		return p.read(ctx, r.live, client.ObjectKeyFromObject(t.app), t.objects.deployment != nil)
+	}
+	object, err := read()
+	if err != nil {
+		return false, err
+	}
+	if object != nil {
+		owner, _ := r.ownerOf(t.app, object)
+		if owner != ours && owner != predecessors {
+			return false, nil
+		}
+		if behind := ahead(t.app, object); owner == ours && behind != nil {
+			return true, behind
 		}
 		if err := r.takeAway(ctx, t, object); err != nil {
-			return sent, err
+			return true, err
 		}
-		sent = true
+		if object, err = read(); err != nil {
+			return true, err
+		}
+		found = true
 	}
-	return sent, nil
+	if object != nil {
+		return true, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
+			"waiting for the member to finish deleting %s %s", p.kind, object.GetName())}
+	}
+	r.sent.gone(t.app.UID, p.kind)
+	return found, nil
 }
 
 // existingParts are what the member holds of the parts that are wanted, by kind. They are read before anything is sent: where the credentials
@@ -113,6 +182,7 @@ func (r *reconciler) bringPartsInLine(ctx context.Context, t task, want workload
 		case wanted == nil:
 			continue
 		case object == nil:
+			r.sent.add(t.app.UID, p.kind)
 			err = r.create(ctx, t.app, wanted)
 		default:
 			changed, err = r.bringObjectInLine(ctx, t, object, wanted)

@@ -358,3 +358,111 @@ func TestReport_says_what_it_answers(t *testing.T) {
 		t.Errorf("answers to rows of %v replicas", told)
 	}
 }
+
+// Law 2: what is left to an autoscaler stays as it is, also where an apply has to be made possible first.
+func TestChange_of_a_choice_lowers_nothing(t *testing.T) {
+	for name, autoscale := range map[string]func(*v1alpha1.AppService){"ours": scaling, "another": autoscaled} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t, replicas(3))
+			s.neverLower(3)
+			s.edit(func(app *v1alpha1.AppService) {
+				autoscale(app)
+				app.Spec.Strategy.Type = "Recreate"
+			})
+			if app := s.app.Spec.Autoscaling; app != nil {
+				s.plan(between(2, 5))
+			} else {
+				s.plan()
+			}
+			s.readyWith(3)
+			if got := s.deployment().Spec.Strategy.Type; got != "Recreate" {
+				t.Errorf("the strategy is %s", got)
+			}
+		})
+	}
+}
+
+// A hub that was restored knows bounds of old.
+func TestHub_that_is_behind_touches_no_part(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling, budgeted)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	old := s.app.DeepCopy()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling.MinReplicas = new(int32(4)) })
+	s.plan(between(4, 9))
+	s.hasParts("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
+	s.isReady()
+	for name, change := range map[string]func(*v1alpha1.AppService){
+		"that wants it otherwise": func(*v1alpha1.AppService) {},
+		"that does not want it":   func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil },
+	} {
+		restored := old.DeepCopy()
+		change(restored)
+		seen, _, err := s.lookThrough(behind{hubCached, []client.Object{restored}}, s.member)
+		s.must(err)
+		if seen.Reason != v1alpha1.ReasonHubBehind {
+			t.Errorf("%s: reported %+v", name, seen)
+		}
+		s.hasParts("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
+	}
+}
+
+// Somebody has put a Deployment of their own in the place of ours: it is no record of what we made beside it.
+func TestParts_beside_a_foreign_Deployment_are_removed(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	s.end()
+	s.must(onMember.Delete(t.Context(), s.deployment()))
+	theirs := otherDeployment()
+	theirs.Namespace, theirs.Name = s.app.Namespace, s.app.Name
+	s.must(onMember.Create(t.Context(), theirs))
+	s.start()
+	s.plan(between(2, 5), inPhase(v1alpha1.ClusterRemoving))
+	s.reports(s.removing(s.gone))
+	s.hasParts()
+	if s.deployment() == nil {
+		t.Error("the foreign Deployment is gone")
+	}
+}
+
+// What an AppService of the name before left is taken away as what this one leaves would be.
+func TestParts_of_a_predecessor_are_removed(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	s.must(onHub.Delete(t.Context(), s.app))
+	s.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: s.app.Spec}
+	s.app.Spec.Autoscaling = nil
+	s.must(onHub.Create(t.Context(), s.app))
+	s.plan()
+	s.isReady()
+	s.hasParts()
+}
+
+// An autoscaler that is still there is waited for: the replicas are not ours before it is gone.
+func TestAutoscaler_that_does_not_go_is_waited_for(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
+	s.has(scaler)
+	s.someone(scaler, func() { scaler.Finalizers = []string{"example.com/hold"} })
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling, app.Spec.Replicas = nil, new(int32(1)) })
+	s.plan()
+	eventually(t, func() error {
+		if seen := s.told.last(s.key(), s.cluster); seen.Message != "waiting for the member to finish deleting HorizontalPodAutoscaler web" {
+			return fmt.Errorf("reported %+v", seen)
+		}
+		return nil
+	})
+	s.runs("2 × web:1 A=1; ClusterIP 80→8080/TCP")
+	s.has(scaler)
+	s.someone(scaler, func() { scaler.Finalizers = nil })
+	s.readyWith(1)
+}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
@@ -50,6 +52,7 @@ type reconciler struct {
 
 	engagement *engagement
 	watches    *watches
+	sent       sent
 	fights     fights
 	looks      looks
 }
@@ -91,7 +94,12 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	if obstacle := r.obstacles(t.app, t.objects); obstacle != nil {
 		return r.stopped(t, obstacle)
 	}
-	if intent == await || t.member == nil { // without a MemberCluster, its row is about to be Detached
+	if t.member == nil { // its row is about to be Detached, or the cache is about to bring it
+		result, err := r.observe(ctx, t, t.row.ObservedGeneration)
+		result.RequeueAfter = cmp.Or(result.RequeueAfter, sentPoll)
+		return result, err
+	}
+	if intent == await {
 		return r.observe(ctx, t, t.row.ObservedGeneration)
 	}
 	return r.maintain(ctx, t)
@@ -105,7 +113,14 @@ func (r *reconciler) found(t task) {
 	}) {
 		return
 	}
-	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true})
+	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true, Planned: foundReplicas(t.objects.deployment)})
+}
+
+func foundReplicas(deployment *appsv1.Deployment) int32 {
+	if deployment == nil {
+		return 0
+	}
+	return ptr.Deref(deployment.Spec.Replicas, 1)
 }
 
 // gather reads what is decided on. There may be no AppService, and no row.
@@ -175,7 +190,7 @@ func (r *reconciler) readLive(ctx context.Context, key types.NamespacedName) (li
 func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
 	sent, err := r.bringInLine(ctx, t)
 	if apierrors.IsConflict(err) {
-		sent, err = r.meet(ctx, t, err)
+		sent, err = r.meet(ctx, t)
 	}
 	switch {
 	case err != nil:
@@ -188,9 +203,12 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 	return r.observe(ctx, t, t.app.Generation)
 }
 
+// errBehind is met where the member's cache does not show yet what was sent a moment ago. It is about to.
+var errBehind = errors.New("the member's cache is behind")
+
 // meet looks at the member itself after a conflict: either an object is there that the cache does not show because it
 // is foreign, or has lost the label that it is selected by, or the cache is behind and the watch will bring the next try.
-func (r *reconciler) meet(ctx context.Context, t task, conflict error) (sent bool, err error) {
+func (r *reconciler) meet(ctx context.Context, t task) (sent bool, err error) {
 	objects, err := r.readLive(ctx, client.ObjectKeyFromObject(t.app))
 	if err != nil {
 		return false, err
@@ -201,8 +219,8 @@ func (r *reconciler) meet(ctx context.Context, t task, conflict error) (sent boo
 	unseen := func(o client.Object) bool {
 		return !r.isOurs(t.app, o) || o.GetLabels()[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy
 	}
-	if !slices.ContainsFunc(objects.all(), unseen) {
-		return false, fmt.Errorf("the member's cache is behind: %w", conflict)
+	if !slices.ContainsFunc(objects.all(), unseen) && len(objects.parts) == 0 {
+		return false, errBehind
 	}
 	t.objects = objects
 	return r.bringInLine(ctx, t)
@@ -228,7 +246,7 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 func (r *reconciler) report(t task, seen rollup.Observation) {
 	seen.UID, seen.Generation, seen.Message = t.app.UID, t.row.Generation, clean(seen.Message)
 	if d := t.objects.deployment; d != nil && r.isOurs(t.app, d) {
-		seen.Replicas, seen.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+		seen = seen.WithCounts(d)
 	}
 	if service := t.objects.service; service != nil && r.isOurs(t.app, service) {
 		seen = seen.WithService(service)

@@ -55,6 +55,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	}
 	r.fights.forget(t.app.UID)
 	r.looks.forget(client.ObjectKeyFromObject(t.app))
+	r.sent.gone(t.app.UID)
 	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.Since})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }
@@ -97,7 +98,7 @@ func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object)
 // deleteObject deletes an object by its UID, and with its dependents first, where it can have any.
 func (r *reconciler) deleteObject(ctx context.Context, object client.Object) error {
 	uid, propagation := object.GetUID(), metav1.DeletePropagationForeground
-	if slices.ContainsFunc(parts, func(p part) bool { return p.kind == kindOf(object) }) {
+	if isPart(object) {
 		propagation = metav1.DeletePropagationBackground
 	}
 	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))

@@ -263,7 +263,9 @@ func (s *scene) failed(reason, message string) rollup.Observation {
 // reports waits until the newest report of the member is the wanted one.
 func (s *scene) reports(want rollup.Observation, options ...cmp.Option) {
 	s.Helper()
-	want.Planned = s.planned()
+	if want.Planned == 0 {
+		want.Planned = s.planned()
+	}
 	eventually(s.T, func() error {
 		if diff := cmp.Diff(want, s.told.last(s.key(), s.cluster), options...); diff != "" {
 			return fmt.Errorf("reported (-want +got):\n%s", diff)

@@ -22,6 +22,9 @@ import (
 // recheck is how often a deletion is looked at for what no watch tells of: time that has passed, a namespace that goes.
 const recheck = 10 * time.Second
 
+// waitRecheck is how often a removal that waits is looked at: it waits for what fails elsewhere for some time only.
+const waitRecheck = time.Minute
+
 // Reconciler plans AppServices.
 type Reconciler struct {
 	hub          client.Client
@@ -29,10 +32,11 @@ type Reconciler struct {
 	events       events.EventRecorder
 	observations *Observations
 	pace         pace
+	telemetry    *telemetry
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations) *Reconciler {
-	return &Reconciler{hub: hub, live: live, events: events, observations: observations, pace: newPace()}
+	return &Reconciler{hub: hub, live: live, events: events, observations: observations, pace: newPace(), telemetry: newTelemetry(hub)}
 }
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices,verbs=get;list;watch;patch
@@ -62,6 +66,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
 	}
+	r.telemetry.saw(app, time.Now())
 	in, err := r.gather(ctx, app, metav1.Now().Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
@@ -106,7 +111,7 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 
 // write writes the status where it says something new, and not too often, and then tells what became of clusters.
 func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
-	done := reconcile.Result{RequeueAfter: recheckAfter(app)}
+	done := reconcile.Result{RequeueAfter: recheckAfter(app, status)}
 	if equality.Semantic.DeepEqual(app.Status, status) {
 		return done, nil
 	}
@@ -123,6 +128,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
 	}
 	r.pace.wrote(app.UID, now)
+	r.telemetry.wrote(app, status, now)
 	r.settle(in, status)
 	return done, nil
 }
@@ -139,11 +145,15 @@ func (r *Reconciler) settle(in rollup.Input, status v1alpha1.AppServiceStatus) {
 }
 
 // recheckAfter is when to look again at an AppService that nothing may come of before; 0 for never.
-func recheckAfter(app *v1alpha1.AppService) time.Duration {
-	if app.DeletionTimestamp.IsZero() {
-		return 0
+func recheckAfter(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus) time.Duration {
+	waits := func(row v1alpha1.ClusterStatus) bool { return row.Reason == v1alpha1.ReasonRemovalWaiting }
+	switch {
+	case !app.DeletionTimestamp.IsZero():
+		return recheck
+	case slices.ContainsFunc(status.Clusters, waits):
+		return waitRecheck
 	}
-	return recheck
+	return 0
 }
 
 // samePlan tells whether two statuses ask the same of every cluster.
@@ -160,6 +170,7 @@ func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alph
 		return client.IgnoreNotFound(err) // it is gone, and was told of
 	}
 	r.pace.forget(in.App.UID)
+	r.telemetry.forget(in.App.UID)
 	r.announce(in, status)
 	return nil
 }

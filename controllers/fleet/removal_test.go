@@ -145,9 +145,10 @@ func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
 	s.has(removing)
 	since := s.since("east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)))
+	arriving := func(row *v1alpha1.ClusterStatus) { row.Arriving = true }
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), arriving))
 	s.sees("east", s.gone(since)) // an answer that comes too late
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 0)))
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 0), arriving))
 }
 
 func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {

@@ -125,7 +125,8 @@ func (s *scene) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	s.must(err)
-	s.must(SetupWithManager(manager, p.observations))
+	_, err = SetupWithManager(manager, p.observations)
+	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Start(ctx) }()
@@ -207,6 +208,9 @@ func (s *scene) delete() {
 
 // sees reports an observation, as delivery does, which learns of a row no sooner than the planner: they share a cache.
 func (s *scene) sees(member string, seen rollup.Observation) {
+	if seen.Planned == 0 && !seen.Found {
+		seen.Planned = s.app.DesiredReplicas() // it answers the row
+	}
 	s.Helper()
 	s.catchUp()
 	s.observations.Report(s.key(), member, seen)
@@ -217,6 +221,7 @@ func (s *scene) ready() rollup.Observation {
 	return rollup.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
+		Planned:       s.app.DesiredReplicas(),
 		Phase:         v1alpha1.ClusterReady,
 		Applied:       s.app.Generation,
 		Replicas:      s.app.DesiredReplicas(),
@@ -239,7 +244,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 	}
 	switch phase {
 	case v1alpha1.ClusterPending:
-		row.Reason = v1alpha1.ReasonPending
+		row.Reason, row.Arriving = v1alpha1.ReasonPending, true
 	case v1alpha1.ClusterProgressing:
 		row.Reason = v1alpha1.ReasonRollingOut
 	case v1alpha1.ClusterUnknown:

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,12 +21,14 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// SetupWithManager adds the planner to the hub's manager. The observations are those that delivery reports to.
-func SetupWithManager(hub manager.Manager, observations *Observations) error {
+// SetupWithManager adds the planner to the hub's manager, and returns its metrics, which are a leader's. The observations are those that
+// delivery reports to.
+func SetupWithManager(hub manager.Manager, observations *Observations) (prometheus.Collector, error) {
 	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations)
-	return ctrl.NewControllerManagedBy(hub).Named("appservice").
+	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}).
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(matters())).
+		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.dividedByCapacity), builder.WithPredicates(resized())).
 		WatchesRawSource(source.Func(observations.listen)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
@@ -34,6 +36,18 @@ func SetupWithManager(hub manager.Manager, observations *Observations) error {
 
 // all requests every AppService: any of them may be placed on a member that changed.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.requests(ctx, func(*v1alpha1.AppService) bool { return true })
+}
+
+// dividedByCapacity requests the AppServices whose shares follow what the members can hold.
+func (r *Reconciler) dividedByCapacity(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.requests(ctx, func(app *v1alpha1.AppService) bool {
+		policy := app.Spec.ReplicaPolicy
+		return policy != nil && policy.Weights == v1alpha1.WeightsAllocatable
+	})
+}
+
+func (r *Reconciler) requests(ctx context.Context, of func(*v1alpha1.AppService) bool) []reconcile.Request {
 	var apps v1alpha1.AppServiceList
 	if err := r.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List AppServices")
@@ -41,10 +55,23 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	}
 	requests := make([]reconcile.Request, 0, len(apps.Items))
 	for i := range apps.Items {
-		key := types.NamespacedName{Namespace: apps.Items[i].Namespace, Name: apps.Items[i].Name}
-		requests = append(requests, reconcile.Request{NamespacedName: key})
+		if of(&apps.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
+		}
 	}
 	return requests
+}
+
+// resized passes the changes of what a member can hold.
+func resized() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*v1alpha1.MemberCluster), e.ObjectNew.(*v1alpha1.MemberCluster)
+			return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
+		},
+	}
 }
 
 // matters passes the changes of a member that may change a plan or a row.
@@ -56,7 +83,6 @@ func matters() predicate.Predicate {
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!maps.Equal(before.Labels, after.Labels) ||
 			!slices.Equal(before.Status.Abandoned, after.Status.Abandoned) ||
-			!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) ||
 			!equality.Semantic.DeepEqual(before.Spec, after.Spec)
 	}}
 }

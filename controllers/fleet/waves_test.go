@@ -104,7 +104,8 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Suspend = false })
 	of(3)(&crashes)
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 }),
-		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
+		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending),
+		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalWaiting, "it is removed when it is ready on: north, south")))
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {
@@ -136,8 +137,10 @@ func TestFound_objects_become_rows_again(t *testing.T) {
 	s.sees("north", found) // takes nothing new, but this is nothing new
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 	s.neverRemoved()
-	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1")) // it would be held
-	s.sees("west", found)                                    // is not in the placement any more
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1", v1alpha1.AnnotationAcceptUnready: "true"} // it would be held, or wait for east
+	})
+	s.sees("west", found) // is not in the placement any more
 	removing := s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)), removing)
 	s.sees("west", s.gone(s.since("west")))

@@ -13,6 +13,7 @@ type standing int
 const (
 	running  standing = iota // part of the plan
 	spared                   // no longer part of it, and still running
+	settling                 // part of the plan, and it has taken nothing on yet
 	leaving                  // being removed
 	newcomer                 // nothing there
 )
@@ -28,6 +29,8 @@ func standingOf(row *v1alpha1.ClusterStatus, planned int64) standing {
 		return spared
 	case row.Phase == v1alpha1.ClusterUnknown && row.Generation != 0 && row.Generation < planned:
 		return spared // its reason is that it cannot be observed; its generation is that of the last plan that it was part of
+	case row.Arriving && row.ObservedGeneration == 0:
+		return settling
 	}
 	return running
 }

@@ -81,7 +81,7 @@ func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) [
 }
 
 // runs tells whether the cluster runs the AppService, as part of its plan or until it is removed.
-func (c candidate) runs() bool { return c.standing == running || c.standing == spared }
+func (c candidate) runs() bool { return c.standing <= settling }
 
 // Find returns the decision for the named cluster, or one that is not chosen.
 func (p Plan) Find(cluster string) Decision {

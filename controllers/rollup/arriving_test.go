@@ -50,3 +50,39 @@ func TestArriving_ends_when_all_of_it_is_ready(t *testing.T) {
 		})
 	}
 }
+
+// What is served where it leaves is served where it arrives: it begins there with as many replicas.
+func TestAutoscaled_begins_with_what_leaves(t *testing.T) {
+	autoscaled := func(in *rollup.Input) { in.App.Spec.Autoscaled = true }
+	bounded := func(in *rollup.Input) {
+		in.App.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 30}
+		for i := range in.Plan {
+			if in.Plan[i].Chosen() {
+				in.Plan[i].MinReplicas, in.Plan[i].MaxReplicas = 2, 30
+			}
+		}
+	}
+	leavesNow := func(in *rollup.Input) {
+		notChosen("a")(in)
+		in.App.Status.Clusters = nil
+		has(row("a", v1alpha1.ClusterReady, plannedFor(1, 2), running(40, 40)))(in)
+	}
+	tests := map[string]struct {
+		in   rollup.Input
+		want int32
+	}{
+		"by something else":                {with(clusters("r"), leavesNow, chosen("z"), autoscaled), 40},
+		"within the bounds of ours":        {with(clusters("r"), leavesNow, chosen("z"), bounded), 30},
+		"not where nothing leaves":         {with(clusters("r"), chosen("z"), autoscaled), 2},
+		"not where nothing is scaled":      {with(clusters("r"), leavesNow, chosen("z")), 2},
+		"and keeps them until it is there": {then(with(clusters("r"), leavesNow, chosen("z"), autoscaled)), 40},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			status := rollup.Status(test.in)
+			if got := status.Cluster("z").Replicas; got != test.want {
+				t.Errorf("begins with %d, want %d", got, test.want)
+			}
+		})
+	}
+}

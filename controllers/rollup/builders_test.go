@@ -215,3 +215,21 @@ func goneSince(t metav1.Time) func(*rollup.Observation) {
 		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.GoneSince = 0, 0, 0, t
 	}
 }
+
+// failedFor is a row that has been Failed for so long.
+func failedFor(age time.Duration) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.Phase, row.Reason, row.Since = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, metav1.NewTime(now.Add(-age))
+	}
+}
+
+func limitedTo(n int32) func(*rollup.Input) {
+	return func(in *rollup.Input) { in.App.Spec.Placement = &v1alpha1.Placement{Limit: &n} }
+}
+
+// notReadyYet is a cluster that would be chosen were it Ready.
+func notReadyYet(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonClusterNotReady})
+	}
+}

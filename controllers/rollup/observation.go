@@ -38,7 +38,8 @@ type Observation struct {
 	// GoneSince is set when nothing is left on the member: it is the Since of the Removing row
 	// that this answers.
 	GoneSince metav1.Time
-	// Found is set when objects of the AppService were found on a member that has no row for it.
+	// Found is set when objects of the AppService were found on a member that has no row for it. Planned is then how many replicas the
+	// Deployment asks for.
 	Found bool
 }
 
@@ -49,10 +50,21 @@ func (o Observation) Same(other Observation) bool {
 	return addresses && reflect.DeepEqual(o, other)
 }
 
+// maxPods is more than a cluster can have: with it, the sums over all clusters stay within what the schema takes. One that makes up more would
+// have the status of all others refused.
+const maxPods = 1_000_000
+
+// WithCounts returns the observation with the pods that a member says its Deployment has.
+func (o Observation) WithCounts(deployment *appsv1.Deployment) Observation {
+	o.Replicas = min(max(0, deployment.Status.Replicas), maxPods)
+	o.ReadyReplicas = min(max(0, deployment.Status.ReadyReplicas), maxPods)
+	return o
+}
+
 // WithDeployment returns the observation with the counts and, as kstatus sees it, the phase of a member's
 // Deployment.
 func (o Observation) WithDeployment(deployment *appsv1.Deployment) (Observation, error) {
-	o.Replicas, o.ReadyReplicas = deployment.Status.Replicas, deployment.Status.ReadyReplicas
+	o = o.WithCounts(deployment)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment)
 	if err != nil {
 		return o, fmt.Errorf("read Deployment: %w", err)

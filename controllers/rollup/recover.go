@@ -15,7 +15,7 @@ func (in Input) Recover() Input {
 			remembers(member, in.App.UID) || in.orphans() && in.abandons(name) {
 			continue
 		}
-		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending})
+		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending, Replicas: seen.Planned})
 	}
 	if len(found) == 0 {
 		return in

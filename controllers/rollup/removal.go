@@ -29,10 +29,7 @@ func (in Input) remove(drafts []draft) []string {
 	if len(t.leaving) == 0 {
 		return nil
 	}
-	arriving := in.arrivals(drafts).clusters
-	if in.waitsForNone() {
-		arriving = nil
-	}
+	arriving := in.awaited(drafts)
 	for _, d := range t.leaving {
 		lost := !d.member.IsReady() && in.abandons(d.row.Name)
 		switch {

@@ -3,9 +3,11 @@ package rollup
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -20,7 +22,8 @@ func (o Observation) WithService(service *corev1.Service) Observation {
 		return o
 	}
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
-		if address := cmp.Or(ingress.Hostname, ingress.IP); address != "" && len(address) <= 253 {
+		address := cmp.Or(ingress.Hostname, ingress.IP) // by the word of the member
+		if len(validation.IsDNS1123Subdomain(address)) == 0 || net.ParseIP(address) != nil {
 			o.Addresses = append(o.Addresses, address)
 		}
 	}

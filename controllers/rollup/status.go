@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	for _, row := range rows {
 		if row.Phase != v1alpha1.ClusterDetached {
-			sum.ReadyReplicas += row.ReadyReplicas
+			sum.ReadyReplicas = plus(sum.ReadyReplicas, row.ReadyReplicas)
 		}
 		switch row.Phase {
 		case v1alpha1.ClusterReady:
@@ -69,7 +70,7 @@ func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 			continue
 		}
 		sum.Clusters++
-		sum.Replicas += row.Replicas
+		sum.Replicas = plus(sum.Replicas, row.Replicas)
 	}
 	sum.Display = fmt.Sprintf("%d/%d", sum.Ready, sum.Clusters)
 	return sum
@@ -81,14 +82,19 @@ func (in Input) pods(rows []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, row := range rows {
 		if planned(row) {
-			pods += row.Pods
+			pods = plus(pods, row.Pods)
 			clusters++
 		}
 	}
 	if in.divided() || clusters == 0 {
 		return pods
 	}
-	return (pods + clusters - 1) / clusters
+	return pods/clusters + min(1, pods%clusters)
+}
+
+// plus adds, and stays at the most that there is.
+func plus(a, b int32) int32 {
+	return int32(min(int64(a)+int64(b), math.MaxInt32))
 }
 
 // planned tells whether the row's cluster is in the plan.
@@ -113,7 +119,11 @@ func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSu
 		return append([]metav1.Condition{in.placed(), ready}, in.suspension()...)
 	}
 	if contradiction := in.outOfBounds(); contradiction != "" {
-		return append(unplaced(v1alpha1.ReasonReplicasOutOfBounds, contradiction), in.suspension()...)
+		conditions := unplaced(v1alpha1.ReasonReplicasOutOfBounds, contradiction)
+		if len(in.unready()) > 0 { // there may be room soon
+			conditions[len(conditions)-1].Type = v1alpha1.ConditionReconciling
+		}
+		return append(conditions, in.suspension()...)
 	}
 	ready := readiness(rows, sum, notes)
 	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))

@@ -2,6 +2,8 @@ package rollup
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
@@ -24,14 +26,35 @@ func (d *draft) isNew() bool {
 // nothing waits.
 func (in Input) assign(d *draft, decision placement.Decision) {
 	d.row.Generation = in.App.Generation
-	known := in.divided() && d.previous != nil && d.previous.Generation > 0
-	if known && in.lowers(d.row, decision) {
+	if in.divided() && d.previous != nil && in.lowers(d.row, decision) {
 		d.lowered = &decision
 		return
 	}
-	had := wanted(d.row)
+	had, began := wanted(d.row), d.row.Replicas
 	take(&d.row, decision)
-	d.row.Arriving = d.row.Arriving || known && wanted(d.row) > had
+	d.row.Arriving = d.row.Arriving || in.divided() && d.previous != nil && d.previous.Generation > 0 && wanted(d.row) > had
+	settled := d.previous != nil && d.previous.Generation == in.App.Generation // a later edit says anew what it begins with
+	if (d.row.Arriving || settled) && !in.divided() && (in.App.Spec.Autoscaled || decision.MaxReplicas > 0) {
+		d.row.Replicas = in.begins(d, decision, began)
+	}
+}
+
+// begins is with how many replicas an autoscaled workload begins on a cluster: with as many as it has where it leaves, for what
+// it serves there comes here. Until that has arrived it stays so, and
+// until the next edit.
+func (in Input) begins(d *draft, decision placement.Decision, began int32) int32 {
+	if d.isNew() {
+		began = 0
+		for _, row := range in.App.Status.Clusters {
+			if planned(row) && !in.Plan.Find(row.Name).Chosen() {
+				began = max(began, row.Pods)
+			}
+		}
+	}
+	if decision.MaxReplicas > 0 {
+		began = min(began, decision.MaxReplicas)
+	}
+	return max(began, decision.Replicas)
 }
 
 // lowers tells whether a row is to run less. Bounds of an autoscaler that spec.autoscaling asks for no more are none to be kept.
@@ -148,8 +171,62 @@ func (in Input) lower(drafts []draft) []string {
 
 // waitsForNone tells whether somebody said not to wait for what arrives.
 func (in Input) waitsForNone() bool {
-	accepted, _ := in.acceptedRemovals()
-	return accepted > 0
+	return in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
+}
+
+// arrivalPatience is how long what leaves a cluster waits for one that has failed, or is lost.
+const arrivalPatience = 10 * time.Minute
+
+// awaited are the clusters that what leaves others waits for: those where it arrives; and, where the plan has fewer clusters than it shall, those
+// that would take it were they Ready. One that has failed for long is waited for no more, where it is but one more of all clusters and others
+// are Ready: it would keep every cluster from ever being left.
+func (in Input) awaited(drafts []draft) []string {
+	if in.waitsForNone() {
+		return nil
+	}
+	var names []string
+	anyReady := slices.ContainsFunc(drafts, func(d draft) bool { return !d.leaves && d.row.Phase == v1alpha1.ClusterReady })
+	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
+	for _, name := range in.arrivals(drafts).clusters {
+		i := slices.IndexFunc(drafts, func(d draft) bool { return d.row.Name == name })
+		if limited || in.divided() || !anyReady || !in.hasFailedLong(&drafts[i]) {
+			names = append(names, name)
+		}
+	}
+	if in.unfilled() {
+		names = append(names, in.unready()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hasFailedLong tells whether a row has been Failed or Unknown for longer than is waited for it.
+func (in Input) hasFailedLong(d *draft) bool {
+	bad := d.row.Phase == v1alpha1.ClusterFailed || d.row.Phase == v1alpha1.ClusterUnknown
+	return bad && d.previous != nil && d.previous.Phase == d.row.Phase && in.Now.Sub(d.previous.Since.Time) >= arrivalPatience
+}
+
+// unfilled tells whether the plan has no cluster, or fewer than its limit.
+func (in Input) unfilled() bool {
+	chosen := 0
+	for _, decision := range in.Plan {
+		if decision.Chosen() {
+			chosen++
+		}
+	}
+	p := in.App.Spec.Placement
+	return chosen == 0 || p != nil && p.Limit != nil && chosen < int(*p.Limit)
+}
+
+// unready are the clusters that it is not placed on only because they are not Ready.
+func (in Input) unready() []string {
+	var names []string
+	for _, decision := range in.Plan {
+		if decision.Reason == v1alpha1.ReasonClusterNotReady {
+			names = append(names, decision.Cluster)
+		}
+	}
+	return names
 }
 
 // dropUnready takes from a row whose own replicas are still to become ready those of them that it is not to have in the end, for

@@ -89,7 +89,7 @@ func shares(status v1alpha1.AppServiceStatus) string {
 }
 
 func TestDivided_replicas_leave_as_others_become_ready(t *testing.T) {
-	accepted := annotated(v1alpha1.AnnotationAcceptRemovals, "1")
+	unready := annotated(v1alpha1.AnnotationAcceptUnready, "true")
 	tests := map[string]struct {
 		in   rollup.Input
 		want string
@@ -110,9 +110,9 @@ func TestDivided_replicas_leave_as_others_become_ready(t *testing.T) {
 
 		"at once where it is only asked for less":                {given(divided(4), share("a", 4, 4, 2), share("b", 4, 4, 2)), "a=2 b=2"},
 		"at once though a cluster has long been broken":          {given(divided(4), share("a", 4, 4, 2), share("b", 4, 0, 2)), "a=2 b=2"},
-		"at once by somebody's word":                             {given(divided(8), accepted, share("a", 8, 8, 4), share("b", out, 0, 4)), "a=4 b=4+"},
-		"not by a word that says nothing":                        {given(divided(8), annotated(v1alpha1.AnnotationAcceptRemovals, "all"), share("a", 8, 8, 4), share("b", out, 0, 4)), "a=8 b=4+"},
-		"at once from one of which nothing is known":             {given(divided(8), has(row("a", v1alpha1.ClusterPending, plannedFor(0, 8))), share("a", out, 0, 4), share("b", out, 0, 4)), "a=4 b=4+"},
+		"at once by somebody's word":                             {given(divided(8), unready, share("a", 8, 8, 4), share("b", out, 0, 4)), "a=4 b=4+"},
+		"not by a word about removals":                           {given(divided(8), annotated(v1alpha1.AnnotationAcceptRemovals, "9"), share("a", 8, 8, 4), share("b", out, 0, 4)), "a=8 b=4+"},
+		"what was found keeps what it has":                       {given(divided(8), has(row("a", v1alpha1.ClusterPending, plannedFor(0, 8))), share("a", out, 0, 4), share("b", out, 0, 4)), "a=8 b=4+"},
 		"what was known of one that is lost says nothing":        {given(divided(8), share("a", 8, 8, 4), share("b", 4, 3, 4, arriving), unreachable("b")), "a=8 b=4+?"},
 		"nothing is kept for one that is gone":                   {given(divided(4), share("a", 8, 8, 4), share("b", 4, 0, 4, arriving), without("b")), "a=4 b=4+"},
 		"what arrives and is to be less waits not for itself":    {given(divided(8), share("a", 8, 8, 6), share("b", 4, 0, 2, arriving)), "a=8 b=2+"},
@@ -127,7 +127,7 @@ func TestDivided_replicas_leave_as_others_become_ready(t *testing.T) {
 		"when only the least is lowered, too":                    {given(divided(0), autoscaling(4, 12), bounds("a", 4, 8, 5, 2, 8), bounds("b", out, 0, 0, 2, 4)), "a=4-8 b=2-4+"},
 		"while the least of it is not ready":                     {given(divided(0), autoscaling(4, 8), bounds("a", 4, 8, 5, 2, 4), bounds("b", 2, 4, 1, 2, 4, arriving), at("b", to(2), counting(1, 1))), "a=4-8 b=2-4+"},
 		"and have theirs when it is":                             {given(divided(0), autoscaling(4, 8), bounds("a", 4, 8, 5, 2, 4), bounds("b", 2, 4, 2, 2, 4, arriving), at("b", to(2), counting(2, 2))), "a=2-4 b=2-4"},
-		"the bounds too by somebody's word":                      {given(divided(0), autoscaling(4, 8), accepted, bounds("a", 4, 8, 5, 2, 4), bounds("b", out, 0, 0, 2, 4)), "a=2-4 b=2-4+"},
+		"the bounds too by somebody's word":                      {given(divided(0), autoscaling(4, 8), unready, bounds("a", 4, 8, 5, 2, 4), bounds("b", out, 0, 0, 2, 4)), "a=2-4 b=2-4+"},
 		"one without an autoscaler keeps what it has as well":    {given(divided(0), autoscaling(1, 8), share("a", 3, 3, 0), bounds("b", out, 0, 0, 1, 8)), "a=3 b=1-8+"},
 		"bounds are raised at once":                              {given(divided(0), autoscaling(6, 9), bounds("a", 2, 3, 2, 4, 6), bounds("b", 2, 3, 2, 2, 3)), "a=4-6+ b=2-3"},
 		"that only the most is raised is no move":                {given(divided(0), autoscaling(4, 9), bounds("a", 2, 3, 2, 2, 6), bounds("b", 2, 3, 2, 2, 3)), "a=2-6 b=2-3"},
@@ -181,7 +181,7 @@ func TestClusters_are_left_when_what_is_new_elsewhere_is_ready(t *testing.T) {
 			has(row(cluster, v1alpha1.ClusterProgressing, append([]func(*v1alpha1.ClusterStatus){because(v1alpha1.ReasonRollingOut, ""), running(2, 0), arriving}, changes...)...))(in)
 		}
 	}
-	accepted := annotated(v1alpha1.AnnotationAcceptRemovals, "2")
+	unready := annotated(v1alpha1.AnnotationAcceptUnready, "true")
 	tests := map[string]struct {
 		in   rollup.Input
 		want string
@@ -204,8 +204,15 @@ func TestClusters_are_left_when_what_is_new_elsewhere_is_ready(t *testing.T) {
 		"divided, too":                              {given(divided(2), share("a", 2, 2, out), share("b", out, 0, 2)), "a=2w b=2+"},
 		"divided, by the whole":                     {given(divided(2), share("a", 2, 2, out), share("b", 2, 1, 2, arriving)), "a=2w b=2+"},
 		"divided, when all is ready":                {given(divided(2), share("a", 2, 2, out), share("b", 2, 2, 2, arriving), at("b")), "a=2R b=2"},
-		"somebody's word":                           {with(clusters("ee"), isNew("z"), accepted), "a=2R b=2R z=2+"},
-		"a word that says nothing":                  {with(clusters("e"), isNew("z"), annotated(v1alpha1.AnnotationAcceptRemovals, "0")), "a=2w z=2+"},
+		"somebody's word":                           {with(clusters("ee"), isNew("z"), unready), "a=2R b=2w z=2+"},
+		"a word about removals is another":          {with(clusters("ee"), isNew("z"), annotated(v1alpha1.AnnotationAcceptRemovals, "2")), "a=2w b=2w z=2+"},
+		"one that failed just now":                  {with(clusters("er"), isNew("z", failedFor(time.Minute))), "a=2w b=2 z=2+"},
+		"one that has failed for long is not":       {with(clusters("er"), isNew("z", failedFor(time.Hour))), "a=2R b=2 z=2+"},
+		"unless nothing else is Ready":              {with(clusters("e"), isNew("z", failedFor(time.Hour))), "a=2w z=2+"},
+		"or it takes one of few places":             {with(clusters("er"), isNew("z", failedFor(time.Hour)), limitedTo(2)), "a=2w b=2 z=2+"},
+		"one that would take it were it Ready":      {with(clusters("e"), notReadyYet("z")), "a=2w"},
+		"or the place that is left":                 {with(clusters("er"), notReadyYet("z"), limitedTo(2)), "a=2w b=2"},
+		"but not one more of all":                   {with(clusters("er"), notReadyYet("z")), "a=2R b=2"},
 		"a lost one that is let go of":              {with(clusters("ue"), isNew("z"), annotated(v1alpha1.AnnotationAbandon, "a")), "a=2R b=2w z=2+"},
 		"a lost one that is not stays lost":         {with(clusters("ue"), isNew("z")), "a=2? b=2w z=2+"},
 		"all of it, when it is deleted":             {with(clusters("e"), isNew("z"), deleting), "a=2R z=2R"},
@@ -216,7 +223,7 @@ func TestClusters_are_left_when_what_is_new_elsewhere_is_ready(t *testing.T) {
 			if diff := cmp.Diff(test.want, shares(status)); diff != "" {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(text(t, status), text(t, rollup.Status(then(test.in, later(time.Hour))))); diff != "" {
+			if diff := cmp.Diff(text(t, status), text(t, rollup.Status(then(test.in, later(time.Minute))))); diff != "" {
 				t.Errorf("at rest (-before +after):\n%s", diff)
 			}
 		})

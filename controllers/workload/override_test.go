@@ -160,6 +160,14 @@ func TestRender_tells_which_operation_is_wrong(t *testing.T) {
 		`patches[0] of the Deployment: operations[4] (remove /spec/minReadySeconds): error in remove for path: '/spec/minReadySeconds': unable to remove nonexistent key: minReadySeconds: missing value`)
 }
 
+// To read such a number would take all the time and memory there is.
+func TestRender_refuses_numbers_that_nothing_can_be(t *testing.T) {
+	for _, value := range []string{`"1e-2000000000"`, `"1234567890123456789e2147483639"`} {
+		refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/template/spec/overhead, value: {cpu: `+value+`}}`)+`}]}`,
+			`patches[0] of the Deployment: operations[0] (add /spec/template/spec/overhead): value holds "`+strings.Trim(value, `"`)+`", a number that nothing can be`)
+	}
+}
+
 // What a few short operations could make would not fit into memory.
 func TestRender_bounds_what_patches_make(t *testing.T) {
 	operations := []string{`{op: add, path: /spec/template/metadata/annotations, value: {a: ` + strings.Repeat("x", 100_000) + `}}`}
@@ -167,17 +175,17 @@ func TestRender_bounds_what_patches_make(t *testing.T) {
 		operations = append(operations, fmt.Sprintf(`{op: copy, from: /spec/template/metadata/annotations/a, path: /spec/template/metadata/annotations/a%d}`, i))
 	}
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
-		`patches[0] of the Deployment: operations[10] (copy /spec/template/metadata/annotations/a9): the object would have 1100688 bytes; 1048576 are allowed`)
+		`patches[0] of the Deployment: Unable to complete the copy, the accumulated size increase of copy is 1100022, exceeding the limit 1048576`)
 	operations = operations[:1]
 	for range 12 {
 		operations = append(operations, `{op: copy, from: /spec/template/metadata/annotations/a, path: /metadata/annotations/a}`)
 	}
 	operations = append(operations, `{op: remove, path: /metadata/annotations/a}`) // what is left is small
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
-		`patches[0] of the Deployment: operations[11] (copy /metadata/annotations/a): Unable to complete the copy, the accumulated size increase of copy is 1100022, exceeding the limit 1048576`)
+		`patches[0] of the Deployment: Unable to complete the copy, the accumulated size increase of copy is 1100022, exceeding the limit 1048576`)
 	large := strings.Repeat("x", 1<<20)
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/template/metadata/annotations, value: {a: `+large+`}}`)+`}]}`,
-		`patches[0] of the Deployment: operations[0] (add /spec/template/metadata/annotations): the object would have 1049184 bytes; 1048576 are allowed`)
+		`patches[0] of the Deployment: the object would have 1049184 bytes; 1048576 are allowed`)
 }
 
 func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {

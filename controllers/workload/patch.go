@@ -1,9 +1,13 @@
 package workload
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -78,6 +82,9 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 		return nil, err
 	}
 	patched, err := patchedBy(object, document, operations)
+	if err != nil && !isCheap(document, patch) {
+		return nil, err
+	}
 	// Without the last operations it may be right: the first of those that it takes to be wrong is the one to blame.
 	for count := len(operations) - 1; err != nil && count >= 0; count-- {
 		_, before := patchedBy(object, document, operations[:count])
@@ -87,6 +94,22 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 		err = before
 	}
 	return patched, err
+}
+
+// maxBlamed is how large a document may become by a patch of which the operation to blame is looked for: that is done for each member.
+const maxBlamed = 64 << 10
+
+func isCheap(document []byte, patch v1alpha1.Patch) bool {
+	size := len(document)
+	for _, o := range patch.Operations {
+		switch {
+		case o.Op == "copy":
+			size *= 2 // at most
+		case o.Value != nil:
+			size += len(o.Value.Raw)
+		}
+	}
+	return size <= maxBlamed
 }
 
 func failed(index int, o v1alpha1.PatchOperation, err error) error {
@@ -183,14 +206,45 @@ func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 		return nil, errors.New("needs a value that is not null; to take a field away, remove it")
 	}
 	var value any
-	if err := json.Unmarshal(o.Value.Raw, &value); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(o.Value.Raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
 		return nil, fmt.Errorf("value: %w", err)
+	}
+	if text := absurdIn(value); text != "" {
+		return nil, fmt.Errorf("value holds %.32q, a number that nothing can be", text)
 	}
 	if hasNull(value) {
 		return nil, errors.New("value holds a null: leave that out")
 	}
 	raw := json.RawMessage(o.Value.Raw)
 	return &raw, nil
+}
+
+// absurd is a number whose exponent is so large that to read it as a quantity takes all the time and memory there is.
+var absurd = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{6,}$`)
+
+// absurdIn is a number of that kind in a value, or empty.
+func absurdIn(value any) string {
+	switch value := value.(type) {
+	case string:
+		return absurd.FindString(value)
+	case json.Number:
+		return absurd.FindString(value.String())
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if text := absurdIn(value[key]); text != "" {
+				return text
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			if text := absurdIn(inner); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 func hasNull(value any) bool {
