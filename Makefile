@@ -5,6 +5,8 @@ SHELL := bash
 export GOFLAGS ?= -buildvcs=false
 
 BIN := $(CURDIR)/bin
+IMG ?= localhost/fleetwright:dev
+PLATFORMS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PACKAGES = $(shell go list ./... | grep -v /e2e)
 # What controller-gen makes the operator's role from.
@@ -20,16 +22,33 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run install
+.PHONY: build run image install deploy undeploy dist
 build: ## bin/fleetwright, static
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/fleetwright ./cmd/fleetwright
 
 run: build ## the operator, against the current kubeconfig
 	$(BIN)/fleetwright
 
+image: ## the operator's image: IMG=…, PLATFORMS="linux/amd64 linux/arm64"; with a Docker engine
+	@VERSION=$(VERSION) tools/image.sh $(IMG) $(PLATFORMS)
+
 install: ## the CRDs, into the cluster of the current kubeconfig
 	$(call need,kubectl)
-	$(BIN)/kubectl apply --server-side -f config/crd/bases
+	$(BIN)/kubectl apply --server-side -k config/crd
+
+deploy: ## the operator with image IMG=…, and all that it needs, into the cluster of the current kubeconfig
+	$(call need,kubectl)
+	@tools/manifests.sh $(BIN) deploy '$(IMG)'
+
+undeploy: ## take the operator away; members keep what they run, unless WORKLOADS=remove
+	$(call need,kubectl)
+	@tools/manifests.sh $(BIN) undeploy $(WORKLOADS)
+
+dist: ## dist/install.yaml, with image IMG=…
+	$(call need,kubectl)
+	@mkdir -p dist
+	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new
+	@mv dist/install.yaml.new dist/install.yaml
 
 ## Change
 
@@ -49,15 +68,19 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify generated lint vet tidy vulnerabilities test e2e crash bench-members
-verify: generated tidy vet lint vulnerabilities ## everything that needs no cluster and runs no test
+.PHONY: verify generated manifests-check lint vet tidy vulnerabilities test e2e e2e-kind crash bench-members
+verify: generated manifests-check tidy vet lint vulnerabilities ## everything that needs no cluster; of tests only those of config/
 
 generated: ## what is generated is up to date
 	$(call need,controller-gen crd-ref-docs)
 	@tools/generated.sh $(BIN)
 
+manifests-check: ## config/ builds, and an API server takes all of it
+	$(call need,etcd kube-apiserver kubectl)
+	KUBEBUILDER_ASSETS=$(BIN) go test ./config
+
 tidy: ## go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@for module in . tools tools/lint tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## go vet
 	go vet ./...
@@ -77,6 +100,13 @@ test: ## every package's tests with the race detector, on real API servers
 e2e: build ## the suites against whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/... -p 1 -count=1 -timeout 40m -v
+
+e2e-kind: build ## the operator as a Deployment, from its image, and members over the network, on kind; needs a Docker engine
+	$(call need,kubectl kustomize)
+	@tools/docker.sh up
+	@e2e/kind/images.sh
+	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
+	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 crash: build ## the operator killed at every request that it writes by, both ways; some 20 minutes
 	$(call need,$(CLUSTER))

@@ -28,6 +28,7 @@ type Override struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image,omitempty"`
 	// ImageRegistry takes the place of the image's registry: by registry.example:5000 or registry.example/mirror, say.
+	// The rest of the name stays as it is written: of nginx:1.29 it makes registry.example/nginx:1.29.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-zA-Z0-9]([-.a-zA-Z0-9]*[a-zA-Z0-9])?|[[][:.0-9a-fA-F]+[]])(:[0-9]+)?(/[-._a-zA-Z0-9]+)*$')",message="imageRegistry must be a registry, such as registry.example:5000 or registry.example/mirror, without a scheme"
@@ -107,6 +108,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="(self.op in ['copy', 'move']) == has(self.from)",message="op copy and move need from, the JSON pointer of what is taken; leave it out for every other op"
 type PatchOperation struct {
 	// Op is what to do: add, remove, replace, move, copy or test.
+	// A patch sees what Fleetwright sets, and nothing that the cluster fills in: for a field that it does not set, add is needed, not replace.
 	// +required
 	// +kubebuilder:validation:Enum=add;remove;replace;move;copy;test
 	Op string `json:"op"`

@@ -157,7 +157,7 @@ const (
 )
 
 // ReplicaPolicy says how many of spec.replicas each cluster runs.
-// Divided, their sum is always exact, each cluster's share follows its weight, and a change moves as few as it can.
+// Divided, their sum is exact wherever the bounds of the rules allow it, each cluster's share follows its weight, and a change moves as few as it can.
 // What leaves a cluster waits until what arrives elsewhere is ready.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == 'Divided' || !has(self.rules) && self.weights != 'Allocatable'",message="rules and weights divide replicas: make the type Divided, or leave them out"

@@ -98,6 +98,7 @@ type Volume struct {
 // +kubebuilder:validation:XValidation:rule="self.maxReplicas >= self.minReplicas",message="autoscaling.maxReplicas must be minReplicas or more"
 type Autoscaling struct {
 	// MinReplicas is the least: of each cluster, or of all of them together where replicaPolicy divides. A cluster whose share is none runs none.
+	// So that all run some, it must be at least as many as there are clusters.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="autoscaling.minReplicas must be one or more"

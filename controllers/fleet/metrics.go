@@ -19,8 +19,8 @@ import (
 var (
 	membersDesc     = prometheus.NewDesc("fleetwright_members", "MemberClusters by the reason of their Ready condition.", []string{"state"}, nil)
 	appServicesDesc = prometheus.NewDesc("fleetwright_appservices", "AppServices by the reason of their Ready condition.", []string{"status"}, nil)
-	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, else 0.", appLabels, nil)
-	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled: nothing more happens until somebody changes something.", appLabels, nil)
+	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, else 0; absent while it is suspended.", appLabels, nil)
+	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled: nothing more happens until somebody changes something; absent while it is suspended.", appLabels, nil)
 
 	appLabels = []string{"namespace", "name"}
 )
@@ -80,6 +80,9 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 	for i := range apps.Items {
 		app := &apps.Items[i]
 		statuses[reasonOf(app.Status.Conditions)]++
+		if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionSuspended) {
+			continue // nobody waits for it to be ready
+		}
 		for desc, condition := range map[*prometheus.Desc]string{readyDesc: v1alpha1.ConditionReady, stalledDesc: v1alpha1.ConditionStalled} {
 			value := 0.0
 			if meta.IsStatusConditionTrue(app.Status.Conditions, condition) {

@@ -41,7 +41,6 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices/status,verbs=patch
-// +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices/finalizers,verbs=update
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

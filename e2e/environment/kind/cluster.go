@@ -1,0 +1,169 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	kindcluster "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+)
+
+// cluster holds nothing but names: its state is in the container, its kubeconfigs are below dir.
+type cluster struct {
+	env  *Environment
+	name string
+	dir  string
+}
+
+// Name is part of [environment.Cluster].
+func (c *cluster) Name() string { return c.name }
+
+// Kubeconfig is part of [environment.Cluster].
+func (c *cluster) Kubeconfig() []byte { return c.read("kubeconfig") }
+
+// InternalKubeconfig is the administrator's too, with the server as pods of every cluster reach it: over the container network.
+func (c *cluster) InternalKubeconfig() []byte { return c.read("internal.kubeconfig") }
+
+func (c *cluster) read(file string) []byte {
+	content, err := os.ReadFile(filepath.Join(c.dir, file))
+	if err != nil {
+		return nil // It is only half made.
+	}
+	return content
+}
+
+// kindName is the cluster's name among all clusters of the Docker engine.
+func (c *cluster) kindName() string { return c.env.prefix + c.name }
+
+// container is the one node's, and the node's name.
+func (c *cluster) container() string { return c.kindName() + "-control-plane" }
+
+func (c *cluster) node() (nodes.Node, error) {
+	found, err := c.env.provider.ListInternalNodes(c.kindName())
+	if err != nil {
+		return nil, fmt.Errorf("find the node of cluster %s: %w", c.name, err)
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("cluster %s has %d nodes, not one", c.name, len(found))
+	}
+	return found[0], nil
+}
+
+func (c *cluster) create(ctx context.Context) error {
+	image, err := nodeImage(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.dir, 0o750); err != nil {
+		return err
+	}
+	if err := c.env.provider.Create(c.kindName(),
+		kindcluster.CreateWithNodeImage(image),
+		kindcluster.CreateWithKubeconfigPath(filepath.Join(c.dir, "kubeconfig.new")),
+		kindcluster.CreateWithWaitForReady(3*time.Minute),
+	); err != nil {
+		return err
+	}
+	internal, err := c.env.provider.KubeConfig(c.kindName(), true)
+	if err != nil {
+		return err
+	}
+	address, err := address(ctx, c.container())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(c.dir, "address"), []byte(address), 0o600),
+		os.WriteFile(filepath.Join(c.dir, "internal.kubeconfig"), []byte(internal), 0o600),
+		os.Rename(filepath.Join(c.dir, "kubeconfig.new"), filepath.Join(c.dir, "kubeconfig")),
+	); err != nil {
+		return err
+	}
+	node, err := c.node()
+	if err != nil {
+		return err
+	}
+	return load(ctx, node, Workload, c.env.Workloads...)
+}
+
+// Ready is part of [environment.Cluster].
+func (c *cluster) Ready(ctx context.Context) error {
+	client, err := c.clientset(3 * time.Second)
+	if err != nil {
+		return err
+	}
+	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the nodes of cluster %s: %w", c.name, err)
+	}
+	if !slices.ContainsFunc(list.Items, nodeIsReady) {
+		return fmt.Errorf("cluster %s has no ready node", c.name)
+	}
+	// Members are reached by their names, from pods.
+	dns, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get the DNS server of cluster %s: %w", c.name, err)
+	}
+	if dns.Status.ReadyReplicas == 0 {
+		return fmt.Errorf("cluster %s has no ready DNS server", c.name)
+	}
+	return nil
+}
+
+func (c *cluster) clientset(timeout time.Duration) (*kubernetes.Clientset, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(c.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	config.Timeout = timeout
+	return kubernetes.NewForConfig(config)
+}
+
+func nodeIsReady(node corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
+// Delete is part of [environment.Cluster].
+func (c *cluster) Delete(ctx context.Context) error {
+	if err := c.releaseAddress(ctx, ""); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
+	// kind would otherwise look for the kubeconfig of the user, and edit it.
+	if err := c.env.provider.Delete(c.kindName(), filepath.Join(c.dir, "kubeconfig")); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// Get asks for http://HOST:PORT/ from the cluster's node, where the addresses of its Services lead somewhere, and returns the answer.
+func (c *cluster) Get(ctx context.Context, host string, port int32) (string, error) {
+	node, err := c.node()
+	if err != nil {
+		return "", err
+	}
+	var answer strings.Builder
+	// Not every node image has curl.
+	request := fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d; printf 'GET / HTTP/1.0\r\nHost: %[1]s\r\n\r\n' >&3; cat <&3`, host, port)
+	if err := node.CommandContext(ctx, "timeout", "5", "bash", "-c", request).SetStdout(&answer).Run(); err != nil {
+		return "", fmt.Errorf("ask %s:%d on cluster %s: %w", host, port, c.name, err)
+	}
+	return answer.String(), nil
+}

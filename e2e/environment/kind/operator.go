@@ -1,0 +1,203 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+// deployment is the operator's, by name; its pods bear the label.
+const (
+	deployment = "fleetwright"
+	podLabel   = "app.kubernetes.io/name"
+)
+
+// operator is the Deployment on the hub.
+type operator struct {
+	hub *cluster
+	api client.Client
+
+	serving sync.Once
+	metrics string
+}
+
+// hubFile tells which cluster is the hub.
+func (e *Environment) hubFile() string { return filepath.Join(e.Dir, "hub") }
+
+// StartOperator is part of [environment.Environment].
+func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster, args ...string) (environment.Operator, error) {
+	if running, err := e.Operator(); err != nil || running != nil {
+		return nil, errors.Join(errors.New("start the operator: one is running already"), err)
+	}
+	if err := os.WriteFile(e.hubFile(), []byte(hub.Name()), 0o600); err != nil {
+		return nil, err
+	}
+	started, err := e.operatorOn(hub.Name())
+	if err != nil {
+		return nil, err
+	}
+	node, err := started.hub.node()
+	if err != nil {
+		return nil, err
+	}
+	if err := load(ctx, node, e.Image); err != nil {
+		return nil, err
+	}
+	if err := e.deploy(ctx, started.api, args); err != nil {
+		return nil, fmt.Errorf("deploy the operator: %w", err)
+	}
+	if err := environment.Await(ctx, time.Minute, "the operator to be ready", started.ready); err != nil {
+		log := started.Log()
+		err = errors.Join(err, started.Kill(context.WithoutCancel(ctx)))
+		return nil, fmt.Errorf("start the operator: %w; its log ends:\n%s", err, environment.Tail(log, 10))
+	}
+	return started, nil
+}
+
+// Operator is part of [environment.Environment].
+func (e *Environment) Operator() (environment.Operator, error) {
+	name, err := os.ReadFile(e.hubFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // The interface says so: there is none.
+	} else if err != nil {
+		return nil, err
+	}
+	found, err := e.operatorOn(string(name))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	deployed := &appsv1.Deployment{}
+	switch err := found.api.Get(ctx, found.key(), deployed); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // The interface says so: there is none.
+	case err != nil:
+		return nil, fmt.Errorf("find the operator: %w", err)
+	case *deployed.Spec.Replicas == 0:
+		return nil, nil //nolint:nilnil // The interface says so: there is none.
+	}
+	return found, nil
+}
+
+func (e *Environment) operatorOn(hub string) (*operator, error) {
+	c := e.cluster(hub)
+	api, err := environment.NewClient(c.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("use hub %s: %w", hub, err)
+	}
+	return &operator{hub: c, api: api}, nil
+}
+
+// OperatorIsCurrent tells whether the operator that runs is of the image that the Docker engine has now.
+func (e *Environment) OperatorIsCurrent() bool {
+	name, err := os.ReadFile(e.hubFile())
+	if err != nil {
+		return false
+	}
+	node, err := e.cluster(string(name)).node()
+	if err != nil {
+		return false
+	}
+	running, err := nodeutils.ImageID(node, e.Image)
+	return err == nil && running == imageID(context.Background(), e.Image)
+}
+
+func (o *operator) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: environment.SecretNamespace, Name: deployment}
+}
+
+func (o *operator) ready(ctx context.Context) error {
+	deployed := &appsv1.Deployment{}
+	if err := o.api.Get(ctx, o.key(), deployed); err != nil {
+		return err
+	}
+	if status := deployed.Status; status.ObservedGeneration != deployed.Generation || status.AvailableReplicas < *deployed.Spec.Replicas {
+		return fmt.Errorf("%d of its %d pods are available", status.AvailableReplicas, *deployed.Spec.Replicas)
+	}
+	return nil
+}
+
+// Kill is part of [environment.Operator]. The processes are frozen first: a container that dies is started again at once, so its
+// Deployment must be nothing before.
+func (o *operator) Kill(ctx context.Context) error {
+	logged := o.followLogs(ctx)
+	if err := errors.Join(
+		o.signal(ctx, "STOP"),
+		o.scale(ctx, 0),
+		environment.Await(ctx, 30*time.Second, "the operator's pods to be deleted", func(ctx context.Context) error {
+			return o.noPods(ctx, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+		}),
+		o.signal(ctx, "KILL"),
+		o.awaitEnd(ctx),
+	); err != nil {
+		return fmt.Errorf("kill the operator: %w", err)
+	}
+	return logged()
+}
+
+// Stop is part of [environment.Operator].
+func (o *operator) Stop(ctx context.Context) error {
+	logged := o.followLogs(ctx)
+	if err := errors.Join(o.scale(ctx, 0), o.awaitEnd(ctx)); err != nil {
+		return fmt.Errorf("stop the operator: %w", err)
+	}
+	return logged()
+}
+
+func (o *operator) scale(ctx context.Context, replicas int32) error {
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	object := &appsv1.Deployment{}
+	object.Namespace, object.Name = o.key().Namespace, o.key().Name
+	return client.IgnoreNotFound(o.api.Patch(ctx, object, patch))
+}
+
+// signal sends it to each process of the operator on the hub's node. That there is none is no error.
+func (o *operator) signal(ctx context.Context, name string) error {
+	_, err := docker(ctx, "exec", o.hub.container(), "bash", "-c", "pkill -"+name+" -x "+deployment+" || [[ $? == 1 ]]")
+	return err
+}
+
+func (o *operator) awaitEnd(ctx context.Context) error {
+	return environment.Await(ctx, 45*time.Second, "the operator to end", func(ctx context.Context) error {
+		return o.noPods(ctx, func(*corev1.Pod) bool { return false })
+	})
+}
+
+// noPods tells with a nil error that the operator has no pods but those that do not count.
+func (o *operator) noPods(ctx context.Context, discount func(*corev1.Pod) bool) error {
+	pods, err := o.pods(ctx)
+	if err != nil {
+		return err
+	}
+	var left []string
+	for i := range pods {
+		if !discount(&pods[i]) {
+			left = append(left, pods[i].Name)
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("there are still %s", strings.Join(left, ", "))
+	}
+	return nil
+}
+
+func (o *operator) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := o.api.List(ctx, list, client.InNamespace(o.key().Namespace), client.MatchingLabels{podLabel: deployment})
+	return list.Items, err
+}

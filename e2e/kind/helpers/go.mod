@@ -1,0 +1,3 @@
+module github.com/fleetwright/fleetwright/e2e/kind/helpers
+
+go 1.26

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Sees to it that the Docker engine has what the clusters of e2e/environment/kind run on: an image for kind's nodes, and
+# localhost/hello:1, the workload of the tests. With both there, it takes seconds.
+#
+# The node image is kind's own where it can be pulled. Where no registry can be reached, build.sh makes one, from Debian's
+# packages and Go modules: eleven minutes the first time, most of it compiling Kubernetes.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+hello=localhost/hello:1
+built=localhost/kind-node:v1.36.3
+
+log() { printf 'kind: %s\n' "$*" >&2; }
+has() { docker image inspect "$1" >/dev/null 2>&1; }
+
+docker version >/dev/null 2>&1 || { log "no Docker engine answers"; exit 1; }
+
+# A static binary that has not changed gives the same file, so the content tells whether the image is up to date.
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+(cd "$here/helpers" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOARCH=$(docker version --format '{{.Server.Arch}}') GOOS=linux \
+  go build -trimpath -ldflags "-s -w" -o "$work/root/hello" ./hello)
+digest=$(sha256sum <"$work/root/hello" | cut -d' ' -f1)
+if [[ $(docker image inspect --format '{{.Config.Labels.digest}}' "$hello" 2>/dev/null) != "$digest" ]]; then
+  log "image $hello"
+  tar -C "$work/root" --owner=0 --group=0 -c . | docker import --change 'ENTRYPOINT ["/hello"]' --change "LABEL digest=$digest" - "$hello" >/dev/null
+fi
+
+own=$(sed -n 's/^const Image = "\(.*\)"$/\1/p' "$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kind)/pkg/apis/config/defaults/image.go")
+if has "$own"; then
+  log "node image ${own%@*}, kind's own"
+elif ! has "$built" && log "pulling kind's node image ${own%@*} …" && docker pull --quiet "$own" >/dev/null 2>"$work/pull"; then
+  log "node image ${own%@*}, kind's own"
+else
+  [[ ! -s $work/pull ]] || log "it cannot be pulled ($(tail -1 "$work/pull" | cut -c1-160)): building one"
+  IMAGE=$built "$here/build.sh"
+fi

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# The manifests in config/, with an image in them. Nothing in the tree is changed by it.
+#
+#   tools/manifests.sh BINDIR render IMAGE      config/default with that image, on standard output
+#   tools/manifests.sh BINDIR deploy IMAGE      applies that to the cluster of the current kubeconfig, and waits until it runs
+#   tools/manifests.sh BINDIR undeploy          takes the operator away, and nothing else
+#   tools/manifests.sh BINDIR undeploy remove   first deletes every AppService, and with it what it runs on members
+#
+# Needs: BINDIR/kubectl.
+set -euo pipefail
+
+die() { printf 'manifests: %s\n' "$*" >&2; exit 1; }
+usage() { die "usage: tools/manifests.sh BINDIR render|deploy IMAGE, or BINDIR undeploy [remove]"; }
+
+[[ $# -ge 2 ]] || usage
+kubectl=$(cd "$1" && pwd)/kubectl; action=$2; shift 2
+cd "$(dirname "$0")/.."
+namespace=fleetwright-system
+
+# render IMAGE: through a kustomization of its own, in dist/, for its path to ours has to be relative.
+render() {
+  [[ -n ${1:-} ]] || die "which image? IMG=REGISTRY/fleetwright:TAG"
+  local name=$1 suffix overlay status=0
+  mkdir -p dist
+  overlay=$(mktemp -d dist/overlay.XXXXXX)
+  # A digest and a tag are written differently; a colon before the last slash is a port.
+  if [[ $name == *@* ]]; then
+    suffix="digest: '${name#*@}'" name=${name%%@*}; [[ ${name##*/} != *:* ]] || name=${name%:*}
+  elif [[ ${name##*/} == *:* ]]; then
+    suffix="newTag: '${name##*:}'" name=${name%:*}
+  else
+    suffix="newTag: latest"
+  fi
+  cat >"$overlay/kustomization.yaml" <<END
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../../config/default]
+images:
+  - name: fleetwright
+    newName: '$name'
+    $suffix
+END
+  "$kubectl" kustomize "$overlay" || status=$?
+  rm -rf "$overlay" # by no trap: deploy calls this in a subshell, where bash does not keep one
+  return "$status"
+}
+
+deploy() {
+  local manifest
+  manifest=$(render "${1:-}")
+  "$kubectl" apply --server-side -f - <<<"$manifest"
+  "$kubectl" rollout status deployment/fleetwright -n "$namespace" --timeout="${TIMEOUT:-3m}"
+}
+
+undeploy() {
+  case ${1:-} in
+    remove)
+      # The operator does it, and each AppService is gone when nothing of it is left on any member that it may be removed from.
+      echo "Removing every AppService from the hub, and what it runs from its members:"
+      "$kubectl" delete appservices --all --all-namespaces --timeout="${TIMEOUT:-10m}" ||
+        die "some are still there, and so is the operator: kubectl get appservices -A says what they wait for"
+      ;;
+    "") ;;
+    *) usage ;;
+  esac
+  # The operator goes before its rights do. Foreground: it is gone when this returns.
+  "$kubectl" delete --ignore-not-found --cascade=foreground -k config/manager
+  "$kubectl" delete --ignore-not-found -k config/networkpolicy
+  "$kubectl" delete --ignore-not-found -k config/rbac
+  cat <<'END'
+The operator is gone. Left as they are:
+  - on the members, everything that they run
+  - on the hub, the CRDs, the AppServices and MemberClusters, and namespace fleetwright-system with the members' Secrets
+`make deploy` takes all of it up again. docs/install.md says how to remove the rest, which is easier while the operator runs.
+END
+}
+
+case $action in
+  render) render "$@" ;;
+  deploy) deploy "$@" ;;
+  undeploy) undeploy "$@" ;;
+  *) usage ;;
+esac
