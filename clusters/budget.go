@@ -100,7 +100,12 @@ func (c *counted) Read(into []byte) (int, error) {
 // weigh is what bytes cost beside themselves, for what becomes an element of an array, or an event of a watch: every object, or null,
 // that is not the value of a field; and for numbers. It does not tell text from structure, which makes some texts a little dearer.
 func (c *counted) weigh(read []byte) (cost int, err error) {
+	idle := c.numbers.idle()
 	for _, b := range read {
+		if idle && plain[b] {
+			c.before = b
+			continue
+		}
 		number, err := c.numbers.next(b)
 		if err != nil {
 			return 0, err
@@ -108,6 +113,7 @@ func (c *counted) weigh(read []byte) (cost int, err error) {
 		cost += number
 		switch b {
 		case ' ', '\t', '\r', '\n':
+			idle = c.numbers.idle()
 			continue
 		case '{':
 			switch c.before {
@@ -123,6 +129,7 @@ func (c *counted) weigh(read []byte) (cost int, err error) {
 			}
 		}
 		c.before = b
+		idle = c.numbers.idle()
 	}
 	return cost, nil
 }

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 )
@@ -43,6 +44,22 @@ type numbers struct {
 	word, field []byte
 	// depth is how many objects and lists are open; those at the depth of text have values that are text, until the depth is less than until.
 	depth, text, until int
+}
+
+// plain bytes change nothing while there can be no number: nearly all of what members send.
+var plain = func() (plain [256]bool) {
+	for b := range plain {
+		plain[b] = !bytes.ContainsRune([]byte("\"\\{}[]:, \t\r\nn"), rune(b))
+	}
+	return plain
+}()
+
+// idle tells whether plain bytes need not be looked at.
+func (n *numbers) idle() bool {
+	if n.quoted {
+		return n.number.state == noNumber && !n.escaped && len(n.word) == maxWord
+	}
+	return n.number.state == noNumber
 }
 
 // next takes a byte, and returns what a number costs that ends with it.

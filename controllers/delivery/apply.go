@@ -98,9 +98,18 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 	drifted := isDrift(existing, want) && !difference.Empty()
 	if !r.isOurs(t.app, existing) || drifted || isPart(existing) { // and the watch of a part may have ended unnoticed
 		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
-		if existing, difference, err = r.reread(ctx, existing, want); err != nil || difference.Empty() {
-			return !isPart(existing), err
+		current, missing, err := r.reread(ctx, existing, want)
+		switch {
+		case err != nil:
+			return true, err
+		case current == nil && isPart(existing):
+			return true, r.create(ctx, t.app, want)
+		case current == nil: // the watch tells of that
+			return true, nil
+		case missing.Empty() && generationOf(current) <= t.app.Generation:
+			return !isPart(existing), nil
 		}
+		existing, difference = current, missing
 		if obstacle := r.obstacleOf(t.app, existing); obstacle != nil {
 			return false, obstacle
 		}
@@ -119,13 +128,13 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 }
 
 // reread returns an object as the member itself has it, with the managers of its fields, which the cache does not keep; and what it
-// lacks, which is nothing for one that is gone: the watch tells of that.
+// lacks; nil for one that is gone.
 func (r *reconciler) reread(ctx context.Context, existing client.Object, want *unstructured.Unstructured) (client.Object, *fieldpath.Set, error) {
 	current := existing.DeepCopyObject().(client.Object)
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {
-		return existing, fieldpath.NewSet(), nil
+		return nil, nil, nil
 	} else if err != nil {
-		return existing, nil, fmt.Errorf("read %s: %w", kindOf(existing), err)
+		return nil, nil, fmt.Errorf("read %s: %w", kindOf(existing), err)
 	}
 	current.GetObjectKind().SetGroupVersionKind(existing.GetObjectKind().GroupVersionKind())
 	difference, err := r.comparer.difference(current, want)
@@ -160,7 +169,7 @@ var replicasOnly = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
 // every choice that has defaults: the sources of volumes, the strategies of a Deployment. What is taken and not wanted goes, and defaults come back.
 func (r *reconciler) claim(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
 	current, _, err := r.reread(ctx, existing, want)
-	if err != nil {
+	if err != nil || current == nil {
 		return err
 	}
 	unheld, err := r.comparer.spec(current)

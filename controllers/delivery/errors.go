@@ -36,7 +36,9 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
 	case errors.As(err, &met):
 		return r.stopped(t, met)
-	case errors.Is(err, errBehind), apierrors.IsConflict(err): // somebody has changed it meanwhile, or we have
+	case apierrors.IsConflict(err):
+		return reconcile.Result{}, err // somebody has changed it meanwhile
+	case errors.Is(err, errBehind): // we have
 		ctrl.LoggerFrom(ctx).V(1).Info("Trying again", "why", err.Error())
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -41,7 +41,12 @@ func isPart(object client.Object) bool {
 // mayHave tells whether a member may hold a part of what it holds of an AppService: where the Deployment says so, and where there is none of
 // Fleetwright's to say it, for somebody has deleted that.
 func (l live) mayHave(p part) bool {
-	return l.deployment == nil || l.deployment.Annotations[v1alpha1.AnnotationHub] == "" ||
+	return l.deployment == nil || l.deployment.Annotations[v1alpha1.AnnotationHub] == "" || l.lists(p)
+}
+
+// lists tells whether a Deployment of Fleetwright's says that there may be a part.
+func (l live) lists(p part) bool {
+	return l.deployment != nil && l.deployment.Annotations[v1alpha1.AnnotationHub] != "" &&
 		slices.Contains(strings.Split(l.deployment.Annotations[v1alpha1.AnnotationParts], ","), p.kind)
 }
 
@@ -115,10 +120,10 @@ func (r *reconciler) dropParts(ctx context.Context, t task, want workload.Worklo
 	return dropped, nil
 }
 
-// dropPart deletes one part, and tells whether there was one. One that does not go at once is waited for.
+// dropPart deletes one part, and tells whether there was one. An autoscaler that does not go at once is waited for.
 func (r *reconciler) dropPart(ctx context.Context, t task, p part) (found bool, err error) {
 	read := func() (client.Object, error) {
-		return p.read(ctx, r.live, client.ObjectKeyFromObject(t.app), t.objects.deployment != nil)
+		return p.read(ctx, r.live, client.ObjectKeyFromObject(t.app), t.objects.lists(p) || r.sent.has(t.app.UID, p.kind))
 	}
 	object, err := read()
 	if err != nil {
@@ -140,7 +145,7 @@ func (r *reconciler) dropPart(ctx context.Context, t task, p part) (found bool, 
 		}
 		found = true
 	}
-	if object != nil {
+	if _, scales := object.(*autoscalingv2.HorizontalPodAutoscaler); scales {
 		return true, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
 			"waiting for the member to finish deleting %s %s", p.kind, object.GetName())}
 	}

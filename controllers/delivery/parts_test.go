@@ -466,3 +466,47 @@ func TestAutoscaler_that_does_not_go_is_waited_for(t *testing.T) {
 	s.someone(scaler, func() { scaler.Finalizers = nil })
 	s.readyWith(1)
 }
+
+// Credentials that may not read a part are no reason to keep an AppService that has none.
+func TestParts_that_may_not_be_read_keep_nothing_from_being_removed(t *testing.T) {
+	for name, policy := range map[string]v1alpha1.DeletionPolicy{"deleted": v1alpha1.DeletionDelete, "orphaned": v1alpha1.DeletionOrphan} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := undelivered(t, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = policy })
+			config, err := onMember.user(t.Context(), "without-parts-"+s.app.Namespace, []rbacv1.PolicyRule{
+				{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
+				{APIGroups: []string{""}, Resources: []string{"services", "pods", "namespaces"}, Verbs: []string{"*"}},
+			})
+			s.must(err)
+			s.config = config
+			s.start()
+			s.plan()
+			s.isReady()
+			s.plan(inPhase(v1alpha1.ClusterRemoving))
+			s.reports(s.removing(s.gone), whateverRuns)
+		})
+	}
+}
+
+// What was applied for a later generation is stamped anew once that is accepted, parts too.
+func TestHub_that_is_behind_is_accepted_for_parts(t *testing.T) {
+	t.Parallel()
+	s := declared(t, scaling)
+	s.plan(between(2, 5))
+	s.readyWith(2)
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
+	s.has(scaler)
+	s.someone(scaler, func() { scaler.Annotations[v1alpha1.AnnotationGeneration] = "9" })
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptGeneration: "9"}
+		app.Spec.Image = "web:2"
+	})
+	s.plan(between(2, 5))
+	s.isReady()
+	eventually(t, func() error {
+		if s.has(scaler); scaler.Annotations[v1alpha1.AnnotationGeneration] != "2" {
+			return fmt.Errorf("it is stamped %s", scaler.Annotations[v1alpha1.AnnotationGeneration])
+		}
+		return nil
+	})
+}

@@ -175,7 +175,7 @@ func (r *reconciler) readLive(ctx context.Context, key types.NamespacedName) (li
 		if !objects.mayHave(p) {
 			continue
 		}
-		object, err := p.read(ctx, r.live, key, objects.deployment != nil)
+		object, err := p.read(ctx, r.live, key, objects.lists(p))
 		if err != nil {
 			return live{}, err
 		}

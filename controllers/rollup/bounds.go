@@ -9,10 +9,10 @@ import (
 )
 
 // outOfBounds says what to change where a division could not be exact, for the bounds of the clusters contradict what is to be divided; empty
-// where it is exact. The clusters run what comes closest.
-func (in Input) outOfBounds() string {
+// where it is exact. The clusters run what comes closest. Short tells that they run less than is asked for.
+func (in Input) outOfBounds() (contradiction string, short bool) {
 	if !in.divided() {
-		return ""
+		return "", false
 	}
 	var replicas, least, most int64 // of all chosen; the bounds may be such that 32 bits do not hold their sum
 	var chosen bool
@@ -27,9 +27,10 @@ func (in Input) outOfBounds() string {
 	autoscaling := in.App.Spec.Autoscaling
 	switch {
 	case !chosen:
-		return ""
+		return "", false
 	case autoscaling == nil:
-		return in.contradiction(replicas, in.App.DesiredReplicas(), "spec.replicas")
+		wants := in.App.DesiredReplicas()
+		return in.contradiction(replicas, wants, "spec.replicas"), replicas < int64(wants)
 	}
 	wants := int32(1)
 	if autoscaling.MinReplicas != nil {
@@ -38,7 +39,7 @@ func (in Input) outOfBounds() string {
 	return cmp.Or(
 		in.contradiction(least, wants, "spec.autoscaling.minReplicas"),
 		in.contradiction(most, autoscaling.MaxReplicas, "spec.autoscaling.maxReplicas"),
-	)
+	), least < int64(wants) || most < int64(autoscaling.MaxReplicas)
 }
 
 // contradiction says which bounds keep the shares of all clusters from adding up to what a field asks for, and what can be done.

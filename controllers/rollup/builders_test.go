@@ -231,5 +231,15 @@ func limitedTo(n int32) func(*rollup.Input) {
 func notReadyYet(cluster string) func(*rollup.Input) {
 	return func(in *rollup.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonClusterNotReady})
+		in.Members[cluster] = member(cluster, metav1.ConditionFalse)
+		in.Members[cluster].Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+	}
+}
+
+// deadFor is a cluster that would be chosen, and has not been Ready for so long.
+func deadFor(cluster string, age time.Duration) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		notReadyYet(cluster)(in)
+		in.Members[cluster].Status.Conditions[0].LastTransitionTime = ago(age)
 	}
 }

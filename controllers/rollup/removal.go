@@ -176,6 +176,9 @@ func keep(drafts []*draft, reason, message string) {
 		} else if d.row.Phase == v1alpha1.ClusterUnknown {
 			continue
 		}
-		d.row.Phase, d.row.Reason, d.row.Message = v1alpha1.ClusterProgressing, reason, bounded(message)
+		if d.row.Phase != v1alpha1.ClusterPending { // of which nothing is known still
+			d.row.Phase = v1alpha1.ClusterProgressing
+		}
+		d.row.Reason, d.row.Message = reason, bounded(message)
 	}
 }

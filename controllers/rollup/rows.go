@@ -168,7 +168,7 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 		return unknown(row, previous, member)
 	case seen != nil:
 		observed(&row, *seen)
-	case previous == nil || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
+	case previous == nil || previous.Phase == v1alpha1.ClusterPending || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
 	case previous.Phase == v1alpha1.ClusterReady && (row.ObservedGeneration < row.Generation || row.Replicas != previous.Replicas || row.Arriving),
 		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Phase == v1alpha1.ClusterProgressing && previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again

@@ -196,7 +196,7 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"a Detached cluster whose Secret is back and that is no longer chosen is held": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalHeld, heldAlone), since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonRemovalHeld, heldAlone), since(now)),
 		},
 		"a cluster that detaches while it is deleted has its grace": {
 			in:   given(deleting, has(row("east", v1alpha1.ClusterReady))),

@@ -118,9 +118,9 @@ func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSu
 		ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, waiting(waits, rows, sum))
 		return append([]metav1.Condition{in.placed(), ready}, in.suspension()...)
 	}
-	if contradiction := in.outOfBounds(); contradiction != "" {
+	if contradiction, short := in.outOfBounds(); contradiction != "" {
 		conditions := unplaced(v1alpha1.ReasonReplicasOutOfBounds, contradiction)
-		if len(in.unready()) > 0 { // there may be room soon
+		if short && len(in.unready(true)) > 0 { // there may be room soon
 			conditions[len(conditions)-1].Type = v1alpha1.ConditionReconciling
 		}
 		return append(conditions, in.suspension()...)
@@ -140,7 +140,7 @@ func unplaced(reason, message string) []metav1.Condition {
 
 // placed is about what the placement chose, whatever the clusters run.
 func (in Input) placed() metav1.Condition {
-	if contradiction := in.outOfBounds(); contradiction != "" {
+	if contradiction, _ := in.outOfBounds(); contradiction != "" {
 		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonReplicasOutOfBounds, contradiction)
 	}
 	var chosen int32

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
@@ -193,9 +195,7 @@ func (in Input) awaited(drafts []draft) []string {
 			names = append(names, name)
 		}
 	}
-	if in.unfilled() {
-		names = append(names, in.unready()...)
-	}
+	names = append(names, in.takers()...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -206,8 +206,9 @@ func (in Input) hasFailedLong(d *draft) bool {
 	return bad && d.previous != nil && d.previous.Phase == d.row.Phase && in.Now.Sub(d.previous.Since.Time) >= arrivalPatience
 }
 
-// unfilled tells whether the plan has no cluster, or fewer than its limit.
-func (in Input) unfilled() bool {
+// takers are the clusters that would take what leaves others, were they Ready: where the plan has no cluster; and, for a while, where it has
+// fewer than its limit.
+func (in Input) takers() []string {
 	chosen := 0
 	for _, decision := range in.Plan {
 		if decision.Chosen() {
@@ -215,14 +216,25 @@ func (in Input) unfilled() bool {
 		}
 	}
 	p := in.App.Spec.Placement
-	return chosen == 0 || p != nil && p.Limit != nil && chosen < int(*p.Limit)
+	switch {
+	case chosen == 0:
+		return in.unready(false)
+	case p != nil && p.Limit != nil && chosen < int(*p.Limit):
+		return in.unready(true)
+	}
+	return nil
 }
 
-// unready are the clusters that it is not placed on only because they are not Ready.
-func (in Input) unready() []string {
+// unready are the clusters that it is not placed on only because they are not Ready; those that were a while ago, if lately is set.
+func (in Input) unready(lately bool) []string {
 	var names []string
 	for _, decision := range in.Plan {
-		if decision.Reason == v1alpha1.ReasonClusterNotReady {
+		member := in.Members[decision.Cluster]
+		if decision.Reason != v1alpha1.ReasonClusterNotReady || member == nil {
+			continue
+		}
+		ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady)
+		if !lately || ready != nil && in.Now.Sub(ready.LastTransitionTime.Time) < arrivalPatience {
 			names = append(names, decision.Cluster)
 		}
 	}

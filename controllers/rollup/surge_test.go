@@ -212,6 +212,8 @@ func TestClusters_are_left_when_what_is_new_elsewhere_is_ready(t *testing.T) {
 		"or it takes one of few places":             {with(clusters("er"), isNew("z", failedFor(time.Hour)), limitedTo(2)), "a=2w b=2 z=2+"},
 		"one that would take it were it Ready":      {with(clusters("e"), notReadyYet("z")), "a=2w"},
 		"or the place that is left":                 {with(clusters("er"), notReadyYet("z"), limitedTo(2)), "a=2w b=2"},
+		"but not for ever":                          {with(clusters("er"), deadFor("z", time.Hour), limitedTo(2)), "a=2R b=2"},
+		"unless it is the only one":                 {with(clusters("e"), deadFor("z", time.Hour)), "a=2w"},
 		"but not one more of all":                   {with(clusters("er"), notReadyYet("z")), "a=2R b=2"},
 		"a lost one that is let go of":              {with(clusters("ue"), isNew("z"), annotated(v1alpha1.AnnotationAbandon, "a")), "a=2R b=2w z=2+"},
 		"a lost one that is not stays lost":         {with(clusters("ue"), isNew("z")), "a=2? b=2w z=2+"},

@@ -108,8 +108,11 @@ func isCheap(document []byte, patch v1alpha1.Patch) bool {
 		case o.Value != nil:
 			size += len(o.Value.Raw)
 		}
+		if size > maxBlamed {
+			return false
+		}
 	}
-	return size <= maxBlamed
+	return true
 }
 
 func failed(index int, o v1alpha1.PatchOperation, err error) error {
@@ -211,7 +214,7 @@ func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, fmt.Errorf("value: %w", err)
 	}
-	if text := absurdIn(value); text != "" {
+	if text := absurdIn(value); text != "" && !texts.MatchString(o.Path) {
 		return nil, fmt.Errorf("value holds %.32q, a number that nothing can be", text)
 	}
 	if hasNull(value) {
@@ -224,6 +227,9 @@ func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 // absurd is a number whose exponent is so large that to read it as a quantity takes all the time and memory there is.
 var absurd = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{6,}$`)
 
+// texts are where a value is text, which may look like such a number: 12e4567890 is a short hash.
+var texts = regexp.MustCompile(`/(labels|annotations|matchLabels|nodeSelector|args|command|env)(/|$)`)
+
 // absurdIn is a number of that kind in a value, or empty.
 func absurdIn(value any) string {
 	switch value := value.(type) {
@@ -233,6 +239,9 @@ func absurdIn(value any) string {
 		return absurd.FindString(value.String())
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if texts.MatchString("/" + key) {
+				continue
+			}
 			if text := absurdIn(value[key]); text != "" {
 				return text
 			}
