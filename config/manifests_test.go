@@ -211,7 +211,7 @@ func TestTheImage(t *testing.T) {
 	for given, want := range map[string]string{
 		"registry.example:5000/fleetwright:v1":        "registry.example:5000/fleetwright:v1",
 		"registry.example:5000/fleetwright":           "registry.example:5000/fleetwright:latest",
-		"ghcr.io/x/fleetwright:v1@" + digest:          "ghcr.io/x/fleetwright@" + digest,
+		"registry.example/x/fleetwright:v1@" + digest: "registry.example/x/fleetwright@" + digest,
 		"registry.example:5000/fleetwright@" + digest: "registry.example:5000/fleetwright@" + digest,
 	} {
 		t.Run(given, func(t *testing.T) {

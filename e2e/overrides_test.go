@@ -76,7 +76,7 @@ func TestOverrides(t *testing.T) {
 	noVariable := override("east", v1alpha1.Override{Env: []corev1.EnvVar{{Name: "REGION", Value: "$(cluster.region)"}}})
 	base := func(member string) shown {
 		return shown{
-			Image: "docker.io/library/web:1", Env: map[string]string{"LEVEL": "info", "REGION": regions[member]}, Replicas: 2,
+			Image: "registry.example/library/web:1", Env: map[string]string{"LEVEL": "info", "REGION": regions[member]}, Replicas: 2,
 			Memory: "32Mi", Type: corev1.ServiceTypeClusterIP, DNS: corev1.DNSClusterFirst,
 		}
 	}
@@ -93,7 +93,7 @@ func TestOverrides(t *testing.T) {
 	set("south", func(s *shown) { s.Replicas, s.Type, s.Memory = 3, corev1.ServiceTypeNodePort, "64Mi" })
 	set("east", func(s *shown) { s.DNS = corev1.DNSDefault })
 
-	app := f.declare(t, "mosaic", image("docker.io/library/web:1"), env("LEVEL", "info"), env("REGION", "$(cluster.labels['region'])"),
+	app := f.declare(t, "mosaic", image("registry.example/library/web:1"), env("LEVEL", "info"), env("REGION", "$(cluster.labels['region'])"),
 		requests32Mi, overridden(north, south, east))
 	t.Run("change the image's parts, env, resources, replicas, the Service's type, and the rest by a patch", func(t *testing.T) {
 		f.awaitRows(t, app, allReady("north", "south", "east"))
@@ -110,7 +110,7 @@ func TestOverrides(t *testing.T) {
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			tag := fmt.Sprintf("docker.io/library/web:bad-%d", i)
+			tag := fmt.Sprintf("registry.example/library/web:bad-%d", i)
 			f.edit(t, app, image(tag), overridden(north, south, test.bad))
 			rows := allReady("north", "south")
 			rows["east"] = row{v1alpha1.ClusterFailed, v1alpha1.ReasonInvalidOverride}

@@ -51,7 +51,7 @@ overrides:
 			spec: least + "overrides: [{name: a, imageTag: 'sha256:" + strings.Repeat("0f", 32) + "'}]",
 		},
 		"a registry at an address": {
-			spec: least + `overrides: [{name: a, imageRegistry: "10.0.0.1:5000"}, {name: b, imageRegistry: "[fd00::1]:5000/mirror"}, {name: c, imageRegistry: docker.io}]`,
+			spec: least + `overrides: [{name: a, imageRegistry: "10.0.0.1:5000"}, {name: b, imageRegistry: "[fd00::1]:5000/mirror"}, {name: c, imageRegistry: registry.example}]`,
 		},
 		"replicas beside a policy that does not divide": {
 			spec: least + "replicaPolicy: {type: Duplicated, weights: Static}\noverrides: [{name: a, replicas: 2}]",

@@ -218,7 +218,7 @@ func TestRender_images(t *testing.T) {
 	for _, test := range []struct{ image, override, want string }{
 		{"nginx", `imageRegistry: mirror.example`, "mirror.example/nginx"},
 		{"library/nginx:1", `imageRegistry: mirror.example`, "mirror.example/library/nginx:1"},
-		{"docker.io/library/nginx:1", `imageRegistry: mirror.example/hub`, "mirror.example/hub/library/nginx:1"},
+		{"registry.example/library/nginx:1", `imageRegistry: mirror.example/hub`, "mirror.example/hub/library/nginx:1"},
 		{"localhost/web:1", `imageRegistry: "mirror:5000"`, "mirror:5000/web:1"},
 		{"registry:5000/web", `imageRegistry: mirror`, "mirror/web"},
 		{"nginx:1", `imageRegistry: mirror.example`, "mirror.example/nginx:1"},
