@@ -38,7 +38,17 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch MemberClusters: %w", err)
 	}
-	members, err := clusters.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	members, err := clusters.AddEventHandler(d.memberEvents(ctx))
+	if err != nil {
+		return fmt.Errorf("watch MemberClusters: %w", err)
+	}
+	<-ctx.Done()
+	return errors.Join(informer.RemoveEventHandler(apps), clusters.RemoveEventHandler(members))
+}
+
+// memberEvents are what becomes of MemberClusters.
+func (d *Deliverer) memberEvents(ctx context.Context) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) {
 			if mc, isMember := added.(*v1alpha1.MemberCluster); isMember && d.engaged(mc.Name) {
 				d.dispatchMember(ctx, &v1alpha1.MemberCluster{}, mc)
@@ -55,12 +65,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 				unmeasure(mc.Name)
 			}
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("watch MemberClusters: %w", err)
 	}
-	<-ctx.Done()
-	return errors.Join(informer.RemoveEventHandler(apps), clusters.RemoveEventHandler(members))
 }
 
 // dispatchMember has a member look at what was let go of there; and, when its labels changed, at all that it runs: overrides and

@@ -187,16 +187,22 @@ func TestAutoscaler_begins_when_the_share_is_no_longer_none(t *testing.T) {
 	s.hasParts()
 }
 
-// One AppService that needs more than the credentials may do stops alone.
-func TestParts_that_the_credentials_may_not_touch(t *testing.T) {
-	t.Parallel()
-	s := undelivered(t, scaling)
-	config, err := onMember.user(t.Context(), "without-autoscalers-"+s.app.Namespace, []rbacv1.PolicyRule{
+// mayTouchNoParts has the operator use credentials that may do nothing with parts.
+func (s *scene) mayTouchNoParts() {
+	s.Helper()
+	config, err := onMember.user(s.Context(), "without-parts-"+s.app.Namespace, []rbacv1.PolicyRule{
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
 		{APIGroups: []string{""}, Resources: []string{"services", "pods", "namespaces"}, Verbs: []string{"*"}},
 	})
 	s.must(err)
 	s.config = config
+}
+
+// One AppService that needs more than the credentials may do stops alone.
+func TestParts_that_the_credentials_may_not_touch(t *testing.T) {
+	t.Parallel()
+	s := undelivered(t, scaling)
+	s.mayTouchNoParts()
 	s.start()
 	s.plan(between(2, 5))
 	eventually(t, func() error {
@@ -473,12 +479,7 @@ func TestParts_that_may_not_be_read_keep_nothing_from_being_removed(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := undelivered(t, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = policy })
-			config, err := onMember.user(t.Context(), "without-parts-"+s.app.Namespace, []rbacv1.PolicyRule{
-				{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
-				{APIGroups: []string{""}, Resources: []string{"services", "pods", "namespaces"}, Verbs: []string{"*"}},
-			})
-			s.must(err)
-			s.config = config
+			s.mayTouchNoParts()
 			s.start()
 			s.plan()
 			s.isReady()

@@ -22,7 +22,7 @@ import (
 // recheck is how often a deletion is looked at for what no watch tells of: time that has passed, a namespace that goes.
 const recheck = 10 * time.Second
 
-// waitRecheck is how often a removal that waits is looked at: it waits for what fails elsewhere for some time only.
+// waitRecheck is how often an AppService is looked at that arrives somewhere: what leaves others waits for what fails for some time only.
 const waitRecheck = time.Minute
 
 // Reconciler plans AppServices.
@@ -145,7 +145,9 @@ func (r *Reconciler) settle(in rollup.Input, status v1alpha1.AppServiceStatus) {
 
 // recheckAfter is when to look again at an AppService that nothing may come of before; 0 for never.
 func recheckAfter(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus) time.Duration {
-	waits := func(row v1alpha1.ClusterStatus) bool { return row.Reason == v1alpha1.ReasonRemovalWaiting }
+	waits := func(row v1alpha1.ClusterStatus) bool {
+		return row.Reason == v1alpha1.ReasonRemovalWaiting || row.Arriving
+	}
 	switch {
 	case !app.DeletionTimestamp.IsZero():
 		return recheck
