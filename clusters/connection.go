@@ -61,7 +61,7 @@ func (o *Options) newConnection(t *target) *connection {
 	server := t.server()
 	sender := &sender{next: newBudget(c.transports), to: server.Host, credentials: &c.credentials}
 	c.client = &http.Client{
-		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, sender),
+		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, transport.Wrappers(o.Wrap)(sender)),
 		// A redirect would carry the credentials to where the kubeconfig does not say.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +18,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// Options say how members are reached. All have to be set.
+// Options say how members are reached. All have to be set, but Wrap.
 type Options struct {
 	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on one.
 	Scheme *runtime.Scheme
@@ -43,6 +44,8 @@ type Options struct {
 	MaxConnecting int
 	// Policy is what kubeconfigs may hold beyond what is safe.
 	Policy Policy
+	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
+	Wrap transport.WrapperFunc
 
 	lanes lanes
 }
