@@ -102,7 +102,7 @@ func (f *fleet) killAndRestart(t *testing.T) {
 
 func (f *fleet) startOperator(t *testing.T) {
 	t.Helper()
-	started, err := f.environment.StartOperator(t.Context(), f.hub)
+	started, err := f.environment.StartOperator(t.Context(), f.hub, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -230,23 +230,11 @@ func (f *fleet) giveAddress(t *testing.T, member string, app *v1alpha1.AppServic
 func (f *fleet) wantRest(t *testing.T) {
 	t.Helper()
 	f.awaitSilence(t)
-	before := f.ours(t)
+	before := f.writes(t)
 	time.Sleep(rest)
-	if diff := cmp.Diff(before, f.ours(t)); diff != "" {
+	if diff := cmp.Diff(before, f.writes(t)); diff != "" {
 		t.Errorf("within %s at rest (-before +after):\n%s", rest, diff)
 	}
-}
-
-// ours are the writes without those by which a member's own autoscaler says, every 15 seconds, that it has no metrics.
-func (f *fleet) ours(t *testing.T) writes {
-	t.Helper()
-	counted := f.writes(t)
-	for member := range f.members {
-		for _, what := range []string{"POST events", "PATCH events", "PUT horizontalpodautoscalers/status"} {
-			delete(counted[member], what)
-		}
-	}
-	return counted
 }
 
 // leftovers is nil when a member has nothing that Fleetwright made.

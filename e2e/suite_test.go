@@ -39,6 +39,9 @@ const (
 	// namespace is where the tests' AppServices are. The members do not have it: the operator makes it there.
 	namespace = "e2e"
 
+	// config is the directory of the shipped manifests.
+	config = "../config"
+
 	// patience bounds every wait that has no bound of its own.
 	patience = time.Minute
 )
@@ -96,13 +99,19 @@ func run(m *testing.M) int {
 		return 1
 	}
 	fmt.Printf("e2e: the fleet is up after %s\n", round(time.Since(begun)))
-	return m.Run()
+	code := m.Run()
+	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
+	if err := theFleet.checkPrivileges(ctx, whole && code == 0); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return max(code, 1)
+	}
+	return code
 }
 
 func newEnvironment() (environment.Environment, error) {
 	switch *environmentFlag {
 	case "kwok":
-		env, err := kwok.New(*dirFlag, *binFlag)
+		env, err := kwok.New(kwok.Options{Dir: *dirFlag, Bin: *binFlag, Config: config})
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +140,7 @@ func newFleet(ctx context.Context, env environment.Environment) (*fleet, error) 
 	}
 	f.hub = f.members["hub"]
 	delete(f.members, "hub")
-	if err := environment.PrepareHub(ctx, f.hub.api, "../config/crd/bases"); err != nil {
+	if err := environment.PrepareHub(ctx, f.hub.api, config+"/crd/bases"); err != nil {
 		return nil, err
 	}
 	home := &corev1.Namespace{}
@@ -144,7 +153,7 @@ func newFleet(ctx context.Context, env environment.Environment) (*fleet, error) 
 			return nil, err
 		}
 	}
-	f.operator, err = env.StartOperator(ctx, f.hub)
+	f.operator, err = env.StartOperator(ctx, f.hub, 1)
 	return f, err
 }
 

@@ -19,12 +19,15 @@ import (
 // members are the names of the members, sorted; a flag adds to them.
 var members = []string{"east", "north", "south"}
 
+// shipped is the directory of the manifests.
+const shipped = "../../config"
+
 // fleet is the hub, its members, the operator and the proxy between them.
 type fleet struct {
 	env    *kwok.Environment
 	hub    client.Client // as a person has it: past the proxy
 	api    map[string]client.Client
-	front  environment.Cluster // the hub as the operator has it
+	front  []byte // the kubeconfig of the hub that the operator has
 	proxy  *proxy
 	ledger *ledger
 
@@ -36,7 +39,7 @@ type fleet struct {
 
 // prepareFleet returns one that nothing was made of yet, and takes away what an earlier run has left.
 func prepareFleet(ctx context.Context) (*fleet, error) {
-	env, err := kwok.New(*dirFlag, *binFlag)
+	env, err := kwok.New(kwok.Options{Dir: *dirFlag, Bin: *binFlag, Config: shipped})
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +59,19 @@ func (f *fleet) setUp(ctx context.Context) error {
 		}
 	}
 	f.hub = f.api[hubName]
-	if err := environment.PrepareHub(ctx, f.hub, "../../config/crd/bases"); err != nil {
+	if err := environment.PrepareHub(ctx, f.hub, shipped+"/crd/bases"); err != nil {
 		return err
 	}
-	if f.proxy, err = newProxy(ctx, made, f.api, f.ledger, f.kill); err != nil {
+	kubeconfigs := map[string][]byte{}
+	if kubeconfigs[hubName], err = environment.OperatorKubeconfig(ctx, made[0].Kubeconfig(), shipped); err != nil {
+		return err
+	}
+	for _, member := range made[1:] {
+		if kubeconfigs[member.Name()], err = member.MemberKubeconfig(ctx); err != nil {
+			return err
+		}
+	}
+	if f.proxy, err = newProxy(ctx, kubeconfigs, f.api, f.ledger, f.kill); err != nil {
 		return err
 	}
 	for _, name := range members {
@@ -71,24 +83,14 @@ func (f *fleet) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	kubeconfig, err := f.proxy.kubeconfig(hubName)
-	if err != nil {
+	if f.front, err = f.proxy.kubeconfig(hubName); err != nil {
 		return err
 	}
-	f.front = fronted{Cluster: made[0], kubeconfig: kubeconfig}
 	if err := f.start(ctx); err != nil {
 		return err
 	}
 	return environment.Await(ctx, patience, "the members to be Ready", f.membersReady)
 }
-
-// fronted is a cluster as it is reached through the proxy.
-type fronted struct {
-	environment.Cluster
-	kubeconfig []byte
-}
-
-func (c fronted) Kubeconfig() []byte { return c.kubeconfig }
 
 func (f *fleet) membersReady(ctx context.Context) error {
 	list := &v1alpha1.MemberClusterList{}
@@ -111,7 +113,7 @@ func (f *fleet) membersReady(ctx context.Context) error {
 func (f *fleet) start(ctx context.Context) error {
 	f.proxy.thaw()
 	begun := time.Now()
-	operator, err := f.env.StartOperator(ctx, f.front, "--leader-elect=false")
+	operator, err := f.env.StartOperatorWith(ctx, f.front, 1, "--leader-elect=false")
 	if err != nil {
 		return err
 	}

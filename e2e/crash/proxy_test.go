@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/environment/front"
 )
 
@@ -56,18 +55,18 @@ type proxy struct {
 	watched  map[string]time.Time // by cluster and resource, when a watch began last
 }
 
-// newProxy serves until the context ends.
-func newProxy(ctx context.Context, clusters []environment.Cluster, api map[string]client.Client, ledger *ledger, kill func() error) (*proxy, error) {
+// newProxy serves until the context ends. What the operator asks of a cluster is sent on by that cluster's kubeconfig.
+func newProxy(ctx context.Context, kubeconfigs map[string][]byte, api map[string]client.Client, ledger *ledger, kill func() error) (*proxy, error) {
 	p := &proxy{
 		token: front.Token(), backends: map[string]http.Handler{}, writing: map[string]*sync.Mutex{},
 		ledger: ledger, api: api, kill: kill, watched: map[string]time.Time{},
 	}
-	for _, cluster := range clusters {
-		backend, err := front.Backend(cluster)
+	for name, kubeconfig := range kubeconfigs {
+		backend, err := front.Backend(kubeconfig)
 		if err != nil {
 			return nil, err
 		}
-		p.backends[cluster.Name()], p.writing[cluster.Name()] = backend, &sync.Mutex{}
+		p.backends[name], p.writing[name] = backend, &sync.Mutex{}
 	}
 	paths := http.NewServeMux()
 	for name := range p.backends {

@@ -18,8 +18,9 @@ import (
 
 const (
 	hubName = "hub"
-	crds    = "config/crd/bases"
-	sample  = "config/samples/appservice.yaml"
+	config  = "config"
+	crds    = config + "/crd/bases"
+	sample  = config + "/samples/appservice.yaml"
 )
 
 // members are the clusters of a new demo.
@@ -36,7 +37,7 @@ type demo struct {
 }
 
 func newDemo(dir, bin string) (*demo, error) {
-	env, err := kwok.New(dir, bin)
+	env, err := kwok.New(kwok.Options{Dir: dir, Bin: bin, Config: config})
 	if err != nil {
 		return nil, err
 	}

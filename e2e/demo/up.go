@@ -113,7 +113,7 @@ func (d *demo) operator(ctx context.Context) error {
 		return err
 	}
 	return step("the operator", func() error {
-		_, err := d.env.StartOperator(ctx, hub)
+		_, err := d.env.StartOperator(ctx, hub, 1)
 		return err
 	})
 }

@@ -6,7 +6,10 @@
 // clusters or the operator. A later process finds it again, and [Environment.Clean] removes all of it.
 package environment
 
-import "context"
+import (
+	"context"
+	"syscall"
+)
 
 // Environment makes clusters and runs the operator.
 type Environment interface {
@@ -17,9 +20,9 @@ type Environment interface {
 	// Clusters are those that exist, running or not, from this process or an earlier one, sorted by name.
 	Clusters() ([]Cluster, error)
 
-	// StartOperator runs the operator with this cluster as its hub and waits until it says that it is ready.
-	// args come after the environment's own. There is one operator at a time.
-	StartOperator(ctx context.Context, hub Cluster, args ...string) (Operator, error)
+	// StartOperator runs so many replicas of the operator with this cluster as their hub, by its ServiceAccount with the shipped rights,
+	// and waits until all say that they are ready. args come after the environment's own. There is one operator at a time.
+	StartOperator(ctx context.Context, hub Cluster, replicas int, args ...string) (Operator, error)
 
 	// Operator is the operator that runs, from this process or an earlier one, or nil.
 	Operator() (Operator, error)
@@ -34,8 +37,15 @@ type Cluster interface {
 	Name() string
 
 	// Kubeconfig is the administrator's, whole in itself: it names no file and runs no program. Its server
-	// is reachable from this process and from the operator. It is nil while a cluster is only half made.
+	// is reachable from this process. It is nil while a cluster is only half made.
 	Kubeconfig() []byte
+
+	// MemberKubeconfig is what a hub is given to join this cluster: that of a ServiceAccount with the shipped rights, which it makes. Its
+	// server is reachable from the operator.
+	MemberKubeconfig(ctx context.Context) ([]byte, error)
+
+	// Requests are those that the operator has sent to this cluster, as hub or as member, in the order of their answers.
+	Requests(ctx context.Context) ([]Request, error)
 
 	// Ready tells with a nil error that the API server answers, is ready, and has a node to run pods on.
 	Ready(ctx context.Context) error
@@ -51,7 +61,7 @@ type Cluster interface {
 	Delete(ctx context.Context) error
 }
 
-// Operator is a running operator.
+// Operator is a running operator: all its replicas.
 type Operator interface {
 	// Kill ends it as a crash does (SIGKILL), and waits until it is gone.
 	Kill(ctx context.Context) error
@@ -62,6 +72,18 @@ type Operator interface {
 	// Log is what it and its predecessors have logged.
 	Log() string
 
-	// MetricsURL is where its metrics are served.
-	MetricsURL() string
+	// Replicas are those that it was started with, and that may have ended or been started again by themselves since.
+	Replicas(ctx context.Context) ([]Replica, error)
+}
+
+// Replica is one process of an operator.
+type Replica interface {
+	// Name is unique in its operator.
+	Name() string
+
+	// Signal sends a signal to the process, whatever becomes of that.
+	Signal(ctx context.Context, signal syscall.Signal) error
+
+	// Metrics are what it serves as its metrics.
+	Metrics(ctx context.Context) ([]byte, error)
 }

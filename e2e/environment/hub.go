@@ -111,7 +111,11 @@ func ApplyFile(ctx context.Context, c client.Client, file string) error {
 // Join makes a cluster a member of the hub's fleet, or renews its kubeconfig. The labels become those of
 // its MemberCluster.
 func Join(ctx context.Context, hub client.Client, member Cluster, labels map[string]string) error {
-	return JoinWith(ctx, hub, member.Name(), member.Kubeconfig(), labels)
+	kubeconfig, err := member.MemberKubeconfig(ctx)
+	if err != nil {
+		return fmt.Errorf("make a kubeconfig for member %s: %w", member.Name(), err)
+	}
+	return JoinWith(ctx, hub, member.Name(), kubeconfig, labels)
 }
 
 // JoinWith is [Join] with any content for a kubeconfig.

@@ -48,13 +48,13 @@ func newBench(ctx context.Context, env environment.Environment) (*bench, error) 
 }
 
 // withOperator does something with a new operator, which ends with it.
-func (b *bench) withOperator(ctx context.Context, do func(metrics string) error) (err error) {
-	operator, err := b.env.StartOperator(ctx, b.cluster, "--leader-elect=false")
+func (b *bench) withOperator(ctx context.Context, do func(environment.Operator) error) (err error) {
+	operator, err := b.env.StartOperator(ctx, b.cluster, 1, "--leader-elect=false")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, operator.Kill(context.WithoutCancel(ctx))) }() // if it has not stopped
-	if err := do(operator.MetricsURL()); err != nil {
+	if err := do(operator); err != nil {
 		return fmt.Errorf("%w; the operator says:\n%s", err, lastWords(operator.Log()))
 	}
 	return operator.Stop(ctx)
@@ -105,7 +105,7 @@ const together = 30
 // compareJoining has members join, alone and beside bad ones whose Secrets are there first.
 func (b *bench) compareJoining(ctx context.Context, rounds int) error {
 	var alone, beside []time.Duration
-	if err := b.withOperator(ctx, func(string) error {
+	if err := b.withOperator(ctx, func(environment.Operator) error {
 		for range rounds {
 			took, err := b.joinAndLeave(ctx, nil)
 			if err != nil {
@@ -141,7 +141,7 @@ func (b *bench) joinAndLeave(ctx context.Context, bad []candidate) (time.Duratio
 // weigh has members join a new operator, up to one count after the other, and weighs it at each and before.
 func (b *bench) weigh(ctx context.Context, counts []int, rest time.Duration) error {
 	var stages []stage
-	if err := b.withOperator(ctx, func(metrics string) error {
+	if err := b.withOperator(ctx, func(operator environment.Operator) error {
 		joined := 0
 		for _, count := range append([]int{0}, counts...) {
 			batch, err := b.healthy(count - joined)
@@ -156,7 +156,7 @@ func (b *bench) weigh(ctx context.Context, counts []int, rest time.Duration) err
 			if err := pause(ctx, rest); err != nil {
 				return err
 			}
-			if s.weight, err = weighAtRest(ctx, metrics); err != nil {
+			if s.weight, err = weighAtRest(ctx, operator); err != nil {
 				return err
 			}
 			s.load = loadAverage()

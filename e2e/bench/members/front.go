@@ -37,7 +37,11 @@ type virtual struct {
 func newFront(ctx context.Context, clusters []environment.Cluster) (*front, error) {
 	f := &front{members: map[string]*virtual{}}
 	for _, cluster := range clusters {
-		backend, err := shared.Backend(cluster)
+		kubeconfig, err := cluster.MemberKubeconfig(ctx)
+		if err != nil {
+			return nil, err
+		}
+		backend, err := shared.Backend(kubeconfig)
 		if err != nil {
 			return nil, err
 		}

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) (err error) {
 	} else if err != nil {
 		return err
 	}
-	env, err := kwok.New(s.dir, s.bin)
+	env, err := kwok.New(kwok.Options{Dir: s.dir, Bin: s.bin, Config: "config"})
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
 // Go collects garbage at least every two minutes: in a window of that length it has, once.
@@ -39,11 +40,11 @@ const (
 
 // weighAtRest watches the operator for some time. The median counts; but of the heap in use the least, which is that just
 // after a collection, and of what is alive in it what the last collection found.
-func weighAtRest(ctx context.Context, url string) (weight, error) {
+func weighAtRest(ctx context.Context, operator environment.Operator) (weight, error) {
 	var samples []sample
 	begun := time.Now()
 	for time.Since(begun) < window {
-		s, err := read(ctx, url)
+		s, err := read(ctx, operator)
 		if err != nil {
 			return weight{}, err
 		}
@@ -52,7 +53,7 @@ func weighAtRest(ctx context.Context, url string) (weight, error) {
 			return weight{}, err
 		}
 	}
-	last, err := read(ctx, url)
+	last, err := read(ctx, operator)
 	if err != nil {
 		return weight{}, err
 	}
@@ -75,20 +76,21 @@ func weighAtRest(ctx context.Context, url string) (weight, error) {
 }
 
 // read reads the operator's metrics that have no labels.
-func read(ctx context.Context, url string) (sample, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+func read(ctx context.Context, operator environment.Operator) (sample, error) {
+	replicas, err := operator.Replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	if len(replicas) == 0 {
+		return nil, errors.New("the operator has ended")
+	}
+	metrics, err := replicas[0].Metrics(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the operator's metrics: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }()
 	s := sample{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		name, text, _ := strings.Cut(lines.Text(), " ")
+	for line := range strings.Lines(string(metrics)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if value, err := strconv.ParseFloat(text, 64); err == nil {
 			s[name] = value
 		}
@@ -98,7 +100,7 @@ func read(ctx context.Context, url string) (sample, error) {
 			return nil, fmt.Errorf("the operator's metrics lack %s", name)
 		}
 	}
-	return s, lines.Err()
+	return s, nil
 }
 
 func median[T any](sorted []T) T { return sorted[len(sorted)/2] }

@@ -1,5 +1,5 @@
 // Package front serves HTTPS in front of clusters: for tests that must see, count or spoil what a client asks of a cluster.
-// A client is known by its token; what a [Backend] gets is sent on as the cluster's administrator.
+// A client is known by its token; what a [Backend] gets is sent on as somebody else.
 package front
 
 import (
@@ -23,8 +23,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	certutil "k8s.io/client-go/util/cert"
-
-	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
 // silent takes what the servers have to say of connections that a client has cut.
@@ -79,19 +77,19 @@ func Kubeconfig(address string, ca []byte, token string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// Backend forwards to a cluster, as its administrator.
-func Backend(cluster environment.Cluster) (http.Handler, error) {
-	config, err := clientcmd.RESTConfigFromKubeConfig(cluster.Kubeconfig())
+// Backend forwards to where a kubeconfig leads, and as whom it says.
+func Backend(kubeconfig []byte) (http.Handler, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig of %s: %w", cluster.Name(), err)
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	transport, err := rest.TransportFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("use the kubeconfig of %s: %w", cluster.Name(), err)
+		return nil, fmt.Errorf("use kubeconfig: %w", err)
 	}
 	server, err := url.Parse(config.Host)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig of %s: %w", cluster.Name(), err)
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

@@ -14,8 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	kindcluster "sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
 // cluster holds nothing but names: its state is in the container, its kubeconfigs are below dir.
@@ -31,8 +34,22 @@ func (c *cluster) Name() string { return c.name }
 // Kubeconfig is part of [environment.Cluster].
 func (c *cluster) Kubeconfig() []byte { return c.read("kubeconfig") }
 
-// InternalKubeconfig is the administrator's too, with the server as pods of every cluster reach it: over the container network.
-func (c *cluster) InternalKubeconfig() []byte { return c.read("internal.kubeconfig") }
+// MemberKubeconfig is part of [environment.Cluster]. The server is as pods of every cluster reach it: over the container network.
+func (c *cluster) MemberKubeconfig(ctx context.Context) ([]byte, error) {
+	return environment.MemberKubeconfig(ctx, c.Kubeconfig(), c.read("internal.kubeconfig"), filepath.Join(c.env.Root, "config"))
+}
+
+// auditLog is the API server's, on the node.
+const auditLog = "/var/log/kubernetes/audit.log"
+
+// Requests is part of [environment.Cluster].
+func (c *cluster) Requests(ctx context.Context) ([]environment.Request, error) {
+	log, err := docker(ctx, "exec", c.container(), "cat", auditLog)
+	if err != nil {
+		return nil, err
+	}
+	return environment.Requests([]byte(log + "\n"))
+}
 
 func (c *cluster) read(file string) []byte {
 	content, err := os.ReadFile(filepath.Join(c.dir, file))
@@ -67,7 +84,12 @@ func (c *cluster) create(ctx context.Context) error {
 	if err := os.MkdirAll(c.dir, 0o750); err != nil {
 		return err
 	}
+	policy, err := environment.WriteAuditPolicy(c.dir)
+	if err != nil {
+		return err
+	}
 	if err := c.env.provider.Create(c.kindName(),
+		kindcluster.CreateWithV1Alpha4Config(audited(policy)),
 		kindcluster.CreateWithNodeImage(image),
 		kindcluster.CreateWithKubeconfigPath(filepath.Join(c.dir, "kubeconfig.new")),
 		kindcluster.CreateWithWaitForReady(3*time.Minute),
@@ -94,6 +116,27 @@ func (c *cluster) create(ctx context.Context) error {
 		return err
 	}
 	return load(ctx, node, Workload, c.env.Workloads...)
+}
+
+// audited has the API server log what the operator asks of it, by the policy in a file of this machine.
+func audited(policy string) *v1alpha4.Cluster {
+	const onNode = "/etc/kubernetes/audit-policy.yaml"
+	return &v1alpha4.Cluster{
+		Nodes: []v1alpha4.Node{{
+			Role:        v1alpha4.ControlPlaneRole,
+			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: onNode, Readonly: true}},
+		}},
+		KubeadmConfigPatches: []string{`
+kind: ClusterConfiguration
+apiServer:
+  extraArgs:
+    - {name: audit-policy-file, value: ` + onNode + `}
+    - {name: audit-log-path, value: ` + auditLog + `}
+  extraVolumes:
+    - {name: audit-policy, hostPath: ` + onNode + `, mountPath: ` + onNode + `, readOnly: true, pathType: File}
+    - {name: audit-log, hostPath: /var/log/kubernetes, mountPath: /var/log/kubernetes, pathType: DirectoryOrCreate}
+`},
+	}
 }
 
 // Ready is part of [environment.Cluster].

@@ -18,9 +18,9 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// deploy applies the shipped manifests, config/default, to the hub, with three differences: the image, the arguments, and one replica,
-// for there is one operator at a time. What was applied stays in the directory, for people to look at.
-func (e *Environment) deploy(ctx context.Context, hub client.Client, args []string) error {
+// deploy applies the shipped manifests, config/default, to the hub, with three differences: the image, the arguments and the number of
+// replicas. What was applied stays in the directory, for people to look at.
+func (e *Environment) deploy(ctx context.Context, hub client.Client, replicas int, args []string) error {
 	built, err := e.build(ctx, "default")
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (e *Environment) deploy(ctx context.Context, hub client.Client, args []stri
 			return fmt.Errorf("read what kustomize has built: %w", err)
 		}
 		if object.GetKind() == "Deployment" {
-			if err := e.adapt(object, args); err != nil {
+			if err := e.adapt(object, replicas, args); err != nil {
 				return fmt.Errorf("adapt the Deployment: %w", err)
 			}
 		}
@@ -53,7 +53,7 @@ func (e *Environment) deploy(ctx context.Context, hub client.Client, args []stri
 }
 
 // adapt makes the shipped Deployment that of this environment.
-func (e *Environment) adapt(deployment *unstructured.Unstructured, args []string) error {
+func (e *Environment) adapt(deployment *unstructured.Unstructured, replicas int, args []string) error {
 	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (e *Environment) adapt(deployment *unstructured.Unstructured, args []string
 	return errors.Join(
 		unstructured.SetNestedStringSlice(container, append(all, args...), "args"),
 		unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers"),
-		unstructured.SetNestedField(deployment.Object, int64(1), "spec", "replicas"),
+		unstructured.SetNestedField(deployment.Object, int64(replicas), "spec", "replicas"),
 	)
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,8 +100,7 @@ func newFleet(t *testing.T, env *Environment) *fleet {
 	f.api, err = environment.NewClient(f.hub.Kubeconfig())
 	must(t, errors.Join(err, environment.PrepareHub(ctx, f.api, filepath.Join(root, "config", "crd", "bases"))))
 	took(t, "start the operator", func() { f.start(t) })
-	kubeconfig, err := MemberKubeconfig(ctx, f.member, filepath.Join(root, "config", "member", "rbac.yaml"))
-	must(t, errors.Join(err, environment.JoinWith(ctx, f.api, "north", kubeconfig, nil)))
+	must(t, environment.Join(ctx, f.api, f.member, nil))
 	took(t, "the member joins", func() { f.awaitMember(t, true) })
 	return f
 }
@@ -121,7 +118,7 @@ func (f *fleet) awaitMember(t *testing.T, ready bool) {
 
 func (f *fleet) start(t *testing.T) {
 	var err error
-	f.operator, err = f.env.StartOperator(t.Context(), f.hub, "--log-format=text", "--member-probe-interval=1s")
+	f.operator, err = f.env.StartOperator(t.Context(), f.hub, 1, "--log-format=text", "--member-probe-interval=1s")
 	must(t, err)
 }
 
@@ -163,15 +160,17 @@ func (f *fleet) awaitAnswer(t *testing.T, app *v1alpha1.AppService) {
 }
 
 func (f *fleet) awaitMetrics(t *testing.T) {
-	f.eventually(t, "the metrics", func(context.Context) error {
-		response, err := http.Get(f.operator.MetricsURL())
+	f.eventually(t, "the metrics", func(ctx context.Context) error {
+		replicas, err := f.operator.Replicas(ctx)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = response.Body.Close() }()
-		body, err := io.ReadAll(response.Body)
-		if err == nil && !strings.Contains(string(body), "process_start_time_seconds") {
-			err = fmt.Errorf("%s: %s", response.Status, body)
+		if len(replicas) != 1 {
+			return fmt.Errorf("%d replicas run, not one", len(replicas))
+		}
+		metrics, err := replicas[0].Metrics(ctx)
+		if err == nil && !strings.Contains(string(metrics), "process_start_time_seconds") {
+			err = fmt.Errorf("they are %s", metrics)
 		}
 		return err
 	})

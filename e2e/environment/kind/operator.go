@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"syscall"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,16 +30,13 @@ const (
 type operator struct {
 	hub *cluster
 	api client.Client
-
-	serving sync.Once
-	metrics string
 }
 
 // hubFile tells which cluster is the hub.
 func (e *Environment) hubFile() string { return filepath.Join(e.Dir, "hub") }
 
 // StartOperator is part of [environment.Environment].
-func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster, args ...string) (environment.Operator, error) {
+func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster, replicas int, args ...string) (environment.Operator, error) {
 	if running, err := e.Operator(); err != nil || running != nil {
 		return nil, errors.Join(errors.New("start the operator: one is running already"), err)
 	}
@@ -57,7 +54,7 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 	if err := load(ctx, node, e.Image); err != nil {
 		return nil, err
 	}
-	if err := e.deploy(ctx, started.api, args); err != nil {
+	if err := e.deploy(ctx, started.api, replicas, args); err != nil {
 		return nil, fmt.Errorf("deploy the operator: %w", err)
 	}
 	if err := environment.Await(ctx, time.Minute, "the operator to be ready", started.ready); err != nil {
@@ -200,4 +197,50 @@ func (o *operator) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := o.api.List(ctx, list, client.InNamespace(o.key().Namespace), client.MatchingLabels{podLabel: deployment})
 	return list.Items, err
+}
+
+// Replicas is part of [environment.Operator]: the pods that run.
+func (o *operator) Replicas(ctx context.Context) ([]environment.Replica, error) {
+	pods, err := o.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var replicas []environment.Replica
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodRunning && pods[i].DeletionTimestamp == nil {
+			replicas = append(replicas, &replica{operator: o, pod: pods[i].Name})
+		}
+	}
+	return replicas, nil
+}
+
+// replica is a pod of the operator.
+type replica struct {
+	operator *operator
+	pod      string
+}
+
+// Name is part of [environment.Replica].
+func (r *replica) Name() string { return r.pod }
+
+// Signal is part of [environment.Replica]. On the node, a process is known to be of a pod by its host name.
+func (r *replica) Signal(ctx context.Context, signal syscall.Signal) error {
+	script := fmt.Sprintf(`for pid in $(pgrep -x %s); do if grep -qzx HOSTNAME=%s /proc/$pid/environ; then kill -%d $pid; exit; fi; done; exit 1`,
+		deployment, r.pod, int(signal))
+	if _, err := docker(ctx, "exec", r.operator.hub.container(), "bash", "-c", script); err != nil {
+		return fmt.Errorf("send %s to pod %s: %w", signal, r.pod, err)
+	}
+	return nil
+}
+
+// metricsPort is the one that the shipped Deployment names metrics.
+const metricsPort = "8080"
+
+// Metrics is part of [environment.Replica].
+func (r *replica) Metrics(ctx context.Context) ([]byte, error) {
+	client, err := r.operator.hub.clientset(10 * time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return client.CoreV1().Pods(environment.SecretNamespace).ProxyGet("http", r.pod, metricsPort, "/metrics", nil).DoRaw(ctx)
 }

@@ -45,6 +45,20 @@ func (c *cluster) Kubeconfig() []byte {
 	return content
 }
 
+// MemberKubeconfig is part of [environment.Cluster].
+func (c *cluster) MemberKubeconfig(ctx context.Context) ([]byte, error) {
+	return environment.MemberKubeconfig(ctx, c.Kubeconfig(), c.Kubeconfig(), c.env.config)
+}
+
+// Requests is part of [environment.Cluster].
+func (c *cluster) Requests(context.Context) ([]environment.Request, error) {
+	log, err := os.ReadFile(filepath.Join(c.dir, "logs", "audit.log"))
+	if err != nil {
+		return nil, err
+	}
+	return environment.Requests(log)
+}
+
 // flatKubeconfig is kwokctl's own with the certificates in place of their files' names.
 func (c *cluster) flatKubeconfig() ([]byte, error) {
 	config, err := clientcmd.LoadFromFile(filepath.Join(c.dir, "kubeconfig.yaml"))

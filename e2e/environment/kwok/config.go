@@ -4,11 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
 // configuration is what kwokctl shall make of a new cluster.
 func (c *cluster) configuration() ([]byte, error) {
 	ports, err := c.env.ports.take(6)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := environment.WriteAuditPolicy(c.env.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +42,8 @@ func (c *cluster) configuration() ([]byte, error) {
 			// kwokctl makes it five seconds. A kwok that is started again waits as long before it takes over
 			// its predecessor's nodes; by default that is minutes.
 			"nodeLeaseDurationSeconds": 1,
+			"kubeAuthorization":        true,
+			"kubeAuditPolicy":          policy,
 		},
 		"componentsPatches": []any{
 			map[string]any{"name": "kube-controller-manager", "extraArgs": []any{alone}},

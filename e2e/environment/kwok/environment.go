@@ -25,25 +25,36 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// Environment makes clusters in a directory. Two of them do not share a directory.
+// Options are what an environment is made of.
+type Options struct {
+	// Dir is the directory of everything that the environment keeps, and need not exist. Two environments do not share one.
+	Dir string
+	// Bin is the directory of the programs, and Config that of the shipped manifests.
+	Bin, Config string
+}
+
+// Environment makes clusters in a directory.
 type Environment struct {
-	dir   string
-	bin   string
-	ports *ports
+	dir    string
+	bin    string
+	config string
+	ports  *ports
 }
 
 var _ environment.Environment = &Environment{}
 
-// New returns the environment of a directory, which need not exist, with the programs in bin.
-func New(dir, bin string) (*Environment, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("find directory %s: %w", dir, err)
+// New returns the environment of a directory.
+func New(options Options) (*Environment, error) {
+	e := &Environment{dir: options.Dir, bin: options.Bin, config: options.Config}
+	for _, dir := range []*string{&e.dir, &e.bin, &e.config} {
+		absolute, err := filepath.Abs(*dir)
+		if err != nil {
+			return nil, fmt.Errorf("find directory %s: %w", *dir, err)
+		}
+		*dir = absolute
 	}
-	if bin, err = filepath.Abs(bin); err != nil {
-		return nil, fmt.Errorf("find directory %s: %w", bin, err)
-	}
-	return &Environment{dir: dir, bin: bin, ports: newPorts(dir)}, nil
+	e.ports = newPorts(e.dir)
+	return e, nil
 }
 
 // CheckPrograms tells with a nil error that all the programs are there. Without them clusters can still be

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -23,41 +24,62 @@ const (
 	metricsFlag     = "--metrics-bind-address="
 )
 
-// operator is a process that runs a copy of the program, so that building a new one does not disturb it.
-type operator struct {
-	env     *Environment
-	metrics string
-}
+// operator is processes that run copies of the program, so that building a new one does not disturb them. It holds no state.
+type operator struct{ env *Environment }
 
-func (e *Environment) operatorDir() string  { return filepath.Join(e.dir, "operator") }
-func (e *Environment) operatorFile() string { return filepath.Join(e.operatorDir(), operatorProgram) }
-func (e *Environment) operatorLog() string  { return filepath.Join(e.dir, "operator.log") }
+func (e *Environment) operatorDir() string { return filepath.Join(e.dir, "operator") }
+
+// operatorFile is the program of a replica: by it the process is known.
+func (e *Environment) operatorFile(replica int) string {
+	return filepath.Join(e.operatorDir(), strconv.Itoa(replica), operatorProgram)
+}
+func (e *Environment) operatorLog() string { return filepath.Join(e.dir, "operator.log") }
 
 // StartOperator is part of [environment.Environment].
-func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster, args ...string) (environment.Operator, error) {
+func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster, replicas int, args ...string) (environment.Operator, error) {
+	kubeconfig, err := environment.OperatorKubeconfig(ctx, hub.Kubeconfig(), e.config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the operator: %w", err)
+	}
+	return e.StartOperatorWith(ctx, kubeconfig, replicas, args...)
+}
+
+// StartOperatorWith is StartOperator with a kubeconfig of the hub for the operator.
+func (e *Environment) StartOperatorWith(ctx context.Context, kubeconfig []byte, replicas int, args ...string) (environment.Operator, error) {
 	if running, err := e.Operator(); err != nil || running != nil {
 		return nil, errors.Join(errors.New("start the operator: one is running already"), err)
 	}
+	started := &operator{env: e}
+	for replica := range replicas {
+		if err := e.startReplica(ctx, replica, kubeconfig, args); err != nil {
+			err = errors.Join(err, started.Kill(context.WithoutCancel(ctx)))
+			return nil, fmt.Errorf("start the operator: %w; its log ends:\n%s", err, environment.Tail(started.Log(), 10))
+		}
+	}
+	return started, nil
+}
+
+// startReplica starts one replica and waits until it is ready.
+func (e *Environment) startReplica(ctx context.Context, replica int, kubeconfig []byte, args []string) error {
 	ports, err := e.ports.take(2)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	address := func(i int) string { return net.JoinHostPort(loopback, strconv.Itoa(ports[i])) }
-	if err := errors.Join(
-		e.installOperator(),
-		os.WriteFile(filepath.Join(e.operatorDir(), "hub.kubeconfig"), hub.Kubeconfig(), 0o600),
-	); err != nil {
-		return nil, fmt.Errorf("prepare the operator: %w", err)
+	file := e.operatorFile(replica)
+	hub := filepath.Join(filepath.Dir(file), "hub.kubeconfig")
+	if err := errors.Join(e.installOperator(file), os.WriteFile(hub, kubeconfig, 0o600)); err != nil {
+		return err
 	}
 	args = append([]string{
-		"--kubeconfig=" + filepath.Join(e.operatorDir(), "hub.kubeconfig"),
+		"--kubeconfig=" + hub,
 		"--allow-loopback-members",
 		metricsFlag + address(0),
 		"--health-probe-bind-address=" + address(1),
 	}, args...)
-	exited, err := e.launch(args)
+	exited, err := e.launch(file, args)
 	if err != nil {
-		return nil, fmt.Errorf("start the operator: %w", err)
+		return err
 	}
 	// The wait is for this long at most, and shorter when the operator ends.
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -69,25 +91,21 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 			cancel(fmt.Errorf("it ended: %w", err))
 		}
 	}()
-	started := &operator{env: e, metrics: "http://" + address(0) + "/metrics"}
-	if err := environment.Await(ctx, 30*time.Second, "the operator to be ready", func(ctx context.Context) error {
-		return get(ctx, "http://"+address(1)+"/readyz")
-	}); err != nil {
-		err = errors.Join(err, started.Kill(context.WithoutCancel(ctx)))
-		return nil, fmt.Errorf("start the operator: %w; its log ends:\n%s", err, environment.Tail(started.Log(), 10))
-	}
-	return started, nil
+	return environment.Await(ctx, 30*time.Second, "the operator to be ready", func(ctx context.Context) error {
+		_, err := get(ctx, "http://"+address(1)+"/readyz")
+		return err
+	})
 }
 
 // launch starts the program in a session of its own: neither Ctrl-C nor the end of this process reaches it.
 // How it ended is sent to the channel, if that is while this process lives.
-func (e *Environment) launch(args []string) (<-chan error, error) {
+func (e *Environment) launch(program string, args []string) (<-chan error, error) {
 	log, err := os.OpenFile(e.operatorLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(e.operatorFile(), args...)
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -105,19 +123,19 @@ func (e *Environment) launch(args []string) (<-chan error, error) {
 }
 
 // installOperator copies the program to the place that it runs from.
-func (e *Environment) installOperator() error {
+func (e *Environment) installOperator(file string) error {
 	program, err := os.ReadFile(filepath.Join(e.bin, operatorProgram))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(e.operatorDir(), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return err
 	}
 	// Not written in place: the file may still be running.
-	if err := os.WriteFile(e.operatorFile()+".new", program, 0o750); err != nil {
+	if err := os.WriteFile(file+".new", program, 0o750); err != nil {
 		return err
 	}
-	return os.Rename(e.operatorFile()+".new", e.operatorFile())
+	return os.Rename(file+".new", file)
 }
 
 // Operator is part of [environment.Environment].
@@ -126,18 +144,12 @@ func (e *Environment) Operator() (environment.Operator, error) {
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	running := &operator{env: e}
-	for _, arg := range found[0].args {
-		if address, ok := strings.CutPrefix(arg, metricsFlag); ok {
-			running.metrics = "http://" + address + "/metrics"
-		}
-	}
-	return running, nil
+	return &operator{env: e}, nil
 }
 
 // OperatorIsCurrent tells whether the operator that runs is the program that lies in the bin directory now.
 func (e *Environment) OperatorIsCurrent() bool {
-	running, err := os.ReadFile(e.operatorFile())
+	running, err := os.ReadFile(e.operatorFile(0))
 	if err != nil {
 		return false
 	}
@@ -164,21 +176,55 @@ func (o *operator) Log() string {
 	return string(content)
 }
 
-// MetricsURL is part of [environment.Operator].
-func (o *operator) MetricsURL() string { return o.metrics }
-
-func get(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// Replicas is part of [environment.Operator].
+func (o *operator) Replicas(context.Context) ([]environment.Replica, error) {
+	found, err := processesIn(o.env.operatorDir())
 	if err != nil {
-		return err
+		return nil, err
+	}
+	var replicas []environment.Replica
+	for _, process := range found {
+		replicas = append(replicas, &replica{process})
+	}
+	return replicas, nil
+}
+
+// replica is a process, which may have ended.
+type replica struct{ process }
+
+// Name is part of [environment.Replica].
+func (r *replica) Name() string { return filepath.Base(filepath.Dir(r.program)) }
+
+// Signal is part of [environment.Replica].
+func (r *replica) Signal(_ context.Context, signal syscall.Signal) error {
+	if err := syscall.Kill(r.pid, signal); err != nil {
+		return fmt.Errorf("send %s to replica %s of the operator: %w", signal, r.Name(), err)
+	}
+	return nil
+}
+
+// Metrics is part of [environment.Replica].
+func (r *replica) Metrics(ctx context.Context) ([]byte, error) {
+	for _, arg := range r.args {
+		if address, ok := strings.CutPrefix(arg, metricsFlag); ok {
+			return get(ctx, "http://"+address+"/metrics")
+		}
+	}
+	return nil, fmt.Errorf("replica %s of the operator has no %s", r.Name(), metricsFlag)
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, response.Status)
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
 	}
-	return nil
+	return io.ReadAll(response.Body)
 }

@@ -1,0 +1,91 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The ServiceAccounts that the operator acts by, in the namespace [SecretNamespace]: on its hub, and on each member. They have what the
+// shipped manifests grant, and nothing else; nobody else acts by them.
+const (
+	OperatorAccount = "fleetwright-operator"
+	MemberAccount   = "fleetwright"
+)
+
+// tokenLifetime is longer than any suite.
+const tokenLifetime = 24 * time.Hour
+
+// OperatorKubeconfig applies the shipped rights of a hub, config/rbac, to the cluster of the administrator's kubeconfig, and returns the
+// operator's.
+func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byte, error) {
+	api, err := NewClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := api.Apply(ctx, corev1ac.Namespace(SecretNamespace), fieldOwner); err != nil {
+		return nil, fmt.Errorf("apply namespace %s: %w", SecretNamespace, err)
+	}
+	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml"} {
+		if err := ApplyFile(ctx, api, filepath.Join(config, "rbac", file)); err != nil {
+			return nil, err
+		}
+	}
+	account := &corev1.ServiceAccount{}
+	account.Namespace, account.Name = SecretNamespace, OperatorAccount
+	seconds := int64(tokenLifetime.Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	if err := api.SubResource("token").Create(ctx, account, request); err != nil {
+		return nil, fmt.Errorf("ask for a token of the operator: %w", err)
+	}
+	return WithToken(admin, request.Status.Token)
+}
+
+// MemberKubeconfig applies the shipped rights of a member, config/member, to the cluster of the administrator's kubeconfig, and returns
+// what a hub is given to join it: for the server of another kubeconfig, as the operator reaches it.
+func MemberKubeconfig(ctx context.Context, admin, reached []byte, config string) ([]byte, error) {
+	api, err := NewClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := ApplyFile(ctx, api, filepath.Join(config, "member", "rbac.yaml")); err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{}
+	if err := Await(ctx, 30*time.Second, "the token of the member's ServiceAccount", func(ctx context.Context) error {
+		if err := api.Get(ctx, client.ObjectKey{Namespace: SecretNamespace, Name: MemberAccount}, secret); err != nil {
+			return err
+		}
+		if len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
+			return errors.New("the Secret has none yet")
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return WithToken(reached, string(secret.Data[corev1.ServiceAccountTokenKey]))
+}
+
+// WithToken is a kubeconfig for the same server, by that token.
+func WithToken(kubeconfig []byte, token string) ([]byte, error) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err == nil {
+		err = clientcmdapi.MinifyConfig(config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	}
+	return clientcmd.Write(*config)
+}

@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+// grant is one verb on one kind of resource.
+type grant struct {
+	// resource is "resource.group", or "resource/subresource.group", without the dot where the group is the core's.
+	resource, verb string
+}
+
+func (g grant) String() string { return g.verb + " " + g.resource }
+
+// checkPrivileges tells with a nil error that the operator was never denied anything, on the hub and on all members, and, if the whole
+// suite has run, that it has made use of all that it is granted there. It acts by the rights that are shipped.
+func (f *fleet) checkPrivileges(ctx context.Context, whole bool) error {
+	hub := &access{clusters: []*cluster{f.hub}, account: environment.OperatorAccount,
+		clusterRole: "fleetwright", role: client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright"}}
+	members := &access{clusters: slices.Collect(maps.Values(f.members)), account: environment.MemberAccount, clusterRole: "fleetwright-member"}
+	return errors.Join(hub.check(ctx, "hub", whole), members.check(ctx, "member", whole))
+}
+
+// access is what one ServiceAccount may do and has done, on clusters that grant the same.
+type access struct {
+	clusters    []*cluster
+	account     string
+	clusterRole string
+	role        client.ObjectKey
+}
+
+func (a *access) check(ctx context.Context, of string, whole bool) error {
+	granted, err := a.granted(ctx)
+	if err != nil {
+		return err
+	}
+	used, requests := map[grant]bool{}, 0
+	var denied []error
+	for _, c := range a.clusters {
+		all, err := c.Requests(ctx)
+		if err != nil {
+			return fmt.Errorf("read what the operator has asked of %s: %w", c.Name(), err)
+		}
+		for i := range all {
+			if all[i].User.Name != "system:serviceaccount:"+environment.SecretNamespace+":"+a.account {
+				continue
+			}
+			requests++
+			if all[i].Response.Code == 403 {
+				denied = append(denied, fmt.Errorf("%s has denied the operator: %s", c.Name(), &all[i]))
+			}
+			for _, g := range uses(&all[i]) {
+				used[g] = true
+			}
+		}
+	}
+	var idle []string
+	for _, g := range granted {
+		if !used[g] {
+			idle = append(idle, g.String())
+		}
+	}
+	slices.Sort(idle)
+	fmt.Printf("e2e: %s: %d requests, %d denied; of %d grants unused: %d\n", of, requests, len(denied), len(granted), len(idle))
+	if whole && len(idle) > 0 {
+		denied = append(denied, fmt.Errorf("a %s grants what no test has made use of: %s", of, strings.Join(idle, ", ")))
+	}
+	return errors.Join(denied...)
+}
+
+// granted is all that the roles grant, as the first of the clusters has them.
+func (a *access) granted(ctx context.Context) ([]grant, error) {
+	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	err := a.clusters[0].api.Get(ctx, client.ObjectKey{Name: a.clusterRole}, clusterRole)
+	if a.role.Name != "" {
+		err = errors.Join(err, a.clusters[0].api.Get(ctx, a.role, role))
+	}
+	var all []grant
+	for _, rule := range slices.Concat(clusterRole.Rules, role.Rules) {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all = append(all, grant{qualified(resource, group), verb})
+				}
+			}
+		}
+	}
+	return all, err
+}
+
+func qualified(resource, group string) string {
+	if group == "" {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// uses are the grants that a request needs. An apply that makes the object needs two.
+func uses(r *environment.Request) []grant {
+	resource := r.Object.Resource
+	if r.Object.Subresource != "" {
+		resource += "/" + r.Object.Subresource
+	}
+	resource = qualified(resource, r.Object.Group)
+	if r.Verb == "patch" && r.Response.Code == 201 {
+		return []grant{{resource, "patch"}, {resource, "create"}}
+	}
+	return []grant{{resource, r.Verb}}
+}
