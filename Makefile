@@ -68,7 +68,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify generated manifests-check lint vet tidy vulnerabilities test e2e e2e-kind crash bench-members
+.PHONY: verify generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind crash bench-members record-release
 verify: generated manifests-check tidy vet lint vulnerabilities ## everything that needs no cluster; of tests only those of config/
 
 generated: ## what is generated is up to date
@@ -80,7 +80,7 @@ manifests-check: ## config/ builds, and an API server takes all of it
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config
 
 tidy: ## go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## go vet
 	go vet ./...
@@ -97,20 +97,30 @@ test: ## every package's tests with the race detector, on real API servers
 	$(call need,etcd kube-apiserver kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) go test -race $(PACKAGES)
 
+test-skew: ## the same, but the API servers are of the oldest Kubernetes that docs/install.md promises
+	$(call need,etcd kube-apiserver-skew kubectl)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -count=1 $(PACKAGES)
+
 e2e: build ## the suites against whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/... -p 1 -count=1 -timeout 40m -v
 
-e2e-kind: build ## the operator as a Deployment, from its image, and members over the network, on kind; needs a Docker engine
+e2e-kind: build ## the same suite on kind: the operator from its image, members over the network, pods that serve; needs a Docker engine
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
+	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e -count=1 -timeout 40m -v
 	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 crash: build ## the operator killed at every request that it writes by, both ways; some 20 minutes
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.lanes=64 -rapid.checks=10
+
+record-release: build ## what a release leaves on clusters, for e2e/upgrade to test all later ones against: RELEASE=v0.1.0
+	$(call need,$(CLUSTER))
+	@[[ '$(RELEASE)' == v* ]] || { echo 'make record-release RELEASE=v0.1.0' >&2; exit 1; }
+	go test ./e2e/upgrade -run TestRecord -record '$(RELEASE)' -count=1 -timeout 10m -v
 
 bench-members: build ## what a member costs, and how fast members join; on a machine that does nothing else
 	$(call need,$(CLUSTER))
@@ -118,13 +128,23 @@ bench-members: build ## what a member costs, and how fast members join; on a mac
 
 ## Try it
 
-.PHONY: demo demo-down
+.PHONY: demo demo-down kind-demo kind-demo-down
 demo: build ## a hub and members on this machine, with an app running on them
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go run ./e2e/demo up
 
 demo-down: ## take the demo down again
 	go run ./e2e/demo down
+
+kind-demo: ## the demo on kind, with pods that really run; needs a Docker engine
+	$(call need,kubectl kustomize)
+	@tools/docker.sh up
+	@e2e/kind/images.sh
+	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:dev
+	go run ./e2e/demo -environment kind up
+
+kind-demo-down: ## take that down again
+	go run ./e2e/demo -environment kind down
 
 ## Tools
 

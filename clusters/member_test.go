@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -46,10 +47,14 @@ func TestSecret(t *testing.T) {
 		if ends == nil || time.Until(ends.Time) <= 0 {
 			t.Fatalf("the credentials end at %v", ends)
 		}
+		server, err := discovery.NewDiscoveryClientForConfigOrDie(w.member.environment.Config).ServerVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := v1alpha1.MemberClusterStatus{
 			ObservedGeneration: 1,
 			ID:                 m.front.identity(),
-			Version:            "v1.36.3",
+			Version:            server.GitVersion,
 			CredentialsExpire:  ends,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),

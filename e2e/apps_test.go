@@ -26,6 +26,11 @@ func env(name, value string) change {
 	return func(s *v1alpha1.AppServiceSpec) { s.Env = append(s.Env, corev1.EnvVar{Name: name, Value: value}) }
 }
 
+// onlyEnv is env in the place of all that was there.
+func onlyEnv(name, value string) change {
+	return func(s *v1alpha1.AppServiceSpec) { s.Env = []corev1.EnvVar{{Name: name, Value: value}} }
+}
+
 func ports(numbers ...int32) change {
 	return func(s *v1alpha1.AppServiceSpec) {
 		s.Ports = nil

@@ -35,7 +35,7 @@ func TestKstatus(t *testing.T) {
 	})
 	t.Run("ready is current, and kubectl wait returns", func(t *testing.T) {
 		uncordon()
-		kubectl(t, f.hub, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=Ready", "--timeout=60s")
+		kubectl(t, f.hub, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=Ready", "--timeout="+patience.String())
 		f.refresh(t, app)
 		f.wantKstatus(t, app, status.CurrentStatus)
 	})
@@ -78,7 +78,7 @@ func TestKstatus(t *testing.T) {
 	})
 	t.Run("gone is gone, and kubectl wait returns", func(t *testing.T) {
 		f.revive(t, south)
-		kubectl(t, f.hub, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=delete", "--timeout=60s")
+		kubectl(t, f.hub, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=delete", "--timeout="+patience.String())
 	})
 }
 

@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -32,6 +35,24 @@ func TestMembership(t *testing.T) {
 		if app.Generation != generation {
 			t.Errorf("the AppService is at generation %d, it was %d", app.Generation, generation)
 		}
+	})
+
+	t.Run("and a ClusterProfile to the hub, which goes with the Secret", func(t *testing.T) {
+		profile := &inventory.ClusterProfile{}
+		profile.Namespace, profile.Name = environment.SecretNamespace, "west"
+		eventually(t, "the ClusterProfile of west to say that it is healthy", func() error {
+			if err := f.hub.api.Get(t.Context(), client.ObjectKeyFromObject(profile), profile); err != nil {
+				return err
+			}
+			if !meta.IsStatusConditionTrue(profile.Status.Conditions, inventory.ClusterConditionControlPlaneHealthy) || profile.Labels["region"] != "us" {
+				return fmt.Errorf("its labels are %v, its status %+v", profile.Labels, profile.Status)
+			}
+			return nil
+		})
+		f.leave(t, "west")
+		eventually(t, "the ClusterProfile of west to be gone", func() error { return f.absent(f.hub, profile) })
+		join(t)
+		f.awaitReady(t, app, "north", "south", "east", "west")
 	})
 
 	t.Run("a Secret that is deleted leaves the workload, and the row says Detached", func(t *testing.T) {

@@ -86,7 +86,7 @@ func (f *fleet) latency(t *testing.T, app *v1alpha1.AppService, members ...strin
 	t.Helper()
 	var took []time.Duration
 	for range 5 {
-		f.edit(t, app, image(fmt.Sprintf("web:%d", time.Now().UnixNano())))
+		f.edit(t, app, onlyEnv("CHANGED", time.Now().String()))
 		took = append(took, eventually(t, fmt.Sprintf("%v to have a change", members), func() error {
 			for _, name := range members {
 				if err := has(f.members[name], app); err != nil {

@@ -102,11 +102,9 @@ func (f *fleet) killAndRestart(t *testing.T) {
 
 func (f *fleet) startOperator(t *testing.T) {
 	t.Helper()
-	started, err := f.environment.StartOperator(t.Context(), f.hub, 1)
-	if err != nil {
+	if err := f.start(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	f.operator = started
 }
 
 // awaitLeader waits until an operator that was started after this moment leads: it has taken the lease.
@@ -114,7 +112,7 @@ func (f *fleet) awaitLeader(t *testing.T, since time.Time) {
 	t.Helper()
 	eventually(t, "the restarted operator to lead", func() error {
 		leases := &coordinationv1.LeaseList{}
-		if err := f.hub.api.List(t.Context(), leases, client.InNamespace(environment.SecretNamespace)); err != nil {
+		if err := f.hub.api.List(background, leases, client.InNamespace(environment.SecretNamespace)); err != nil {
 			return err
 		}
 		for _, lease := range leases.Items {

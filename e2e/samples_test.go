@@ -97,7 +97,7 @@ func TestSamples(t *testing.T) {
 	t.Run("nothing is written while they are all there", func(t *testing.T) { f.wantRest(t) })
 
 	t.Run("are deleted, and nothing is left of them", func(t *testing.T) {
-		kubectl(t, f.hub, append([]string{"delete", "--timeout=60s", "-f", edge}, others...)...)
+		kubectl(t, f.hub, append([]string{"delete", "--timeout=" + patience.String(), "-f", edge}, others...)...)
 		for _, member := range all {
 			if err := f.leftovers(member); err != nil {
 				t.Errorf("the AppServices are gone, but: %v", err)

@@ -4,17 +4,22 @@
 // AppServices of its own, and leaves the fleet as it was: all members joined and well, the operator running.
 //
 //	make e2e
+//	make e2e-kind
 //	go test ./e2e -v -run TestOutage          # one test, with what make e2e has built
+//	go test ./e2e -v -run TestServes -environment kind -image localhost/fleetwright:e2e
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,13 +30,15 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/environment/kind"
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 )
 
 var (
-	environmentFlag = flag.String("environment", "kwok", "where the clusters run: kwok")
+	environmentFlag = flag.String("environment", "kwok", "where the clusters run: kwok (processes, with simulated pods) or kind (containers)")
+	imageFlag       = flag.String("image", "localhost/fleetwright:dev", "the operator's image, on kind")
 	binFlag         = flag.String("bin", "../bin", "directory of the programs")
-	dirFlag         = flag.String("dir", "../.e2e", "directory of everything that the environment keeps")
+	dirFlag         = flag.String("dir", "", "directory of everything that the environment keeps (default ../.e2e, on kind ../.e2e-kind)")
 	keepFlag        = flag.Bool("keep", false, "leave the clusters and the operator running at the end")
 )
 
@@ -41,10 +48,20 @@ const (
 
 	// config is the directory of the shipped manifests.
 	config = "../config"
-
-	// patience bounds every wait that has no bound of its own.
-	patience = time.Minute
 )
+
+// patience bounds every wait that has no bound of its own. Pods that really run take longer.
+var patience = time.Minute
+
+// workloads are the images of the tests and of the samples, which clusters with real pods have under these names.
+var workloads = map[string][]string{
+	kind.Workload: {
+		"web:1", "web:2", "web:3", "web:4", "away:1", "mine:1",
+		"registry.example/library/web:1", "registry.example/mirror/library/web:2", "registry.example/library/web:bad-0", "registry.example/library/web:bad-1",
+		"nginx:1.29", "nginx:1.30", "busybox:1.37",
+	},
+	kind.Unprivileged: {"nginxinc/nginx-unprivileged:1.29"},
+}
 
 // regions are the members, and the values of their label region.
 var regions = map[string]string{"north": "eu", "south": "us", "east": "ap"}
@@ -109,16 +126,25 @@ func run(m *testing.M) int {
 }
 
 func newEnvironment() (environment.Environment, error) {
+	var env interface {
+		environment.Environment
+		CheckPrograms() error
+		Lock() error
+	}
+	var err error
 	switch *environmentFlag {
 	case "kwok":
-		env, err := kwok.New(kwok.Options{Dir: *dirFlag, Bin: *binFlag, Config: config})
-		if err != nil {
-			return nil, err
-		}
-		return env, errors.Join(env.CheckPrograms(), env.Lock())
+		env, err = kwok.New(kwok.Options{Dir: cmp.Or(*dirFlag, "../.e2e"), Bin: *binFlag, Config: config})
+	case "kind":
+		patience = 3 * time.Minute
+		env, err = kind.New(kind.Options{Dir: cmp.Or(*dirFlag, "../.e2e-kind"), Root: "..", Image: *imageFlag, Workloads: workloads})
 	default:
-		return nil, fmt.Errorf("there is no environment %q", *environmentFlag)
+		err = fmt.Errorf("there is no environment %q", *environmentFlag)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return env, errors.Join(env.CheckPrograms(), env.Lock())
 }
 
 // newFleet makes the clusters and starts the operator, which finds the members' Secrets there already.
@@ -143,6 +169,13 @@ func newFleet(ctx context.Context, env environment.Environment) (*fleet, error) 
 	if err := environment.PrepareHub(ctx, f.hub.api, config+"/crd/bases"); err != nil {
 		return nil, err
 	}
+	profiles, err := moduleFile("sigs.k8s.io/cluster-inventory-api", "config/crd/bases/multicluster.x-k8s.io_clusterprofiles.yaml")
+	if err != nil {
+		return nil, err
+	}
+	if err := environment.ApplyFile(ctx, f.hub.api, profiles); err != nil {
+		return nil, err
+	}
 	home := &corev1.Namespace{}
 	home.Name = namespace
 	if err := f.hub.api.Create(ctx, home); err != nil {
@@ -153,8 +186,22 @@ func newFleet(ctx context.Context, env environment.Environment) (*fleet, error) 
 			return nil, err
 		}
 	}
-	f.operator, err = env.StartOperator(ctx, f.hub, 1)
-	return f, err
+	return f, f.start(ctx, 1)
+}
+
+// start starts the operator, with all that is optional.
+func (f *fleet) start(ctx context.Context, replicas int) (err error) {
+	f.operator, err = f.environment.StartOperator(ctx, f.hub, replicas, "--publish-cluster-profiles")
+	return err
+}
+
+// moduleFile is the path of a file that comes with a module which this one requires.
+func moduleFile(module, file string) (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find module %s: %w", module, err)
+	}
+	return filepath.Join(strings.TrimSpace(string(dir)), file), nil
 }
 
 // dump shows what the fleet looks like at the moment.

@@ -31,6 +31,7 @@ kube-apiserver           .     k8s.io/kubernetes/cmd/kube-apiserver             
 kube-controller-manager  .     k8s.io/kubernetes/cmd/kube-controller-manager             k8s.io/component-base/version.gitVersion
 kube-scheduler           .     k8s.io/kubernetes/cmd/kube-scheduler                      k8s.io/component-base/version.gitVersion
 kubectl                  .     k8s.io/kubernetes/cmd/kubectl                             k8s.io/component-base/version.gitVersion
+kube-apiserver-skew      skew  k8s.io/kubernetes/cmd/kube-apiserver                      k8s.io/component-base/version.gitVersion
 kwok                     .     sigs.k8s.io/kwok/cmd/kwok                                 sigs.k8s.io/kwok/pkg/consts.Version
 kwokctl                  .     sigs.k8s.io/kwok/cmd/kwokctl                              sigs.k8s.io/kwok/pkg/consts.Version
 kind                     .     sigs.k8s.io/kind                                          -'

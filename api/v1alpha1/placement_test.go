@@ -262,9 +262,7 @@ func TestMemberCluster_is_refused_and_told_why(t *testing.T) {
 			if err == nil {
 				t.Fatal("is accepted")
 			}
-			if diff := cmp.Diff(test.want, strings.TrimPrefix(err.Error(), `MemberCluster.fleetwright.dev "east" is invalid: `)); diff != "" {
-				t.Errorf("message (-want +got):\n%s", diff)
-			}
+			says(t, strings.TrimPrefix(err.Error(), `MemberCluster.fleetwright.dev "east" is invalid: `), test.want)
 		})
 	}
 }

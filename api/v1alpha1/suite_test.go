@@ -8,6 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -20,6 +23,9 @@ var hub client.Client
 
 // careless is one for which the API server drops them.
 var careless client.Client
+
+// older is whether the API server is older than the one in whose words refusals are written here.
+var older bool
 
 func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
 
@@ -48,6 +54,9 @@ func withHub(run func() int) int {
 			return 1, err
 		}
 		hub = client.WithFieldValidation(careless, metav1.FieldValidationStrict)
+		if older, err = isOlder(config); err != nil {
+			return 1, err
+		}
 		return run(), nil
 	}()
 	if err != nil {
@@ -58,6 +67,19 @@ func withHub(run func() int) int {
 		return 1
 	}
 	return code
+}
+
+func isOlder(config *rest.Config) (bool, error) {
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	server, err := discoverer.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	release, err := version.ParseGeneric(server.GitVersion)
+	return err == nil && release.LessThan(version.MajorMinor(1, 36)), err
 }
 
 // manifest is an AppService as people write it.

@@ -317,7 +317,7 @@ func TestVolume_of_the_node_is_refused_to_a_client_that_lets_fields_be_dropped(t
 		t.Run(validation, func(t *testing.T) {
 			object := manifest(t, "web", image+"volumes: [{name: a, hostPath: {path: /}}]")
 			err := careless.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(validation))
-			if want := "spec.volumes[0]: Invalid value: a volume must have exactly one of"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := "spec.volumes[0]: Invalid value: a volume must have exactly one of"; err == nil || !strings.Contains(withoutValues(err.Error()), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		})

@@ -32,7 +32,7 @@ type Reconciler struct {
 	namespace string
 }
 
-// +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles/status,verbs=patch
 
 // SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It fails when the hub lacks the CRD.
@@ -58,7 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	profile := &inventory.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: member.Name}}
 	_, err := controllerutil.CreateOrPatch(ctx, r.hub, profile, func() error {
 		describe(profile, member)
-		return controllerutil.SetControllerReference(member, profile, r.hub.Scheme())
+		// Where OwnerReferencesPermissionEnforcement is on, blocking the owner's deletion would take more rights.
+		return controllerutil.SetControllerReference(member, profile, r.hub.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	})
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("write ClusterProfile: %w", err)

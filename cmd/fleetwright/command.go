@@ -36,6 +36,7 @@ type options struct {
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string
+	traces                  traces
 	logLevel, logFormat     string
 }
 
@@ -91,6 +92,8 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas, let only the elected one act")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "`namespace` of the election's Lease; that of the Secrets by default")
+	f.StringVar(&o.traces.endpoint, "tracing-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP, such as http://otel-collector:4318) that gets traces of edits; without it nothing is traced")
+	f.Float64Var(&o.traces.sample, "tracing-sample", 1, "`share` of the edits that are traced, more than 0 and at most 1")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 }
@@ -106,6 +109,9 @@ func (o *options) check() error {
 		return fmt.Errorf("--member-burst %d: want 1 or more", o.memberBurst)
 	case o.probeInterval <= 0:
 		return fmt.Errorf("--member-probe-interval %v: want more than 0", o.probeInterval)
+	}
+	if err := o.traces.check(); err != nil {
+		return err
 	}
 	return o.findSources()
 }

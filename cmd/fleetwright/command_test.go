@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // TestMain is the command itself in the processes that these tests start.
@@ -20,6 +23,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
 	if started != nil {
 		_ = started.environment.Stop()
@@ -124,6 +128,13 @@ func TestAMistakeIsSaidInOneLine(t *testing.T) {
 		"no kubeconfig at all":           {nil, "find the hub"},
 		"a hub where nobody listens":     {[]string{"--kubeconfig", hubAt(t, refusing(t))}, "reach the hub at https://127.0.0.1:"},
 		"no namespace":                   {[]string{"--secret-namespace", ""}, "--secret-namespace"},
+		"a collector that is no URL":     {[]string{"--tracing-endpoint", "http://a b"}, "--tracing-endpoint: want a URL"},
+		"a collector without a scheme":   {[]string{"--tracing-endpoint", "collector:4318"}, `--tracing-endpoint "collector:4318": want a URL`},
+		"a collector of gRPC":            {[]string{"--tracing-endpoint", "grpc://collector:4317"}, "--tracing-endpoint"},
+		"a collector with a password":    {[]string{"--tracing-endpoint", "http://a:b@collector"}, "--tracing-endpoint holds credentials"},
+		"a collector with a query":       {[]string{"--tracing-endpoint", "http://collector?a=b"}, "--tracing-endpoint"},
+		"a sample of nothing":            {[]string{"--tracing-sample", "0"}, "--tracing-sample 0"},
+		"a sample of more than all":      {[]string{"--tracing-sample", "1.1"}, "--tracing-sample 1.1"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

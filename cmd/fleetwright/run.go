@@ -34,9 +34,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/fleet"
 )
 
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=fleetwright-system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=events,verbs=create;patch
 
 // run builds the operator from the options and runs it until the context ends.
 func run(ctx context.Context, o *options) error {
@@ -55,16 +53,29 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	provider := clusters.New(ctx, o.memberOptions(types))
-	manager, err := mcmanager.New(hub, provider, o.managerOptions(types))
+	hubOptions, members := o.managerOptions(types), o.memberOptions(types)
+	fenced, err := o.fenceOff(hub, &hubOptions, &members)
+	if err != nil {
+		return err
+	}
+	provider := clusters.New(ctx, members)
+	manager, err := mcmanager.New(fenced, provider, hubOptions)
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
 	if err := o.assemble(ctx, manager, provider, cmp.Or(o.hubID, hubID)); err != nil {
 		return fmt.Errorf("assemble the operator: %w", err)
 	}
+	flush, err := o.traces.start(ctx)
+	if err != nil {
+		return err
+	}
 	manager.GetLogger().Info("Starting", "version", version, "hub", cmp.Or(o.hubID, hubID))
-	return manager.Start(ctx)
+	if err := manager.Start(ctx); err != nil {
+		return err // at once: another replica may lead by now
+	}
+	flush()
+	return nil
 }
 
 // assemble connects the rooms: members are engaged with delivery, which reports to the planner.
@@ -131,6 +142,7 @@ func (o *options) hubConfig() (*rest.Config, error) {
 	}
 	hub.UserAgent = "fleetwright/" + version
 	hub.QPS = -1 // the API server's own priority and fairness decides
+	hub.Wrap(o.traces.wrap())
 	return hub, nil
 }
 
@@ -174,6 +186,9 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 		LeaderElectionID:              "fleetwright",
 		LeaderElectionNamespace:       cmp.Or(o.leaderElectionNamespace, o.secretNamespace),
 		LeaderElectionReleaseOnCancel: true, // the process ends when run returns
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(renewDeadline),
+		RetryPeriod:                   new(retryPeriod),
 		// A replica that waits to be elected has the hub's caches ready.
 		Controller: config.Controller{EnableWarmup: &warm},
 	}
@@ -196,6 +211,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		MaxConnecting:  32,
 		ProbeInterval:  o.probeInterval,
 		Policy:         o.policy,
+		Wrap:           o.traces.wrap(),
 	}
 }
 

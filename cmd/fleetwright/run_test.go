@@ -165,8 +165,15 @@ func (h *hub) installCRDs(t *testing.T) {
 			t.Error(err)
 		}
 		eventually(t, 20*time.Second, func() error {
+			for _, resource := range []string{"appservices", "memberclusters"} {
+				crd := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}}
+				err := h.admin.Get(context.Background(), client.ObjectKey{Name: resource + "." + v1alpha1.GroupVersion.Group}, crd)
+				if !apierrors.IsNotFound(err) {
+					return fmt.Errorf("the CRD of %s is still there: %w", resource, err)
+				}
+			}
 			if err := h.admin.List(context.Background(), &v1alpha1.MemberClusterList{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the CRDs are still there: %w", err)
+				return fmt.Errorf("MemberClusters are still served: %w", err)
 			}
 			return nil
 		})
@@ -181,14 +188,20 @@ type replica struct {
 
 func (h *hub) replica(t *testing.T) replica {
 	t.Helper()
+	return replicaOn(t, h.kubeconfig)
+}
+
+// replicaOn reaches the hub by a kubeconfig.
+func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	health := listener.Addr().String()
 	_ = listener.Close()
-	return replica{health: health, process: fleetwright(t, "--kubeconfig", h.kubeconfig, "--allow-loopback-members",
-		"--health-probe-bind-address", health, "--metrics-bind-address", "0")}
+	return replica{health: health, process: fleetwright(t, append(flags, "--kubeconfig", kubeconfig, "--allow-loopback-members",
+		"--health-probe-bind-address", health, "--metrics-bind-address", "0")...)}
 }
 
 // ready waits until the replica says that it is.
@@ -266,10 +279,16 @@ func runs(t *testing.T, h *hub) {
 // joined makes the hub a member of itself under a name, and waits until it is one.
 func (h *hub) joined(t *testing.T, name string) {
 	t.Helper()
+	h.joins(t, name, h.environment.KubeConfig)
+}
+
+// joins makes a member of a kubeconfig, and waits until it is one.
+func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
+	t.Helper()
 	ctx := context.Background()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name, Labels: map[string]string{"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}},
-		Data:       map[string][]byte{"kubeconfig": h.environment.KubeConfig},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
 	}
 	if err := h.admin.Create(ctx, secret); err != nil {
 		t.Fatal(err)

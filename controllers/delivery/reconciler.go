@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
 // obstacleRetry is when to look again at what only somebody else can change, and what no watch tells of.
@@ -63,6 +64,7 @@ type task struct {
 	row     *v1alpha1.ClusterStatus
 	member  *v1alpha1.MemberCluster // nil when the hub has none
 	objects live
+	traced  *tracing.Reconcile // nil without an AppService
 }
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
@@ -74,7 +76,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request)
 	if err != nil {
 		return reconcile.Result{}, errors.Join(cleanUpErr, err)
 	}
-	result, err := r.deliver(ctx, t)
+	result, err := r.deliverTraced(ctx, t)
 	err = errors.Join(cleanUpErr, err)
 	if waiting && err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = removalPoll
@@ -252,6 +254,9 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 		seen = seen.WithService(service)
 	}
 	seen.Planned = t.row.Replicas
+	if seen.Phase != t.row.Phase || seen.Reason != t.row.Reason {
+		t.traced.Came(string(seen.Phase), seen.Reason)
+	}
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
 // recheck is how often a deletion is looked at for what no watch tells of: time that has passed, a namespace that goes.
@@ -52,7 +53,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.observations.forgetApp(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	ctx, traced := tracing.Begin(ctx, tracing.Work{Name: "plan", App: app, Settled: settled(app)})
 	result, err := r.plan(ctx, app)
+	traced.End(err)
 	if apierrors.IsConflict(err) {
 		// Whoever else has written in the meantime, the cache is about to bring it.
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
@@ -128,6 +131,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	}
 	r.pace.wrote(app.UID, now)
 	r.telemetry.wrote(app, status, now)
+	tracing.From(ctx).Came("", reasonOf(status.Conditions))
 	r.settle(in, status)
 	return done, nil
 }

@@ -12,6 +12,7 @@ type golden struct {
 	spec     string
 	replicas int32
 	bounds   [2]int32 // of an autoscaler
+	since    string   // the Kubernetes that takes and keeps all its fields; any that we support by default
 }
 
 func (g golden) render(t *testing.T) workload.Workload {
@@ -117,7 +118,6 @@ env:
 - {name: MEMORY, valueFrom: {resourceFieldRef: {resource: requests.memory, divisor: 1024Ki}}}
 - {name: MODE, valueFrom: {configMapKeyRef: {name: web, key: mode, optional: true}}}
 - {name: PASSWORD, valueFrom: {secretKeyRef: {name: web, key: password}}}
-- {name: FILE, valueFrom: {fileKeyRef: {volumeName: scratch, path: env, key: FILE}}}
 envFrom:
 - {prefix: WEB_, configMapRef: {name: web}}
 - {secretRef: {name: web, optional: false}}
@@ -126,6 +126,16 @@ volumes:
 resources: {limits: {cpu: 1, memory: 1Gi}, requests: {memory: 1Gi}}
 `,
 		replicas: 1,
+	},
+	{
+		golden: "env-of-a-file",
+		spec: `
+image: registry.example/web:1
+env: [{name: FILE, valueFrom: {fileKeyRef: {volumeName: scratch, path: env, key: FILE}}}]
+volumes: [{name: scratch, emptyDir: {}}]
+`,
+		replicas: 1,
+		since:    "1.35",
 	},
 	{
 		golden: "container",
@@ -319,10 +329,16 @@ autoscaling:
   - {type: Object, object: {metric: {name: hits}, describedObject: {apiVersion: networking.k8s.io/v1, kind: Ingress, name: web}, target: {type: Value, value: 2k}}}
   - {type: External, external: {metric: {name: queue, selector: {}}, target: {type: Value, value: 30}}}
   behavior:
-    scaleUp: {policies: [{type: Pods, value: 4, periodSeconds: 60}], tolerance: 0.05}
+    scaleUp: {policies: [{type: Pods, value: 4, periodSeconds: 60}]}
     scaleDown: {stabilizationWindowSeconds: 300}
 `,
 		replicas: 1, bounds: [2]int32{1, 3},
+	},
+	{
+		golden:   "autoscaling-with-a-tolerance",
+		spec:     `{image: "registry.example/web:1", autoscaling: {maxReplicas: 3, behavior: {scaleUp: {tolerance: 0.05}}}}`,
+		replicas: 1, bounds: [2]int32{1, 3},
+		since: "1.35",
 	},
 	{
 		golden:   "autoscaling-of-no-share",

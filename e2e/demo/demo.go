@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
-	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 )
 
 const (
@@ -31,17 +29,10 @@ var regions = map[string]string{"north": "eu", "south": "us", "east": "ap", "wes
 
 // demo is the commands' common ground. It holds no state: that is in the directory and in the clusters.
 type demo struct {
+	way
 	dir string
 	bin string
-	env *kwok.Environment
-}
-
-func newDemo(dir, bin string) (*demo, error) {
-	env, err := kwok.New(kwok.Options{Dir: dir, Bin: bin, Config: config})
-	if err != nil {
-		return nil, err
-	}
-	return &demo{dir: dir, bin: bin, env: env}, env.Lock()
+	env home
 }
 
 func (d *demo) down(ctx context.Context) error {
@@ -57,7 +48,7 @@ func (d *demo) stop(ctx context.Context, name string) error {
 		return err
 	}
 	fmt.Printf("\nWithin a minute its row says Unknown, and the others go on:\n\n  %s get appservices,memberclusters --watch-only\n", d.kubectl())
-	fmt.Printf("  %s get appservice web -o yaml\n  go run ./e2e/demo start %s\n", d.kubectl(), name)
+	fmt.Printf("  %s get appservice web -o yaml\n  %s start %s\n", d.kubectl(), d.command, name)
 	return nil
 }
 
@@ -86,12 +77,15 @@ func (d *demo) add(ctx context.Context, name string) error {
 		return err
 	}
 	if _, err := d.member(name); err == nil {
-		return fmt.Errorf("there is a cluster %s already: demo start %s starts it, if it is stopped", name, name)
+		return fmt.Errorf("there is a cluster %s already: %s start %[1]s starts it, if it is stopped", name, d.command)
 	}
 	if err := step("cluster "+name, func() error { return d.create(ctx, name) }); err != nil {
 		return err
 	}
 	if err := d.writeKubeconfigs(); err != nil {
+		return err
+	}
+	if err := d.image(ctx); err != nil {
 		return err
 	}
 	if err := d.join(ctx, hub); err != nil {
@@ -130,7 +124,7 @@ func (d *demo) hub(ctx context.Context) (client.Client, error) {
 		return nil, err
 	}
 	if err := cluster.Ready(ctx); err != nil {
-		return nil, fmt.Errorf("the hub is not well (make demo mends it): %w", err)
+		return nil, fmt.Errorf("the hub is not well (make %s mends it): %w", d.target, err)
 	}
 	return environment.NewClient(cluster.Kubeconfig())
 }
@@ -153,7 +147,7 @@ func (d *demo) cluster(name string) (environment.Cluster, error) {
 		}
 	}
 	if len(clusters) == 0 {
-		return nil, errors.New("the demo is not up: make demo starts it")
+		return nil, fmt.Errorf("the demo is not up: make %s starts it", d.target)
 	}
 	return nil, fmt.Errorf("there is no cluster %s, only: %s", name, strings.Join(names(clusters), ", "))
 }

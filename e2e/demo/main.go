@@ -1,6 +1,6 @@
 // Command demo runs a fleet on this machine for a person to play with: a hub, three members, the operator
-// and the sample AppService, all as local processes that go on when the command ends. It is run from the
-// root of the repository, by `make demo` and `make demo-down`.
+// and the sample AppService, all as local processes or, on kind, as containers, that go on when the command ends.
+// It is run from the root of the repository, by `make demo` and `make demo-down`, `make kind-demo` and `make kind-demo-down`.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted; `make demo` goes on from here, `make demo-down` removes what there is")
+			err = errors.New("interrupted; the same again goes on from here, `down` removes what there is")
 		}
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -39,7 +39,9 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	dir := flags.String("dir", ".demo", "directory of everything that the demo keeps")
+	environment := flags.String("environment", "kwok", "where the clusters run: kwok (processes, with simulated pods) or kind (containers)")
+	image := flags.String("image", "localhost/fleetwright:dev", "the operator's image, on kind")
+	dir := flags.String("dir", "", "directory of everything that the demo keeps (default .demo, on kind .demo-kind)")
 	bin := flags.String("bin", "bin", "directory of the programs")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)
@@ -50,7 +52,7 @@ func run(ctx context.Context, args []string) error {
 	} else if err != nil {
 		return err
 	}
-	d, err := newDemo(*dir, *bin)
+	d, err := newDemo(*environment, *dir, *bin, *image)
 	if err != nil {
 		return err
 	}

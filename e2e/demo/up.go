@@ -35,6 +35,9 @@ func (d *demo) up(ctx context.Context) error {
 	if err := d.writeKubeconfigs(); err != nil {
 		return err
 	}
+	if err := d.image(ctx); err != nil {
+		return err
+	}
 	hub, err := d.hub(ctx)
 	if err != nil {
 		return err
@@ -240,16 +243,16 @@ Go on:
   %[2]s get appservices --watch
   %[2]s get appservice web -o yaml              # status.clusters has a row for each member
 
-  go run ./e2e/demo stop north                        # a member dies: its row says Unknown, the others go on
-  go run ./e2e/demo start north                       # it comes back, and catches up
-  go run ./e2e/demo add west                          # a fourth member: the app is there at once
+  %[6]s stop north    # a member dies: its row says Unknown, the others go on
+  %[6]s start north   # it comes back, and catches up
+  %[6]s add west      # a fourth member: the app is there at once
   %[2]s delete secret west -n %[3]s  # it leaves; what runs there stays
 
   %[2]s get deployments,services,pods --kubeconfig %[4]s   # what a member sees
-  tail -f %[5]s                          # what the operator says
+  %[5]s                          # what the operator says
 
-  make demo-down
-`, hub, kubectl, environment.SecretNamespace, d.kubeconfig("south"), filepath.Join(d.dir, "operator.log"))
+  make %[7]s-down
+`, hub, kubectl, environment.SecretNamespace, d.kubeconfig("south"), d.follow, d.command, d.target)
 }
 
 func conditions(all []metav1.Condition) string {

@@ -1,6 +1,6 @@
 // Package environment is where whole fleets run: it makes clusters and runs the operator against one of
-// them. The end-to-end suite and the demo know only these interfaces; the package kwok beside this one runs
-// everything as local processes.
+// them. The end-to-end suite and the demo know only these interfaces; of the packages beside this one, kwok runs
+// everything as local processes, with simulated pods, and kind as containers.
 //
 // What an Environment makes outlives the process that asked for it: contexts bound the waiting, not the
 // clusters or the operator. A later process finds it again, and [Environment.Clean] removes all of it.

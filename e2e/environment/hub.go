@@ -17,6 +17,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -32,7 +33,7 @@ const (
 	fieldOwner = client.FieldOwner("e2e")
 )
 
-// NewClient returns an uncached client for the kinds of Kubernetes and of Fleetwright.
+// NewClient returns an uncached client for the kinds of Kubernetes, of Fleetwright, and of the Cluster Inventory API.
 func NewClient(kubeconfig []byte) (client.Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -40,7 +41,7 @@ func NewClient(kubeconfig []byte) (client.Client, error) {
 	}
 	config.QPS = -1
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), clusterinventory.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("build scheme: %w", err)
 	}
 	return client.New(config, client.Options{Scheme: scheme})

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Sees to it that the Docker engine has what the clusters of e2e/environment/kind run on: an image for kind's nodes, and
-# localhost/hello:1, the workload of the tests. With both there, it takes seconds.
+# localhost/hello:1, the workload of the tests, which is also localhost/hello-unprivileged:1 for a user who is not root. With all
+# there, it takes seconds.
 #
 # The node image is kind's own where it can be pulled. Where no registry can be reached, build.sh makes one, from Debian's
 # packages and Go modules: eleven minutes the first time, most of it compiling Kubernetes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 hello=localhost/hello:1
+unprivileged=localhost/hello-unprivileged:1
 built=localhost/kind-node:v1.36.3
 
 log() { printf 'kind: %s\n' "$*" >&2; }
@@ -19,10 +21,16 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 (cd "$here/helpers" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOARCH=$(docker version --format '{{.Server.Arch}}') GOOS=linux \
   go build -trimpath -ldflags "-s -w" -o "$work/root/hello" ./hello)
 digest=$(sha256sum <"$work/root/hello" | cut -d' ' -f1)
-if [[ $(docker image inspect --format '{{.Config.Labels.digest}}' "$hello" 2>/dev/null) != "$digest" ]]; then
-  log "image $hello"
-  tar -C "$work/root" --owner=0 --group=0 -c . | docker import --change 'ENTRYPOINT ["/hello"]' --change "LABEL digest=$digest" - "$hello" >/dev/null
-fi
+# hello IMAGE USER: that image of it. The link stands in for a program that other images have.
+hello() {
+  [[ $(docker image inspect --format '{{.Config.Labels.digest}}' "$1" 2>/dev/null) != "$digest" ]] || return 0
+  log "image $1"
+  tar -C "$work/root" --owner=0 --group=0 -c . | docker import --change "USER $2" --change 'ENV PATH=/bin' --change 'ENTRYPOINT ["/hello"]' \
+    --change "LABEL digest=$digest" - "$1" >/dev/null
+}
+mkdir "$work/root/bin"; ln -s ../hello "$work/root/bin/sleep"
+hello "$hello" 0
+hello "$unprivileged" 101
 
 own=$(sed -n 's/^const Image = "\(.*\)"$/\1/p' "$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kind)/pkg/apis/config/defaults/image.go")
 if has "$own"; then

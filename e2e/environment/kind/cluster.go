@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,10 +90,9 @@ func (c *cluster) create(ctx context.Context) error {
 		return err
 	}
 	if err := c.env.provider.Create(c.kindName(),
-		kindcluster.CreateWithV1Alpha4Config(audited(policy)),
+		kindcluster.CreateWithV1Alpha4Config(configuration(policy)),
 		kindcluster.CreateWithNodeImage(image),
 		kindcluster.CreateWithKubeconfigPath(filepath.Join(c.dir, "kubeconfig.new")),
-		kindcluster.CreateWithWaitForReady(3*time.Minute),
 	); err != nil {
 		return err
 	}
@@ -115,17 +115,24 @@ func (c *cluster) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return load(ctx, node, Workload, c.env.Workloads...)
+	for image, names := range c.env.Workloads {
+		if err := load(ctx, node, image, names...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// audited has the API server log what the operator asks of it, by the policy in a file of this machine.
-func audited(policy string) *v1alpha4.Cluster {
+// configuration has the API server log what the operator asks of it, by the policy in a file of this machine.
+func configuration(policy string) *v1alpha4.Cluster {
 	const onNode = "/etc/kubernetes/audit-policy.yaml"
 	return &v1alpha4.Cluster{
 		Nodes: []v1alpha4.Node{{
 			Role:        v1alpha4.ControlPlaneRole,
 			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: onNode, Readonly: true}},
 		}},
+		// One instance of each needs no election; a restarted one would wait for its predecessor's lease. And nobody needs these clusters
+		// after a power cut of this machine, so etcd need not wait for the disk.
 		KubeadmConfigPatches: []string{`
 kind: ClusterConfiguration
 apiServer:
@@ -134,7 +141,17 @@ apiServer:
     - {name: audit-log-path, value: ` + auditLog + `}
   extraVolumes:
     - {name: audit-policy, hostPath: ` + onNode + `, mountPath: ` + onNode + `, readOnly: true, pathType: File}
-    - {name: audit-log, hostPath: /var/log/kubernetes, mountPath: /var/log/kubernetes, pathType: DirectoryOrCreate}
+    - {name: audit-log, hostPath: ` + path.Dir(auditLog) + `, mountPath: ` + path.Dir(auditLog) + `, pathType: DirectoryOrCreate}
+controllerManager:
+  extraArgs:
+    - {name: leader-elect, value: "false"}
+scheduler:
+  extraArgs:
+    - {name: leader-elect, value: "false"}
+etcd:
+  local:
+    extraArgs:
+      - {name: unsafe-no-fsync, value: "true"}
 `},
 	}
 }
@@ -196,17 +213,18 @@ func (c *cluster) Delete(ctx context.Context) error {
 	return nil
 }
 
-// Get asks for http://HOST:PORT/ from the cluster's node, where the addresses of its Services lead somewhere, and returns the answer.
+// Get asks for http://HOST:PORT/ from the cluster's node, for which also the addresses of its Services lead somewhere, and returns the
+// answer.
 func (c *cluster) Get(ctx context.Context, host string, port int32) (string, error) {
-	node, err := c.node()
-	if err != nil {
-		return "", err
-	}
-	var answer strings.Builder
 	// Not every node image has curl.
 	request := fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d; printf 'GET / HTTP/1.0\r\nHost: %[1]s\r\n\r\n' >&3; cat <&3`, host, port)
-	if err := node.CommandContext(ctx, "timeout", "5", "bash", "-c", request).SetStdout(&answer).Run(); err != nil {
-		return "", fmt.Errorf("ask %s:%d on cluster %s: %w", host, port, c.name, err)
+	answer, err := docker(ctx, "exec", c.container(), "timeout", "5", "bash", "-c", request)
+	if err != nil {
+		return "", fmt.Errorf("ask %s:%d from cluster %s: %w", host, port, c.name, err)
 	}
-	return answer.String(), nil
+	head, body, _ := strings.Cut(answer, "\r\n\r\n")
+	if status, _, _ := strings.Cut(head, "\r\n"); !strings.HasSuffix(status, " 200 OK") {
+		return "", fmt.Errorf("ask %s:%d from cluster %s: it answers %q", host, port, c.name, status)
+	}
+	return body, nil
 }

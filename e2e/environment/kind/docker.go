@@ -12,11 +12,16 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
 const (
-	// Workload is the image of a small web server: it answers every request on $ADDR, by default :8080, with its host's name.
+	// Workload is the image of a small web server: it answers every request on the ports 80 and 8080 with $GREETING and its host's name.
 	Workload = "localhost/hello:1"
+
+	// Unprivileged is the same for a user who is not root: on port 8080 alone.
+	Unprivileged = "localhost/hello-unprivileged:1"
 
 	// builtNodeImage is made by e2e/kind/build.sh, where none can be pulled.
 	builtNodeImage = "localhost/kind-node:v1.36.3"
@@ -60,12 +65,47 @@ func load(ctx context.Context, node nodes.Node, image string, names ...string) e
 			return fmt.Errorf("load image %s onto %s: %w", image, node, err)
 		}
 	}
+	if len(names) == 0 {
+		return nil
+	}
+	args := []string{"--namespace=k8s.io", "images", "tag", "--force", image}
 	for _, name := range names {
-		if err := node.CommandContext(ctx, "ctr", "--namespace=k8s.io", "images", "tag", "--force", image, name).Run(); err != nil {
-			return fmt.Errorf("name image %s %s on %s: %w", image, name, node, err)
-		}
+		args = append(args, inFull(name))
+	}
+	if err := node.CommandContext(ctx, "ctr", args...).Run(); err != nil {
+		return fmt.Errorf("name image %s %s on %s: %w", image, strings.Join(names, ", "), node, err)
 	}
 	return nil
+}
+
+// inFull is the name of an image as a node has it.
+func inFull(name string) string {
+	registry, _, found := strings.Cut(name, "/")
+	switch {
+	case !found:
+		return "docker.io/library/" + name
+	case registry == "localhost" || strings.ContainsAny(registry, ".:"):
+		return name
+	default:
+		return "docker.io/" + name
+	}
+}
+
+// Obtain has a cluster's node pull an image, if it is not there, and tells whether it has. Where it cannot be pulled, [Workload] goes by its
+// name from then on.
+func (e *Environment) Obtain(ctx context.Context, of environment.Cluster, image string) (bool, error) {
+	node, err := e.cluster(of.Name()).node()
+	if err != nil {
+		return false, err
+	}
+	if has, err := nodeutils.ImageID(node, inFull(image)); err == nil {
+		return has != imageID(ctx, Workload), nil
+	}
+	err = node.CommandContext(ctx, "crictl", "pull", inFull(image)).Run()
+	if err == nil || ctx.Err() != nil {
+		return err == nil, err
+	}
+	return false, load(ctx, node, Workload, image)
 }
 
 func loadArchive(ctx context.Context, node nodes.Node, image string) error {

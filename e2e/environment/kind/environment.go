@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -34,8 +35,9 @@ type Options struct {
 	Root string
 	// Image is the operator's. The Docker engine has it: `make image`.
 	Image string
-	// Workloads are further names, beside [Workload], under which every cluster has the image of the small web server.
-	Workloads []string
+	// Workloads are the images of the Docker engine that every cluster has, each with further names: pods that ask for one of these
+	// run the image too, and nothing is pulled.
+	Workloads map[string][]string
 }
 
 // Environment makes clusters of a Docker engine.
@@ -64,7 +66,7 @@ func New(options Options) (*Environment, error) {
 		prefix:   fmt.Sprintf("fleetwright-%04x-", hash.Sum32()&0xffff),
 		provider: kindcluster.NewProvider(kindcluster.ProviderWithDocker()),
 		// On two processors, three at once take twice as long as one after the other.
-		creating: make(chan struct{}, max(1, runtime.NumCPU()/3)),
+		creating: make(chan struct{}, max(1, runtime.NumCPU()/2)),
 	}, nil
 }
 
@@ -78,7 +80,7 @@ func (e *Environment) CheckPrograms() error {
 	if _, err := nodeImage(ctx); err != nil {
 		return err
 	}
-	for _, image := range []string{e.Image, Workload} {
+	for _, image := range append(slices.Sorted(maps.Keys(e.Workloads)), e.Image) {
 		if imageID(ctx, image) == "" {
 			return fmt.Errorf("the Docker engine has no image %s: make e2e-kind builds it", image)
 		}
@@ -114,7 +116,6 @@ func (e *Environment) Create(ctx context.Context, name string) (environment.Clus
 	if err := e.create(ctx, c); err != nil {
 		return nil, fmt.Errorf("create cluster %s: %w", name, err)
 	}
-	// kind's own wait ends without an error when it was in vain.
 	if err := environment.Await(ctx, 2*time.Minute, "cluster "+name+" to be ready", c.Ready); err != nil {
 		return nil, fmt.Errorf("create cluster %s: %w", name, err)
 	}

@@ -1,30 +1,57 @@
-// Command hello is a test workload: a web server that answers every request on ADDR (default :8080) with its host's name. It ends as
-// soon as it is asked to; the first process of a container would otherwise not hear of it.
+// Command hello is a test workload: a web server that answers every request on the ports 80 and 8080 with $GREETING, by default hello, and
+// its host's name. A user who may not have port 80 gets 8080. It ends as soon as it is asked to and has answered what it was asked; the
+// first process of a container would otherwise not hear of it. Arguments mean nothing to it.
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
-	addr := os.Getenv("ADDR")
-	if addr == "" {
-		addr = ":8080"
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "hello:", err)
+		os.Exit(1)
 	}
-	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		host, _ := os.Hostname()
-		fmt.Fprintf(w, "hello from %s\n", host)
-	})
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		<-stop
-		os.Exit(0)
-	}()
-	fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, nil))
-	os.Exit(1)
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	greeting := cmp.Or(os.Getenv("GREETING"), "hello")
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			host, _ := os.Hostname()
+			fmt.Fprintf(w, "%s from %s\n", greeting, host)
+		}),
+	}
+	ended := make(chan error, 2)
+	for _, address := range []string{":80", ":8080"} {
+		listener, err := net.Listen("tcp", address)
+		if errors.Is(err, os.ErrPermission) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		go func() { ended <- server.Serve(listener) }()
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// A connection on which nothing was asked yet would be waited for.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = server.Shutdown(ctx) // It ends in any case.
+	return nil
 }

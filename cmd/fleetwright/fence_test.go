@@ -1,0 +1,381 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func TestFence(t *testing.T) {
+	tests := map[string]struct {
+		before func(f *fence)
+		shut   string // what a write is told; none when it passes
+	}{
+		"shut before the election":           {func(*fence) {}, "does not hold the lease"},
+		"open after a renewal":               {func(f *fence) { f.renew(time.Now()) }, ""},
+		"open until the deadline":            {func(f *fence) { f.renew(time.Now().Add(time.Second - renewDeadline)) }, ""},
+		"shut after the deadline":            {func(f *fence) { f.renew(time.Now().Add(-renewDeadline)) }, "has not renewed the lease of the leader election for 10s"},
+		"open after a renewal that was late": {func(f *fence) { f.renew(time.Now().Add(-time.Minute)); f.renew(time.Now()) }, ""},
+		"shut after the release":             {func(f *fence) { f.renew(time.Now()); f.shut() }, "does not hold the lease"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := newRecorder(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			f := &fence{}
+			test.before(f)
+			c := &http.Client{Transport: f.wrap(server.Client().Transport)}
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+				if err := ask(c, method, server.URL); err != nil {
+					t.Errorf("%s: %v", method, err)
+				}
+			}
+			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "FROBNICATE"} {
+				err := ask(c, method, server.URL)
+				if test.shut == "" && err != nil || test.shut != "" && (err == nil || !strings.Contains(err.Error(), test.shut)) {
+					t.Errorf("%s: got %v, want %q", method, err, test.shut)
+				}
+			}
+			if arrived := len(server.writes()); (arrived > 0) != (test.shut == "") {
+				t.Errorf("%d writes arrived", arrived)
+			}
+		})
+	}
+}
+
+// ask sends a request with a body, as client-go does with what changes something.
+func ask(c *http.Client, method, url string) error {
+	request, err := http.NewRequest(method, url, strings.NewReader(`{"kind": "Lease"}`))
+	if err != nil {
+		return err
+	}
+	answer, err := c.Do(request)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+func TestAWriteThatWaitsForItsConnectionIsFenced(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("http2=%t", http2), func(t *testing.T) {
+			whole := make(chan string, 1)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+				if body, err := io.ReadAll(request.Body); err == nil {
+					whole <- string(body)
+				}
+			}))
+			server.EnableHTTP2 = http2
+			server.StartTLS()
+			f := &fence{}
+			f.renew(time.Now())
+			slow := server.Client().Transport.(*http.Transport)
+			slow.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				f.shut() // it has taken so long
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			}
+			if err := ask(&http.Client{Transport: f.wrap(slow)}, http.MethodPost, server.URL); err == nil || !strings.Contains(err.Error(), "does not hold the lease") {
+				t.Errorf("got %v", err)
+			}
+			server.Close() // which waits for what has arrived
+			select {
+			case body := <-whole:
+				t.Errorf("it arrived: %s", body)
+			default:
+			}
+		})
+	}
+}
+
+func TestTheFenceFollowsTheLease(t *testing.T) {
+	h := sharedHub(t)
+	locks := map[string]resourcelock.Interface{}
+	fences := map[string]*fence{"one": {}, "other": {}}
+	for name, f := range fences {
+		l, err := f.newLock(h.environment.Config, "fleetwright-system", "fence")
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks[name] = l
+	}
+	t.Cleanup(func() {
+		h.forget(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "fence"}})
+	})
+	held := func(by string) resourcelock.LeaderElectionRecord {
+		return resourcelock.LeaderElectionRecord{HolderIdentity: by, LeaseDurationSeconds: 15, AcquireTime: metav1.Now(), RenewTime: metav1.Now()}
+	}
+	get := func(l resourcelock.Interface) error { _, _, err := l.Get(t.Context()); return err }
+	update := func(l resourcelock.Interface, by string) error { return l.Update(t.Context(), held(by)) }
+	one, other := locks["one"], locks["other"]
+	for _, step := range []struct {
+		does  string
+		do    func() error
+		fails bool
+		open  string // whose fence is
+	}{
+		{does: "one finds no lease", do: func() error { return get(one) }, fails: true},
+		{does: "one makes it", do: func() error { return one.Create(t.Context(), held(one.Identity())) }, open: "one"},
+		{does: "other cannot make it too", do: func() error { return other.Create(t.Context(), held(other.Identity())) }, fails: true, open: "one"},
+		{does: "other reads it", do: func() error { return get(other) }, open: "one"},
+		{does: "one renews it", do: func() error { return update(one, one.Identity()) }, open: "one"},
+		{does: "other takes it from an old version", do: func() error { return update(other, other.Identity()) }, fails: true, open: "one"},
+		{does: "one gives it back", do: func() error { return update(one, "") }},
+		{does: "other reads that", do: func() error { return get(other) }},
+		{does: "other takes it", do: func() error { return update(other, other.Identity()) }, open: "other"},
+		{does: "one is refused", do: func() error { return update(one, one.Identity()) }, fails: true, open: "other"},
+		{does: "one slept, and reads who leads", do: func() error { fences["one"].renew(time.Now()); return get(one) }, open: "other"},
+	} {
+		if err := step.do(); (err != nil) != step.fails {
+			t.Fatalf("%s: %v", step.does, err)
+		}
+		for name, f := range fences {
+			if err := f.check(); (err == nil) != (name == step.open) {
+				t.Errorf("after %q the fence of %s says %v", step.does, name, err)
+			}
+		}
+	}
+}
+
+// recorder is a server that knows which requests came that can change something.
+type recorder struct {
+	*httptest.Server
+	mu  sync.Mutex
+	all []string
+}
+
+func newRecorder(t *testing.T, next http.Handler) *recorder {
+	t.Helper()
+	r := &recorder{}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if reads := []string{http.MethodGet, http.MethodHead, http.MethodOptions}; !slices.Contains(reads, request.Method) {
+			r.mu.Lock()
+			r.all = append(r.all, request.Method+" "+request.URL.Path)
+			r.mu.Unlock()
+		}
+		next.ServeHTTP(w, request)
+	}))
+	r.EnableHTTP2 = true
+	r.StartTLS()
+	t.Cleanup(func() {
+		r.CloseClientConnections() // watches have no end
+		r.Close()
+	})
+	return r
+}
+
+// inFront is a recorder in front of an API server, as the user of a configuration.
+func inFront(t *testing.T, of *rest.Config) *recorder {
+	t.Helper()
+	to, err := url.Parse(of.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as, err := rest.TransportFor(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRecorder(t, &httputil.ReverseProxy{
+		Rewrite: func(request *httputil.ProxyRequest) {
+			request.SetURL(to)
+			request.Out.Header.Del("Authorization")
+		},
+		Transport: as,
+		ErrorLog:  log.New(io.Discard, "", 0), // clients go, in the middle of watches
+	})
+}
+
+// writes came so far, but for those of the election.
+func (r *recorder) writes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.all), func(write string) bool { return strings.Contains(write, "/leases") })
+}
+
+// kubeconfig of a member that is reached through the recorder.
+func (r *recorder) kubeconfig() []byte {
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+	return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "it", "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+		"clusters": [{"name": "it", "cluster": {"server": %q, "certificate-authority-data": %q}}], "users": [{"name": "it", "user": {"token": "x"}}]}`,
+		r.URL, base64.StdEncoding.EncodeToString(authority))
+}
+
+func TestALeaderThatWakesAfterItsLeaseChangesNothing(t *testing.T) {
+	h := sharedHub(t)
+	h.installCRDs(t)
+	operator, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.forget(&coordinationv1.Lease{ObjectMeta: theLease}) }) // who comes next need not wait for its end
+	hub, standbyHub, member := inFront(t, operator), inFront(t, operator), inFront(t, h.environment.Config)
+	edited, drifted := h.app(t, "edited"), h.app(t, "drifted")
+
+	leader := replicaOn(t, hubAt(t, hub.URL))
+	leader.ready(t)
+	h.elected(t, "")
+	standby := replicaOn(t, hubAt(t, standbyHub.URL))
+	standby.ready(t)
+	h.joins(t, "alpha", member.kubeconfig())
+	h.runs(t, edited, "registry.example/app:1")
+	h.runs(t, drifted, "registry.example/app:1")
+
+	first := h.freeze(t, leader)
+	if came := standbyHub.writes(); len(came) > 0 || strings.Contains(standby.output.String(), "fenced") {
+		t.Errorf("the standby wrote %v, and said\n%s", came, standby.output.String())
+	}
+	h.elected(t, first)
+	// The one that has taken over must leave the old one something to do.
+	h.freeze(t, standby)
+	h.change(t, edited, func() { edited.Spec.Image = "registry.example/app:2" })
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: drifted.Namespace, Name: drifted.Name}}
+	h.change(t, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = "registry.example/drift" })
+	onHub, onMember := len(hub.writes()), len(member.writes())
+
+	leader.signal(t, syscall.SIGCONT)
+	if code := leader.exits(t, 20*time.Second); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	said := leader.output.String()
+	if late := slices.Concat(hub.writes()[onHub:], member.writes()[onMember:]); len(late) > 0 {
+		t.Errorf("when it woke it sent %v", late)
+	}
+	for _, want := range []string{"Successfully acquired lease", `/appservices/edited/status`, `/deployments/drifted`, "fenced: this replica ", "Failed to renew lease"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it did not say %q:\n%s", want, said)
+		}
+	}
+	if !strings.HasSuffix(said, "\nfleetwright: leader election lost\n") {
+		t.Errorf("it ended with\n%s", said)
+	}
+
+	standby.signal(t, syscall.SIGCONT)
+	h.runs(t, edited, "registry.example/app:2")
+	h.runs(t, drifted, "registry.example/app:1")
+	standby.signal(t, syscall.SIGTERM)
+	if code := standby.exits(t, 10*time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// theLease of the election.
+var theLease = metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "fleetwright"}
+
+// elected waits until a replica leads, other than the one of an identity, and returns its own.
+func (h *hub) elected(t *testing.T, not string) string {
+	t.Helper()
+	var leader string
+	eventually(t, 40*time.Second, func() error {
+		lease := &coordinationv1.Lease{ObjectMeta: theLease}
+		if err := h.admin.Get(context.Background(), client.ObjectKeyFromObject(lease), lease); err != nil {
+			return err
+		}
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || *lease.Spec.HolderIdentity == not {
+			return fmt.Errorf("nobody leads, or still %q", not)
+		}
+		leader = *lease.Spec.HolderIdentity
+		return nil
+	})
+	return leader
+}
+
+// freeze stops the replica that leads, just after it has renewed its lease: not in the middle of that. It returns its identity.
+func (h *hub) freeze(t *testing.T, leader replica) string {
+	t.Helper()
+	lease, before := &coordinationv1.Lease{}, ""
+	eventually(t, 10*time.Second, func() error {
+		if err := h.admin.Get(context.Background(), client.ObjectKey{Namespace: theLease.Namespace, Name: theLease.Name}, lease); err != nil {
+			return err
+		}
+		if before == "" {
+			before = lease.ResourceVersion
+		}
+		if lease.ResourceVersion == before {
+			return errors.New("the lease is not renewed")
+		}
+		return nil
+	})
+	leader.signal(t, syscall.SIGSTOP)
+	return *lease.Spec.HolderIdentity
+}
+
+func (r replica) signal(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := r.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// app makes an AppService that runs everywhere, and until the test ends. Nothing of it is left then, whoever still would have to let go of it.
+func (h *hub) app(t *testing.T, name string) *v1alpha1.AppService {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: "default", Name: name}
+	app := &v1alpha1.AppService{ObjectMeta: meta, Spec: v1alpha1.AppServiceSpec{Image: "registry.example/app:1"}}
+	if err := h.admin.Create(context.Background(), app); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.forget(&v1alpha1.AppService{ObjectMeta: meta}, &appsv1.Deployment{ObjectMeta: meta}) })
+	return app
+}
+
+// forget deletes objects, and their finalizers.
+func (h *hub) forget(objects ...client.Object) {
+	for _, object := range objects {
+		_ = h.admin.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`)))
+		_ = h.admin.Delete(context.Background(), object)
+	}
+}
+
+// change an object, as an administrator does.
+func (h *hub) change(t *testing.T, object client.Object, by func()) {
+	t.Helper()
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := h.admin.Get(context.Background(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		by()
+		return h.admin.Update(context.Background(), object)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs waits until the Deployment of an AppService has an image.
+func (h *hub) runs(t *testing.T, app *v1alpha1.AppService, image string) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		deployment := &appsv1.Deployment{}
+		if err := h.admin.Get(context.Background(), client.ObjectKeyFromObject(app), deployment); err != nil {
+			return err
+		}
+		if runs := deployment.Spec.Template.Spec.Containers[0].Image; runs != image {
+			return fmt.Errorf("%s runs %s, not %s", app.Name, runs, image)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,373 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/tracing"
+)
+
+// received is what came to a collector. It is safe for concurrent use.
+type received struct {
+	mu     sync.Mutex
+	spans  []*tracepb.Span
+	from   []*commonpb.KeyValue // whose they are
+	header http.Header
+	raw    strings.Builder
+}
+
+// ServeHTTP takes spans as a collector does.
+func (r *received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	var data tracepb.TracesData
+	if err := errors.Join(err, proto.Unmarshal(body, &data)); err != nil || request.URL.Path != "/v1/traces" {
+		http.Error(w, "no", http.StatusBadRequest)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.header = request.Header
+	r.raw.Write(body)
+	for _, resource := range data.ResourceSpans {
+		r.from = resource.Resource.Attributes
+		for _, scope := range resource.ScopeSpans {
+			r.spans = append(r.spans, scope.Spans...)
+		}
+	}
+}
+
+// of returns the spans of the trace of an edit.
+func (r *received) of(app *v1alpha1.AppService) []*tracepb.Span {
+	id := tracing.Edit(app.UID, app.Generation).TraceID()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.spans), func(s *tracepb.Span) bool { return string(s.TraceId) != string(id[:]) })
+}
+
+func (r *received) all() []*tracepb.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.spans)
+}
+
+// value is that of an attribute, as text.
+func value(of []*commonpb.KeyValue, key string) string {
+	for _, a := range of {
+		if a.Key == key {
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// has is nil when there is a span of that name with the attribute, below which there is one of each of the others.
+func has(spans []*tracepb.Span, name, key, want string, below ...string) error {
+	var names []string
+	for _, s := range spans {
+		names = append(names, s.Name+" "+value(s.Attributes, "fleetwright.reason"))
+		if s.Name != name || value(s.Attributes, key) != want {
+			continue
+		}
+		missing := slices.DeleteFunc(slices.Clone(below), func(child string) bool {
+			return slices.ContainsFunc(spans, func(c *tracepb.Span) bool { return c.Name == child && string(c.ParentSpanId) == string(s.SpanId) })
+		})
+		if len(missing) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("no %s with %s %s, and %v below, in %q", name, key, want, below, names)
+}
+
+// byToken is a kubeconfig of the hub as a member, with a token.
+func (h *hub) byToken(t *testing.T) (kubeconfig []byte, token string) {
+	t.Helper()
+	ctx, meta := context.Background(), metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "member"}
+	account, request := &corev1.ServiceAccount{ObjectMeta: meta}, &authenticationv1.TokenRequest{}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: meta.Name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}
+	if err := errors.Join(h.admin.Create(ctx, account), h.admin.Create(ctx, binding), h.admin.SubResource("token").Create(ctx, account, request)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.forget(account, binding) })
+	config := clientcmdapi.Config{
+		CurrentContext: "it",
+		Contexts:       map[string]*clientcmdapi.Context{"it": {Cluster: "it", AuthInfo: "it"}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"it": {Server: "https://" + strings.TrimPrefix(h.environment.Config.Host, "https://"), CertificateAuthorityData: h.environment.Config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"it": {Token: request.Status.Token}},
+	}
+	kubeconfig, err := clientcmd.Write(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig, request.Status.Token
+}
+
+// rolledOut says of the Deployment of an AppService what its controller would, when all of it is ready.
+func (h *hub) rolledOut(t *testing.T, app *v1alpha1.AppService) {
+	t.Helper()
+	ctx, deployment := context.Background(), &appsv1.Deployment{}
+	if err := h.admin.Get(ctx, client.ObjectKeyFromObject(app), deployment); err != nil {
+		t.Fatal(err)
+	}
+	n := *deployment.Spec.Replicas
+	patch := fmt.Sprintf(`{"status": {"observedGeneration": %d, "replicas": %d, "updatedReplicas": %d, "readyReplicas": %d, "availableReplicas": %d,
+		"conditions": [{"type": "Available", "status": "True"}, {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}]}}`, deployment.Generation, n, n, n, n)
+	if err := h.admin.Status().Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// silent is the address of a server that takes connections, and says nothing.
+func silent(t *testing.T) (address string, asked <-chan struct{}) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	came := make(chan struct{}, 100)
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = connection.Close() })
+			came <- struct{}{}
+		}
+	}()
+	return "http://" + listener.Addr().String(), came
+}
+
+func TestTraces(t *testing.T) {
+	h := sharedHub(t)
+	h.installCRDs(t)
+	kubeconfig, token := h.byToken(t)
+	edited := h.app(t, "edited")
+	t.Run("hold what is done for an edit, each in its own", func(t *testing.T) {
+		got := &received{}
+		collector := httptest.NewServer(got)
+		defer collector.Close()
+		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", collector.URL)
+		operator.ready(t)
+		h.joins(t, "east", kubeconfig)
+		for generation := int64(1); generation <= 2; generation++ {
+			image := fmt.Sprintf("registry.example/app:%d", generation)
+			if generation > 1 {
+				h.change(t, edited, func() { edited.Spec.Image = image })
+			}
+			h.runs(t, edited, image)
+			h.rolledOut(t, edited)
+			eventually(t, 30*time.Second, func() error {
+				spans := got.of(edited)
+				return errors.Join(
+					has(spans, "plan", "fleetwright.name", "edited", "PATCH appservices/status"),
+					has(spans, "deliver", "fleetwright.cluster", "east", "PATCH deployments"),
+					has(spans, "deliver", "fleetwright.phase", "Ready"),
+					has(spans, "plan", "fleetwright.reason", "Ready", "PATCH appservices/status"),
+				)
+			})
+		}
+		operator.stops(t)
+		saysNothingSecret(t, got, token, strings.TrimPrefix(h.environment.Config.Host, "https://"))
+		who := value(got.from, "service.name") + " " + value(got.from, "service.version")
+		if who != "fleetwright unknown" {
+			t.Errorf("the spans are of %q", who)
+		}
+	})
+	t.Run("whose collector is not there are told of once, and keep nobody waiting", func(t *testing.T) {
+		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", strings.Replace(refusing(t), "https", "http", 1))
+		operator.ready(t)
+		h.joins(t, "east", kubeconfig)
+		for _, image := range []string{"registry.example/app:3", "registry.example/app:4"} {
+			h.change(t, edited, func() { edited.Spec.Image = image })
+			h.runs(t, edited, image)
+		}
+		eventually(t, 20*time.Second, func() error {
+			if !strings.Contains(operator.output.String(), "Traces are lost") {
+				return errors.New("nothing is said")
+			}
+			return nil
+		})
+		operator.stops(t)
+		if said := strings.Count(operator.output.String(), "Traces are lost"); said != 1 {
+			t.Errorf("it was said %d times:\n%s", said, operator.output.String())
+		}
+	})
+	t.Run("whose collector is silent keep nobody waiting", func(t *testing.T) {
+		address, asked := silent(t)
+		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", address)
+		operator.ready(t)
+		h.joins(t, "east", kubeconfig)
+		for _, image := range []string{"registry.example/app:5", "registry.example/app:6"} {
+			h.change(t, edited, func() { edited.Spec.Image = image })
+			h.runs(t, edited, image)
+		}
+		select {
+		case <-asked:
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing is sent")
+		}
+		h.change(t, edited, func() { edited.Spec.Image = "registry.example/app:7" })
+		h.runs(t, edited, "registry.example/app:7")
+		operator.stops(t)
+	})
+}
+
+// saysNothingSecret checks that no span holds what belongs to no collector.
+func saysNothingSecret(t *testing.T, got *received, secrets ...string) {
+	t.Helper()
+	sent := strings.ReplaceAll(got.raw.String(), "https://opentelemetry.io/schemas/", "")
+	for _, secret := range append(secrets, "Bearer", "fieldManager", "https://", "resourceVersion=") {
+		if strings.Contains(sent, secret) {
+			t.Errorf("%q was sent", secret)
+		}
+	}
+	for _, s := range got.all() {
+		if strings.ContainsAny(s.Name, "?=&") {
+			t.Errorf("trace %s has a span %q", hex.EncodeToString(s.TraceId), s.Name)
+		}
+	}
+}
+
+// global puts OpenTelemetry's own back when the test ends.
+func global(t *testing.T) {
+	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
+}
+
+// fail is a reconcile that leaves a span.
+func fail(ctx context.Context) {
+	_, traced := tracing.Begin(ctx, tracing.Work{Name: "plan", App: &v1alpha1.AppService{}})
+	traced.End(errors.New("on purpose"))
+}
+
+func TestWithoutTheFlagNothingIsTraced(t *testing.T) {
+	got := &received{}
+	collector := httptest.NewServer(got)
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	before := otel.GetTracerProvider()
+	o := &options{kubeconfig: hubAt(t, "https://127.0.0.1:1")}
+	flush, err := o.traces.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail(t.Context())
+	flush()
+	hub, err := o.hubConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.all()) > 0 || otel.GetTracerProvider() != before || o.traces.wrap() != nil || hub.WrapTransport != nil {
+		t.Error("something is")
+	}
+}
+
+func TestCollector(t *testing.T) {
+	sends := func(t *testing.T, endpoint string) {
+		t.Helper()
+		global(t)
+		flush, err := (&traces{endpoint: endpoint, sample: 1}).start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail(t.Context())
+		flush()
+	}
+	t.Run("is sent what OpenTelemetry's variables say", func(t *testing.T) {
+		got := &received{}
+		collector := httptest.NewTLSServer(got)
+		defer collector.Close()
+		authority := filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: collector.Certificate().Raw}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=other")
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20abc, x-tenant=shop")
+		t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+		for _, path := range []string{"", "/", "/v1/traces"} {
+			sends(t, collector.URL+path)
+		}
+		said := []string{got.header.Get("Authorization"), got.header.Get("X-Tenant"), value(got.from, "deployment.environment.name"), value(got.from, "service.name")}
+		if want := []string{"Bearer abc", "shop", "test", "fleetwright"}; len(got.all()) != 3 || !slices.Equal(said, want) {
+			t.Errorf("%d spans, with %q", len(got.all()), said)
+		}
+	})
+	t.Run("with attributes that are none is refused", func(t *testing.T) {
+		t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "nothing")
+		global(t)
+		_, err := (&traces{endpoint: "http://127.0.0.1:1", sample: 1}).start(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), "OTEL_RESOURCE_ATTRIBUTES: ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("it says %v", err)
+		}
+	})
+}
+
+func TestAllDecideTheSameOfAnEdit(t *testing.T) {
+	one, other := (&traces{sample: 0.25}).sampler(), (&traces{sample: 0.25}).sampler()
+	var sampled int
+	for generation := range int64(2000) {
+		edit := tracing.Edit("uid", generation)
+		ask := sdktrace.SamplingParameters{ParentContext: trace.ContextWithRemoteSpanContext(t.Context(), edit), TraceID: edit.TraceID()}
+		decision := one.ShouldSample(ask).Decision
+		if decision != other.ShouldSample(ask).Decision {
+			t.Errorf("they do not, of generation %d", generation)
+		}
+		if decision == sdktrace.RecordAndSample {
+			sampled++
+		}
+	}
+	if sampled < 400 || sampled > 600 {
+		t.Errorf("%d of 2000 edits are traced", sampled)
+	}
+}
+
+func TestLostTracesAreToldOfNowAndThen(t *testing.T) {
+	var lines []string
+	s := &seldom{log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
+	for range 5 {
+		s.Handle(errors.New("away"))
+	}
+	s.last = s.last.Add(-seldomInterval)
+	s.Handle(errors.New("away"))
+	if len(lines) != 2 || !strings.Contains(lines[1], `"times"=5`) {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+}

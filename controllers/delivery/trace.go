@@ -1,0 +1,22 @@
+package delivery
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/tracing"
+)
+
+// deliverTraced delivers, as a part of the edit that the task is of.
+func (r *reconciler) deliverTraced(ctx context.Context, t task) (reconcile.Result, error) {
+	if t.app == nil {
+		return r.deliver(ctx, t)
+	}
+	settled := t.row != nil && t.row.Phase == v1alpha1.ClusterReady && t.row.Generation == t.app.Generation
+	ctx, t.traced = tracing.Begin(ctx, tracing.Work{Name: "deliver", App: t.app, Cluster: r.cluster, Settled: settled})
+	result, err := r.deliver(ctx, t)
+	t.traced.End(err)
+	return result, err
+}

@@ -1,0 +1,50 @@
+package kwok
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/fleetwright/fleetwright/e2e/environment"
+)
+
+var etcdPortSetting = regexp.MustCompile(`etcdPort: (\d+)`)
+
+// Store writes an object into the etcd of a cluster, in JSON, past its API server, which would choose another UID, generation and time for it.
+// The key is what follows /registry/.
+func (e *Environment) Store(ctx context.Context, c environment.Cluster, key string, object []byte) error {
+	settings, err := os.ReadFile(filepath.Join(e.cluster(c.Name()).dir, "kwok.yaml"))
+	if err != nil {
+		return fmt.Errorf("find the etcd of cluster %s: %w", c.Name(), err)
+	}
+	port := etcdPortSetting.FindSubmatch(settings)
+	if port == nil {
+		return fmt.Errorf("find the etcd of cluster %s: its kwok.yaml names no port", c.Name())
+	}
+	body, err := json.Marshal(map[string][]byte{"key": []byte("/registry/" + key), "value": object})
+	if err != nil {
+		return err
+	}
+	// etcd takes its gRPC calls as JSON too, with bytes in base 64, as encoding/json writes them.
+	url := fmt.Sprintf("http://%s:%s/v3/kv/put", loopback, port[1])
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("store %s in cluster %s: %w", key, c.Name(), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(response.Body) // It only explains.
+		return fmt.Errorf("store %s in cluster %s: etcd answers %s: %s", key, c.Name(), response.Status, said)
+	}
+	return nil
+}
