@@ -179,6 +179,8 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 		Scheme: types,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: o.sources.Cache(),
+			// Its own are in one namespace, and it may read no others.
+			&clusterinventory.ClusterProfile{}: {Namespaces: map[string]cache.Config{o.secretNamespace: {}}},
 		}},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
@@ -189,8 +191,13 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
-		// A replica that waits to be elected has the hub's caches ready.
-		Controller: config.Controller{EnableWarmup: &warm},
+		Controller: config.Controller{
+			// A replica that waits to be elected has the hub's caches ready.
+			EnableWarmup: &warm,
+			// The priority queue of controller-runtime v0.24 may hand an item to a worker that has just left, and its locks are never
+			// released then: the operator does not end at SIGTERM, and the Lease is not given back.
+			UsePriorityQueue: new(false),
+		},
 	}
 }
 
