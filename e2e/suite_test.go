@@ -80,7 +80,8 @@ type fleet struct {
 // cluster is one with a client.
 type cluster struct {
 	environment.Cluster
-	api client.Client
+	api    client.Client
+	starts []span // when it was started again
 }
 
 func TestMain(m *testing.M) {
