@@ -70,8 +70,9 @@ const (
 	// ReasonHubBehind: the member's object was applied for a later generation than the hub knows, so the
 	// hub's data is old (a restored backup, or a cache that lags). Nothing is changed on that member.
 	ReasonHubBehind = "HubBehind"
-	// ReasonRefused: the member's API server refused the objects (forbidden, invalid, quota, admission).
-	// The message is its answer. It is tried again within minutes.
+	// ReasonRefused: the member's API server refused the objects (forbidden, invalid, quota, admission), or drops fields of them that its
+	// version or a feature gate turns off. The message is its answer, or names the fields; leave those out there by an override. All
+	// else is delivered then. It is tried again within minutes.
 	ReasonRefused = "Refused"
 	// ReasonApplyFailed: the objects could not be sent for a reason that may pass. It is tried again, more
 	// and more slowly.

@@ -65,6 +65,9 @@ func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *un
 
 func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
 	existing := t.objects.service
+	if want == nil {
+		r.drops.gone(t.app.UID, "Service")
+	}
 	switch {
 	case want == nil && (existing == nil || !r.isOurs(t.app, existing)):
 		return false, nil
@@ -81,7 +84,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 	if behind := ahead(t.app, existing); behind != nil && r.isOurs(t.app, existing) {
 		return false, behind // of a part nobody has asked yet
 	}
-	difference, err := r.comparer.difference(existing, want)
+	difference, err := r.lacking(t, existing, want)
 	accepted := generationOf(existing) > t.app.Generation // or it would be an obstacle; it need not be accepted for ever
 	if err != nil || difference.Empty() && !accepted {
 		return false, err
@@ -100,7 +103,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 		if current == nil || missing.Empty() && generationOf(current) <= t.app.Generation {
 			return r.nothingToChange(ctx, t, existing, current != nil, want)
 		}
-		existing, difference = current, missing
+		existing, difference, drifted = current, missing, drifted || isDrift(current, want)
 		if obstacle := r.obstacleOf(t.app, existing); obstacle != nil {
 			return false, obstacle
 		}
@@ -113,7 +116,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 	case owner == predecessors:
 		return true, r.inherit(ctx, t, existing, stamped)
 	case drifted:
-		return true, r.putBack(ctx, t, existing, stamped, difference)
+		return r.correct(ctx, t, existing, stamped, difference)
 	}
 	return true, r.change(ctx, existing, stamped)
 }

@@ -21,6 +21,9 @@ import (
 
 // change applies what is wanted to an object of ours.
 func (r *reconciler) change(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+	if err := r.handOverReplicas(ctx, existing, want); err != nil {
+		return err
+	}
 	err := r.apply(ctx, want)
 	if !apierrors.IsInvalid(err) {
 		return err
@@ -55,9 +58,7 @@ func (r *reconciler) claim(ctx context.Context, existing client.Object, want *un
 		return err
 	}
 	entries := slices.Clone(current.GetManagedFields())
-	own := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == v1alpha1.ManagedBy && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
-	})
+	own := slices.IndexFunc(entries, isOwn)
 	if own < 0 {
 		return r.apply(ctx, want)
 	}

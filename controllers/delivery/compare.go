@@ -26,6 +26,23 @@ func newComparer() comparer {
 // difference returns the fields that are wanted and that the object does not hold; none when it holds all. The object must know
 // its kind.
 func (c comparer) difference(object runtime.Object, want *unstructured.Unstructured) (*fieldpath.Set, error) {
+	difference, err := c.compare(object, want)
+	if err != nil {
+		return nil, err
+	}
+	return difference.Added.Union(difference.Modified).Union(difference.Removed), nil
+}
+
+// absent are those of them that the object has not at all. One that has another value is none of them.
+func (c comparer) absent(object runtime.Object, want *unstructured.Unstructured) (*fieldpath.Set, error) {
+	difference, err := c.compare(object, want)
+	if err != nil {
+		return nil, err
+	}
+	return difference.Removed.Leaves(), nil
+}
+
+func (c comparer) compare(object runtime.Object, want *unstructured.Unstructured) (*typed.Comparison, error) {
 	wanted, err := c.types.ObjectToTyped(want)
 	if err != nil {
 		return nil, fmt.Errorf("read what is wanted: %w", err)
@@ -42,7 +59,7 @@ func (c comparer) difference(object runtime.Object, want *unstructured.Unstructu
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
-	return difference.Added.Union(difference.Modified).Union(difference.Removed), nil
+	return difference, nil
 }
 
 // identity are fields that nobody holds.

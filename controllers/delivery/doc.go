@@ -11,6 +11,7 @@
 //     AppService is suspended.
 //   - Nothing is sent when the member's objects already hold every field that is wanted. The rest of their fields
 //     belongs to others, the replicas where an autoscaler is at work among them.
+//   - What the member itself drops of an object is told, and sent no second time; it holds up nothing else.
 //   - An object that is not marked as this AppService's of this hub is never touched, unless the conflict policy lets one that is nobody's be
 //     adopted, or it is what an AppService of this hub, namespace and name left, which is inherited. A foreign one cannot even be met by accident: an
 //     object is made by an apply that fails when there is one, and changed by an apply that names the UID of the one that was seen.

@@ -185,6 +185,7 @@ func (r *reconciler) bringPartsInLine(ctx context.Context, t task, want workload
 		wanted, changed := p.wanted(want), true
 		switch object := existing[p.kind]; {
 		case wanted == nil:
+			r.drops.gone(t.app.UID, p.kind)
 			continue
 		case object == nil:
 			r.sent.add(t.app.UID, p.kind)

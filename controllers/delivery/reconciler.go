@@ -55,6 +55,7 @@ type reconciler struct {
 	watches    *watches
 	sent       sent
 	fights     fights
+	drops      drops
 	looks      looks
 }
 
@@ -240,6 +241,7 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 		return reconcile.Result{}, err
 	}
 	seen, again := r.explain(ctx, t, seen)
+	seen, again = r.withDropped(t, seen, again)
 	r.report(t, seen)
 	return reconcile.Result{RequeueAfter: again}, nil
 }

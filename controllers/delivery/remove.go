@@ -54,6 +54,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
 	r.fights.forget(t.app.UID)
+	r.drops.forget(t.app.UID)
 	r.looks.forget(client.ObjectKeyFromObject(t.app))
 	r.sent.gone(t.app.UID)
 	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.Since})

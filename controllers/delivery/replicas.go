@@ -31,10 +31,7 @@ func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1
 	if err != nil || left == nil {
 		return want, err
 	}
-	if difference, err := r.comparer.difference(existing, left); err != nil || difference.Empty() {
-		return left, err
-	}
-	return left, r.handOverReplicas(ctx, existing) // it is about to be applied
+	return left, nil
 }
 
 // withoutReplicas returns what is wanted but for the replicas, or nil where no autoscaler sets them. Whether there is one that is not
@@ -54,7 +51,7 @@ func (r *reconciler) withoutReplicas(ctx context.Context, t task, existing *apps
 		return without, nil // given up for this generation: an autoscaler that is away for a moment does not find them changed
 	}
 	// The replicas go with whatever else is sent, and the cache may be behind what an autoscaler has just set.
-	difference, err := r.comparer.difference(existing, want)
+	difference, err := r.lacking(t, existing, want)
 	if err != nil || difference.Empty() {
 		return nil, err
 	}
@@ -82,13 +79,17 @@ func (r *reconciler) autoscaler(ctx context.Context, deployment *appsv1.Deployme
 	}), nil
 }
 
-// handOverReplicas has another manager hold the replicas that there are, when we do.
-func (r *reconciler) handOverReplicas(ctx context.Context, existing *appsv1.Deployment) error {
+// handOverReplicas has another manager hold the replicas that there are, when we do and what is about to be applied has none.
+func (r *reconciler) handOverReplicas(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+	_, sets, _ := unstructured.NestedFieldNoCopy(want.Object, "spec", "replicas")
+	if _, isDeployment := existing.(*appsv1.Deployment); !isDeployment || sets {
+		return nil
+	}
 	current := &appsv1.Deployment{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(existing), current); err != nil {
 		return fmt.Errorf("read the replicas: %w", err)
 	}
-	if current.UID != existing.UID || !slices.ContainsFunc(current.ManagedFields, holdsReplicas) {
+	if current.UID != existing.GetUID() || !slices.ContainsFunc(current.ManagedFields, holdsReplicas) {
 		return nil
 	}
 	held := &unstructured.Unstructured{}

@@ -487,7 +487,7 @@ func (r *recorder) forgot() []string {
 }
 
 // traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB resource/name", or "GET resource"
-// for a list in a namespace.
+// for a list in a namespace. A dry run is a "DRY-RUN".
 type traffic struct {
 	mu       sync.Mutex
 	requests []string
@@ -524,7 +524,11 @@ func line(r *http.Request) string {
 	if r.Method == http.MethodGet && len(parts) < 2 && !namespaced {
 		return ""
 	}
-	return r.Method + " " + strings.Join(parts, "/")
+	verb := r.Method
+	if r.URL.Query().Has("dryRun") {
+		verb = "DRY-RUN"
+	}
+	return verb + " " + strings.Join(parts, "/")
 }
 
 func (f *traffic) all() []string {

@@ -1,0 +1,211 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// dropRetry is how often a member is asked whether it would keep what it dropped: it may have been upgraded.
+const dropRetry = 10 * time.Minute
+
+// lacking returns the fields that are wanted and that an object does not hold, but for those of which it is known that the member drops them.
+func (r *reconciler) lacking(t task, existing client.Object, want *unstructured.Unstructured) (*fieldpath.Set, error) {
+	lacking, err := r.comparer.difference(existing, want)
+	if err != nil {
+		return nil, err
+	}
+	if lacking.Empty() {
+		r.drops.gone(t.app.UID, kindOf(existing))
+		return lacking, nil
+	}
+	known := r.drops.known(t.app.UID, existing, time.Now())
+	if known.Empty() {
+		return lacking, nil
+	}
+	absent, err := r.comparer.absent(existing, want)
+	if err != nil {
+		return nil, err
+	}
+	return lacking.Leaves().Difference(known.Intersection(absent)), nil
+}
+
+// dropped returns the fields that a member has dropped from an object, as the member itself has it: they are wanted, they are not there, and we still
+// hold them. Where somebody has taken a field away, by whatever request, the API server has taken it from what we hold as well. It drops
+// without a word what it knows and a feature gate turns off, and so may an admission webhook.
+func (r *reconciler) dropped(existing client.Object, want *unstructured.Unstructured) (*fieldpath.Set, error) {
+	entries := existing.GetManagedFields()
+	own := slices.IndexFunc(entries, isOwn)
+	if own < 0 {
+		return fieldpath.NewSet(), nil
+	}
+	ours, err := held(entries[own])
+	if err != nil {
+		return nil, err
+	}
+	absent, err := r.comparer.absent(existing, want)
+	if err != nil {
+		return nil, err
+	}
+	return absent.Intersection(ours), nil
+}
+
+// correct puts back what somebody has changed of an object, and leaves what the member drops: to send that again would change nothing.
+func (r *reconciler) correct(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured, missing *fieldpath.Set) (sent bool, err error) {
+	dropped, err := r.dropped(existing, want)
+	if err != nil {
+		return false, err
+	}
+	switch changed := missing.Leaves().Difference(dropped); {
+	case !changed.Empty():
+		return true, r.putBack(ctx, t, existing, want, changed)
+	case generationOf(existing) > t.app.Generation:
+		return true, r.change(ctx, existing, want)
+	}
+	return r.leaveDropped(ctx, t, existing, want, dropped)
+}
+
+// leaveDropped leaves an object that lacks nothing but what the member drops. When that is new, and each dropRetry after, the member is asked
+// whether it is still so.
+func (r *reconciler) leaveDropped(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured, dropped *fieldpath.Set) (sent bool, err error) {
+	now := time.Now()
+	if dropped.Difference(r.drops.known(t.app.UID, existing, now)).Empty() {
+		return false, nil // the cache was behind
+	}
+	keeps, err := r.wouldKeep(ctx, want, dropped)
+	if err != nil {
+		return false, err
+	}
+	if keeps {
+		if err := r.change(ctx, existing, want); err != nil {
+			return true, err
+		}
+	}
+	// Also where it would keep them: if it does not, it is not sent them more often.
+	r.drops.add(t.app.UID, existing, drop{fields: dropped, next: now.Add(dropRetry)})
+	return keeps, nil
+}
+
+// wouldKeep asks the member, by a dry run, whether it would keep any of the fields that it dropped.
+func (r *reconciler) wouldKeep(ctx context.Context, want *unstructured.Unstructured, dropped *fieldpath.Set) (bool, error) {
+	answer := want.DeepCopy()
+	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership, client.DryRunAll)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("ask whether %s would be kept: %w", want.GetKind(), err)
+	}
+	absent, err := r.comparer.absent(answer, want)
+	if err != nil {
+		return false, err
+	}
+	return !dropped.Difference(absent).Empty(), nil
+}
+
+// withDropped adds to an observation what the member drops of the objects, and returns when to look again. It runs all else, so it is only said: nothing
+// is held up by it.
+func (r *reconciler) withDropped(t task, seen rollup.Observation, again time.Duration) (rollup.Observation, time.Duration) {
+	what, next := r.drops.of(t.app.UID)
+	if what == "" {
+		return seen, again
+	}
+	message := fmt.Sprintf("the member drops %s: its Kubernetes version, a feature gate or an admission webhook takes that out; leave it out there by an override", what)
+	if seen.Message != "" && seen.Reason != v1alpha1.ReasonRollingOut {
+		message += fmt.Sprintf("; %s: %s", seen.Reason, seen.Message)
+	}
+	seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, message
+	if wait := max(time.Second, time.Until(next)); again == 0 || wait < again {
+		again = wait
+	}
+	return seen, again
+}
+
+// drops remembers what a member drops of the objects of each AppService. It is safe for concurrent use.
+type drops struct {
+	mu    sync.Mutex
+	byApp map[types.UID]map[string]drop // by kind
+}
+
+// drop is what is dropped of one object, as it was applied.
+type drop struct {
+	hash   string
+	fields *fieldpath.Set
+	next   time.Time // when to ask again
+}
+
+// add notes what is dropped of an object.
+func (d *drops) add(app types.UID, object client.Object, found drop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byApp == nil {
+		d.byApp = map[types.UID]map[string]drop{}
+	}
+	if d.byApp[app] == nil {
+		d.byApp[app] = map[string]drop{}
+	}
+	found.hash = object.GetAnnotations()[v1alpha1.AnnotationHash]
+	d.byApp[app][kindOf(object)] = found
+}
+
+// known are the fields that are dropped of an object; none when the member is to be asked again, or when something else was applied since.
+func (d *drops) known(app types.UID, object client.Object, now time.Time) *fieldpath.Set {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found, isKnown := d.byApp[app][kindOf(object)]
+	if !isKnown || !now.Before(found.next) || found.hash != object.GetAnnotations()[v1alpha1.AnnotationHash] {
+		return fieldpath.NewSet()
+	}
+	return found.fields
+}
+
+// of says what is dropped, and when the member is to be asked next.
+func (d *drops) of(app types.UID) (what string, next time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(d.byApp[app])) {
+		found := d.byApp[app][kind]
+		all = append(all, fmt.Sprintf("%s of the %s", fields(found.fields), kind))
+		if next.IsZero() || found.next.Before(next) {
+			next = found.next
+		}
+	}
+	return strings.Join(all, ", and "), next
+}
+
+// gone notes that nothing is dropped of an object, or that it is wanted no more.
+func (d *drops) gone(app types.UID, kind string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byApp[app], kind)
+	if len(d.byApp[app]) == 0 {
+		delete(d.byApp, app)
+	}
+}
+
+// forget drops an AppService that is not delivered any more.
+func (d *drops) forget(app types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byApp, app)
+}
+
+// isOwn tells whether an entry is the one of what we apply.
+func isOwn(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == v1alpha1.ManagedBy && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+}
