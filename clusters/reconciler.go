@@ -38,7 +38,7 @@ type Reconciler struct {
 	seeded   bool // only Reconcile uses it, which runs once at a time
 }
 
-// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=list;watch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -67,7 +67,14 @@ func appService(name string, changes ...change) *v1alpha1.AppService {
 // declare creates an AppService that ends with the test.
 func (f *fleet) declare(t *testing.T, name string, changes ...change) *v1alpha1.AppService {
 	t.Helper()
+	return f.declareIn(t, namespace, name, changes...)
+}
+
+// declareIn is declare in another namespace.
+func (f *fleet) declareIn(t *testing.T, namespace, name string, changes ...change) *v1alpha1.AppService {
+	t.Helper()
 	app := appService(name, changes...)
+	app.Namespace = namespace
 	if err := f.hub.api.Create(t.Context(), app); err != nil {
 		t.Fatalf("declare AppService %s: %v", name, err)
 	}

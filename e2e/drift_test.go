@@ -1,11 +1,17 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // Somebody works on a member behind the hub's back.
@@ -34,6 +40,35 @@ func TestDrift(t *testing.T) {
 			t.Log("put back before it was looked at")
 		}
 		t.Logf("put back and Ready after %s", round(f.awaitReady(t, app, "north", "south", "east")))
+	})
+
+	t.Run("what is done again and again is one Event", func(t *testing.T) {
+		for range 3 {
+			get(t, deployment)
+			label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`))
+			if err := member.api.Patch(t.Context(), deployment, label, client.FieldOwner("somebody")); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the label to be put back", func() error {
+				get(t, deployment)
+				if is := deployment.Labels[v1alpha1.LabelManagedBy]; is != v1alpha1.ManagedBy {
+					return fmt.Errorf("it is %q", is)
+				}
+				return nil
+			})
+		}
+		eventually(t, "an Event of a series", func() error {
+			events := &eventsv1.EventList{}
+			if err := f.hub.api.List(t.Context(), events, client.InNamespace(app.Namespace)); err != nil {
+				return err
+			}
+			for _, event := range events.Items {
+				if event.Regarding.Name == app.Name && event.Reason == v1alpha1.ReasonDriftCorrected && event.Series != nil {
+					return nil
+				}
+			}
+			return errors.New("there is none")
+		})
 	})
 
 	t.Run("a deleted Deployment is made again", func(t *testing.T) {

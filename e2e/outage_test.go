@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -27,6 +28,9 @@ func TestOutage(t *testing.T) {
 		}
 		f.awaitMember(t, "south")
 	})
+
+	left := f.declare(t, "left", onClusters("south"))
+	f.awaitReady(t, left, "south")
 
 	before := f.latency(t, app, "north", "east")
 	stopped := time.Now()
@@ -70,6 +74,21 @@ func TestOutage(t *testing.T) {
 		compareLatency(t, before, f.latency(t, app, "north", "east"))
 	})
 
+	t.Run("what is deleted waits for it, until it is abandoned there", func(t *testing.T) {
+		if err := f.hub.api.Delete(t.Context(), left); err != nil {
+			t.Fatal(err)
+		}
+		stays(t, 2*time.Second, "it waits", func() error {
+			return f.hub.api.Get(t.Context(), client.ObjectKeyFromObject(left), left)
+		})
+		patch := client.MergeFrom(left.DeepCopy())
+		metav1.SetMetaDataAnnotation(&left.ObjectMeta, v1alpha1.AnnotationAbandon, "south")
+		if err := f.hub.api.Patch(t.Context(), left, patch); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "AppService left to be gone", func() error { return f.absent(f.hub, left) })
+	})
+
 	t.Run("it comes back, and takes on what was changed while it was away", func(t *testing.T) {
 		f.edit(t, app, image("away:1"), replicas(3))
 		if err := south.Start(t.Context()); err != nil {
@@ -78,6 +97,10 @@ func TestOutage(t *testing.T) {
 		// The operator tries a member that is away every two minutes at the latest.
 		took := f.awaitReadyWithin(t, 3*time.Minute, app, "north", "south", "east")
 		t.Logf("3/3 Ready %s after its API server was back", round(took))
+	})
+
+	t.Run("and what was abandoned there is removed", func(t *testing.T) {
+		eventually(t, "south to have nothing of it", func() error { return f.gone(south, left) })
 	})
 }
 

@@ -15,13 +15,17 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// grant is one verb on one kind of resource.
+// grant is one verb on one kind of resource, in one namespace or everywhere.
 type grant struct {
 	// resource is "resource.group", or "resource/subresource.group", without the dot where the group is the core's.
-	resource, verb string
+	verb, resource string
+	// namespace is that of a Role; none for a ClusterRole.
+	namespace string
 }
 
-func (g grant) String() string { return g.verb + " " + g.resource }
+func (g grant) String() string {
+	return strings.TrimSuffix(g.verb+" "+g.resource+" in "+g.namespace, " in ")
+}
 
 // checkPrivileges tells with a nil error that the operator was never denied anything, on the hub and on all members, and, if the whole
 // suite has run, that it has made use of all that it is granted there. It acts by the rights that are shipped.
@@ -100,17 +104,20 @@ func (a *access) granted(ctx context.Context) ([]grant, error) {
 	if a.role.Name != "" {
 		err = errors.Join(err, a.clusters[0].api.Get(ctx, a.role, role))
 	}
-	var all []grant
-	for _, rule := range slices.Concat(clusterRole.Rules, role.Rules) {
+	return append(grants(clusterRole.Rules, ""), grants(role.Rules, role.Namespace)...), err
+}
+
+func grants(rules []rbacv1.PolicyRule, namespace string) (all []grant) {
+	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					all = append(all, grant{qualified(resource, group), verb})
+					all = append(all, grant{verb, qualified(resource, group), namespace})
 				}
 			}
 		}
 	}
-	return all, err
+	return all
 }
 
 func qualified(resource, group string) string {
@@ -120,15 +127,24 @@ func qualified(resource, group string) string {
 	return resource + "." + group
 }
 
-// uses are the grants that a request needs. An apply that makes the object needs two.
+// uses are the grants that a request needs. An apply that makes the object needs two, and so does a watch: where an API server does not begin
+// it with what there is, that is listed. What is done in the operator's own namespace makes use
+// of no right that it has everywhere.
 func uses(r *environment.Request) []grant {
 	resource := r.Object.Resource
 	if r.Object.Subresource != "" {
 		resource += "/" + r.Object.Subresource
 	}
 	resource = qualified(resource, r.Object.Group)
-	if r.Verb == "patch" && r.Response.Code == 201 {
-		return []grant{{resource, "patch"}, {resource, "create"}}
+	namespace := ""
+	if r.Object.Namespace == environment.SecretNamespace {
+		namespace = environment.SecretNamespace
 	}
-	return []grant{{resource, r.Verb}}
+	if r.Verb == "patch" && r.Response.Code == 201 {
+		return []grant{{"patch", resource, namespace}, {"create", resource, namespace}}
+	}
+	if r.Verb == "watch" {
+		return []grant{{"watch", resource, namespace}, {"list", resource, namespace}}
+	}
+	return []grant{{r.Verb, resource, namespace}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +31,7 @@ func onNodes(port int32) change {
 // gracefully is what a user says to lose no request: a pod gets none before it listens, and serves on until it gets no more.
 func gracefully(s *v1alpha1.AppServiceSpec) {
 	s.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}, PeriodSeconds: 1}
-	s.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 10}}}
+	s.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
 }
 
 // The workload does its work: asked from the hub's machine, over the network, at a member's node, its Service has one of its pods answer.
@@ -64,6 +65,13 @@ func TestServes(t *testing.T) {
 		f.awaitReady(t, app, "north", "south", "east")
 		for member := range f.members {
 			eventually(t, member+" to answer anew", func() error { return answered(member, "good evening") })
+			eventually(t, "the pods from before to be gone from "+member, func() error {
+				pods, err := f.podsOf(member, app)
+				if len(pods) > int(app.DesiredReplicas()) {
+					err = fmt.Errorf("there are %v", pods)
+				}
+				return err
+			})
 		}
 		done()
 	})
@@ -85,16 +93,25 @@ func (f *fleet) ask(from asker, member string, port int32) (string, error) {
 
 // spokenBy is nil when the answer is that greeting, from one of the AppService's pods on that member.
 func (f *fleet) spokenBy(member string, app *v1alpha1.AppService, greeting, answer string) error {
-	pods := &corev1.PodList{}
-	if err := f.members[member].api.List(background, pods, client.InNamespace(app.Namespace)); err != nil {
+	pods, err := f.podsOf(member, app)
+	if err != nil {
 		return err
 	}
-	for i := range pods.Items {
-		if strings.HasPrefix(pods.Items[i].Name, app.Name+"-") && strings.HasSuffix(answer, greeting+" from "+pods.Items[i].Name) {
-			return nil
-		}
+	if by, found := strings.CutPrefix(answer, greeting+" from "); !found || !slices.Contains(pods, by) {
+		return fmt.Errorf("want %q from one of %v, %s answers %q", greeting, pods, member, answer)
 	}
-	return fmt.Errorf("on %s somebody answers: %s", member, answer)
+	return nil
+}
+
+// podsOf are the names of an AppService's pods on a member, also of those that are about to end.
+func (f *fleet) podsOf(member string, app *v1alpha1.AppService) ([]string, error) {
+	pods := &corev1.PodList{}
+	err := f.members[member].api.List(background, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name})
+	var names []string
+	for i := range pods.Items {
+		names = append(names, pods.Items[i].Name)
+	}
+	return names, err
 }
 
 // keepAsking asks at each member, again and again, until the function that it returns is called. It fails the test when any request does.

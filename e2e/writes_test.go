@@ -25,7 +25,7 @@ func (f *fleet) writes(t *testing.T) writes {
 		counted[name] = map[string]int{}
 		for _, request := range f.requests(t, c) {
 			if request.Writes() && request.Object.Resource != "leases" {
-				counted[name][request.Verb+" "+request.Object.Resource+"/"+request.Object.Subresource]++
+				counted[name][request.What()]++
 			}
 		}
 	}

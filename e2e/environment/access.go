@@ -57,8 +57,10 @@ func MemberKubeconfig(ctx context.Context, admin, reached []byte, config string)
 	if err != nil {
 		return nil, err
 	}
-	if err := ApplyFile(ctx, api, filepath.Join(config, "member", "rbac.yaml")); err != nil {
-		return nil, err
+	for _, file := range []string{"rbac.yaml", "token.yaml"} {
+		if err := ApplyFile(ctx, api, filepath.Join(config, "member", file)); err != nil {
+			return nil, err
+		}
 	}
 	secret := &corev1.Secret{}
 	if err := Await(ctx, 30*time.Second, "the token of the member's ServiceAccount", func(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,13 +44,24 @@ func (r *Request) Writes() bool {
 	return false
 }
 
+// Succeeded tells whether the answer was no error.
+func (r *Request) Succeeded() bool { return r.Response.Code < http.StatusMultipleChoices }
+
+// What is what was asked for of which kind of resource, and whether it failed.
+func (r *Request) What() string {
+	what := r.Verb + " " + r.Object.Resource
+	if r.Object.Subresource != "" {
+		what += "/" + r.Object.Subresource
+	}
+	if !r.Succeeded() {
+		what += " (failed)"
+	}
+	return what
+}
+
 // String is for people.
 func (r *Request) String() string {
-	resource := r.Object.Resource
-	if r.Object.Subresource != "" {
-		resource += "/" + r.Object.Subresource
-	}
-	return fmt.Sprintf("%s %s %s %s/%s: %d %s", r.At.Format(time.TimeOnly), r.Verb, resource, r.Object.Namespace, r.Object.Name, r.Response.Code, r.Response.Message)
+	return fmt.Sprintf("%s %s %s/%s: %d %s", r.At.Format(time.TimeOnly), r.What(), r.Object.Namespace, r.Object.Name, r.Response.Code, r.Response.Message)
 }
 
 // AuditPolicy has an API server log what the operator asks of it, and nobody else: see [Requests].

@@ -81,7 +81,8 @@ type Replica interface {
 	// Name is unique in its operator.
 	Name() string
 
-	// Signal sends a signal to the process, whatever becomes of that.
+	// Signal sends a signal to the process, whatever becomes of that. One that was started since in its place does not get it: that is an
+	// error.
 	Signal(ctx context.Context, signal syscall.Signal) error
 
 	// Metrics are what it serves as its metrics.

@@ -131,8 +131,8 @@ func configuration(policy string) *v1alpha4.Cluster {
 			Role:        v1alpha4.ControlPlaneRole,
 			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: onNode, Readonly: true}},
 		}},
-		// One instance of each needs no election; a restarted one would wait for its predecessor's lease. And nobody needs these clusters
-		// after a power cut of this machine, so etcd need not wait for the disk.
+		// Nobody needs these clusters after a power cut of this machine, so etcd need not wait for the disk. The controller manager has its
+		// election: without one it waits ten seconds for the API server, and ends.
 		KubeadmConfigPatches: []string{`
 kind: ClusterConfiguration
 apiServer:
@@ -142,12 +142,6 @@ apiServer:
   extraVolumes:
     - {name: audit-policy, hostPath: ` + onNode + `, mountPath: ` + onNode + `, readOnly: true, pathType: File}
     - {name: audit-log, hostPath: ` + path.Dir(auditLog) + `, mountPath: ` + path.Dir(auditLog) + `, pathType: DirectoryOrCreate}
-controllerManager:
-  extraArgs:
-    - {name: leader-elect, value: "false"}
-scheduler:
-  extraArgs:
-    - {name: leader-elect, value: "false"}
 etcd:
   local:
     extraArgs:

@@ -65,8 +65,8 @@ func New(options Options) (*Environment, error) {
 		Options:  options,
 		prefix:   fmt.Sprintf("fleetwright-%04x-", hash.Sum32()&0xffff),
 		provider: kindcluster.NewProvider(kindcluster.ProviderWithDocker()),
-		// On two processors, three at once take twice as long as one after the other.
-		creating: make(chan struct{}, max(1, runtime.NumCPU()/2)),
+		// On two processors, three at once take twice as long as one after the other. The next is begun while the one before becomes ready.
+		creating: make(chan struct{}, max(1, runtime.NumCPU()/3)),
 	}, nil
 }
 
@@ -116,7 +116,7 @@ func (e *Environment) Create(ctx context.Context, name string) (environment.Clus
 	if err := e.create(ctx, c); err != nil {
 		return nil, fmt.Errorf("create cluster %s: %w", name, err)
 	}
-	if err := environment.Await(ctx, 2*time.Minute, "cluster "+name+" to be ready", c.Ready); err != nil {
+	if err := environment.Await(ctx, 4*time.Minute, "cluster "+name+" to be ready", c.Ready); err != nil {
 		return nil, fmt.Errorf("create cluster %s: %w", name, err)
 	}
 	return c, nil

@@ -199,36 +199,35 @@ func (o *operator) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// Replicas is part of [environment.Operator]: the pods that run.
+// Replicas is part of [environment.Operator]: the processes on the hub's node, which are known to be of a pod by their host name.
 func (o *operator) Replicas(ctx context.Context) ([]environment.Replica, error) {
-	pods, err := o.pods(ctx)
+	listed, err := docker(ctx, "exec", o.hub.container(), "bash", "-c",
+		`for pid in $(pgrep -x `+deployment+`); do echo "$pid $(tr '\0' '\n' </proc/$pid/environ | sed -n 's/^HOSTNAME=//p')"; done`)
 	if err != nil {
 		return nil, err
 	}
 	var replicas []environment.Replica
-	for i := range pods {
-		if pods[i].Status.Phase == corev1.PodRunning && pods[i].DeletionTimestamp == nil {
-			replicas = append(replicas, &replica{operator: o, pod: pods[i].Name})
+	for line := range strings.Lines(listed) {
+		if words := strings.Fields(line); len(words) == 2 {
+			replicas = append(replicas, &replica{operator: o, pid: words[0], pod: words[1]})
 		}
 	}
 	return replicas, nil
 }
 
-// replica is a pod of the operator.
+// replica is a process of a pod of the operator.
 type replica struct {
 	operator *operator
-	pod      string
+	pid, pod string
 }
 
 // Name is part of [environment.Replica].
 func (r *replica) Name() string { return r.pod }
 
-// Signal is part of [environment.Replica]. On the node, a process is known to be of a pod by its host name.
+// Signal is part of [environment.Replica].
 func (r *replica) Signal(ctx context.Context, signal syscall.Signal) error {
-	script := fmt.Sprintf(`for pid in $(pgrep -x %s); do if grep -qzx HOSTNAME=%s /proc/$pid/environ; then kill -%d $pid; exit; fi; done; exit 1`,
-		deployment, r.pod, int(signal))
-	if _, err := docker(ctx, "exec", r.operator.hub.container(), "bash", "-c", script); err != nil {
-		return fmt.Errorf("send %s to pod %s: %w", signal, r.pod, err)
+	if _, err := docker(ctx, "exec", r.operator.hub.container(), "kill", fmt.Sprintf("-%d", int(signal)), r.pid); err != nil {
+		return fmt.Errorf("send %s to process %s of pod %s: %w", signal, r.pid, r.pod, err)
 	}
 	return nil
 }
