@@ -58,7 +58,7 @@ func TestFence(t *testing.T) {
 			}
 			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "FROBNICATE"} {
 				err := ask(c, method, server.URL)
-				if test.shut == "" && err != nil || test.shut != "" && (err == nil || !strings.Contains(err.Error(), test.shut)) {
+				if test.shut == "" && err != nil || test.shut != "" && !refused(err, test.shut) {
 					t.Errorf("%s: got %v, want %q", method, err, test.shut)
 				}
 			}
@@ -67,6 +67,12 @@ func TestFence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refused tells whether the fence has refused a request, with that reason, as delivery finds it out.
+func refused(err error, why string) bool {
+	var by interface{ Fenced() bool }
+	return errors.As(err, &by) && by.Fenced() && strings.Contains(err.Error(), why)
 }
 
 // ask sends a request with a body, as client-go does with what changes something.
@@ -100,7 +106,7 @@ func TestAWriteThatWaitsForItsConnectionIsFenced(t *testing.T) {
 				f.shut() // it has taken so long
 				return (&net.Dialer{}).DialContext(ctx, network, address)
 			}
-			if err := ask(&http.Client{Transport: f.wrap(slow)}, http.MethodPost, server.URL); err == nil || !strings.Contains(err.Error(), "does not hold the lease") {
+			if err := ask(&http.Client{Transport: f.wrap(slow)}, http.MethodPost, server.URL); !refused(err, "does not hold the lease") {
 				t.Errorf("got %v", err)
 			}
 			server.Close() // which waits for what has arrived
@@ -133,6 +139,13 @@ func TestTheFenceFollowsTheLease(t *testing.T) {
 	get := func(l resourcelock.Interface) error { _, _, err := l.Get(t.Context()); return err }
 	update := func(l resourcelock.Interface, by string) error { return l.Update(t.Context(), held(by)) }
 	one, other := locks["one"], locks["other"]
+	holds := func(l resourcelock.Interface) error {
+		record, _, err := l.Get(t.Context())
+		if err == nil && record.HolderIdentity != l.Identity() {
+			err = fmt.Errorf("held by %q", record.HolderIdentity)
+		}
+		return err
+	}
 	for _, step := range []struct {
 		does  string
 		do    func() error
@@ -150,6 +163,8 @@ func TestTheFenceFollowsTheLease(t *testing.T) {
 		{does: "other takes it", do: func() error { return update(other, other.Identity()) }, open: "other"},
 		{does: "one is refused", do: func() error { return update(one, one.Identity()) }, fails: true, open: "other"},
 		{does: "one slept, and reads who leads", do: func() error { fences["one"].renew(time.Now()); return get(one) }, open: "other"},
+		{does: "other stalled, and gives it back", do: func() error { fences["other"].renew(time.Now().Add(-renewDeadline)); return update(other, "") }, fails: true},
+		{does: "other holds it still", do: func() error { return holds(other) }},
 	} {
 		if err := step.do(); (err != nil) != step.fails {
 			t.Fatalf("%s: %v", step.does, err)

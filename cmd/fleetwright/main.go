@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,8 +24,20 @@ func main() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}
+	boundMemory()
 	if err := newCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "fleetwright:", err)
 		os.Exit(1)
+	}
+}
+
+// boundMemory has garbage collected harder near nine tenths of the container's limit, which the Deployment gives. The rest is for what counts there
+// and not for Go: the kernel's buffers of a thousand connections, above all. GOMEMLIMIT is somebody's choice, and goes before.
+func boundMemory() {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	if limit, err := strconv.ParseInt(os.Getenv("MEMORY_LIMIT"), 10, 64); err == nil && limit > 0 {
+		debug.SetMemoryLimit(limit / 10 * 9)
 	}
 }

@@ -146,6 +146,10 @@ func (o *options) hubConfig() (*rest.Config, error) {
 	return hub, nil
 }
 
+// shutdownTimeout bounds how long the end waits for what is under way. The Lease is given back after that, and then the last spans are sent:
+// all of it within the 30 seconds that a pod has.
+const shutdownTimeout = 15 * time.Second
+
 // startTimeout bounds the first question to the hub.
 const startTimeout = 15 * time.Second
 
@@ -175,13 +179,14 @@ func identify(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (str
 
 func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
+	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: o.sources.Cache()}
+	if o.clusterProfiles {
+		// They are in one namespace, and it may read no others.
+		cached[&clusterinventory.ClusterProfile{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.secretNamespace: {}}}
+	}
 	return manager.Options{
-		Scheme: types,
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: o.sources.Cache(),
-			// Its own are in one namespace, and it may read no others.
-			&clusterinventory.ClusterProfile{}: {Namespaces: map[string]cache.Config{o.secretNamespace: {}}},
-		}},
+		Scheme:                        types,
+		Cache:                         cache.Options{ByObject: cached},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -191,6 +196,7 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
+		GracefulShutdownTimeout:       new(shutdownTimeout),
 		Controller: config.Controller{
 			// A replica that waits to be elected has the hub's caches ready.
 			EnableWarmup: &warm,

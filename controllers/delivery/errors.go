@@ -28,7 +28,8 @@ const conflictRetry = time.Second
 const maxMessage = 512
 
 // failed sorts an error where it is known what it means: what the member refuses is told in the row and
-// tried again in minutes; anything else is told, and tried again by the queue's back-off.
+// tried again in minutes; anything else is told, and tried again by the queue's back-off. That this replica may change nothing now is
+// not told: the member has no part in it.
 func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.Result, error) {
 	var met *obstacle
 	switch {
@@ -36,8 +37,8 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
 	case errors.As(err, &met):
 		return r.stopped(t, met)
-	case apierrors.IsConflict(err):
-		return reconcile.Result{}, err // somebody has changed it meanwhile
+	case isFenced(err), apierrors.IsConflict(err):
+		return reconcile.Result{}, err // somebody has changed it meanwhile, or another replica may
 	case errors.Is(err, errBehind): // we have
 		ctrl.LoggerFrom(ctx).V(1).Info("Trying again", "why", err.Error())
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
@@ -57,6 +58,12 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 		return reconcile.Result{RequeueAfter: min(time.Duration(seconds)*time.Second, maxBackoff)}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// isFenced tells whether a request was not sent because this replica may not lead any longer.
+func isFenced(err error) bool {
+	var refusal interface{ Fenced() bool }
+	return errors.As(err, &refusal) && refusal.Fenced()
 }
 
 // told is an error for a row. Those of the network hold addresses, which are the Secret's, and ports that are never the same twice.

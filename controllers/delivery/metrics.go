@@ -32,8 +32,11 @@ func init() {
 	metrics.Registry.MustRegister(corrections, applies, applyDuration)
 }
 
-// measureApply counts an apply.
+// measureApply counts an apply that was sent.
 func measureApply(member string, err error, took time.Duration) {
+	if isFenced(err) {
+		return
+	}
 	outcome := "applied"
 	switch {
 	case err == nil:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -186,6 +187,66 @@ func TestTrouble_that_may_pass_is_told_and_tried_again(t *testing.T) {
 			s.sent.answers(nil)
 			if test.retryAfter == 0 {
 				s.reports(s.ready())
+			}
+		})
+	}
+}
+
+// fenced is the error of a request that this replica may not send now.
+type fenced struct{}
+
+func (fenced) Error() string { return "fenced" }
+
+func (fenced) Fenced() bool { return true }
+
+// Law 7: the member has no part in it.
+func TestClosedFence_is_not_laid_to_the_member(t *testing.T) {
+	shut := func(write string) func(string) (*http.Response, error) {
+		return func(request string) (*http.Response, error) {
+			if strings.HasPrefix(request, write) {
+				return nil, fenced{}
+			}
+			return nil, nil
+		}
+	}
+	for write, row := range map[string]func(*v1alpha1.ClusterStatus){
+		"PATCH deployments/web":  inPhase(v1alpha1.ClusterPending),
+		"DELETE deployments/web": inPhase(v1alpha1.ClusterRemoving),
+	} {
+		t.Run(write, func(t *testing.T) {
+			s := delivered(t)
+			failed := func() float64 {
+				var metric dto.Metric
+				s.must(applies.WithLabelValues(s.cluster, "failed").Write(&metric))
+				return metric.GetCounter().GetValue()
+			}
+			before := failed()
+			s.sent.answers(shut(write))
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+			s.plan(row)
+			eventually(t, func() error {
+				if n := s.sent.count(write); n < 2 {
+					return fmt.Errorf("tried %d times", n)
+				}
+				return nil
+			})
+			seen, _, err := s.look()
+			if err == nil {
+				t.Error("it is not tried again")
+			}
+			for _, seen := range append(s.told.all(s.key(), s.cluster), seen) {
+				if seen.Reason == v1alpha1.ReasonApplyFailed {
+					t.Errorf("reported %+v", seen)
+				}
+			}
+			if n := failed() - before; n > 0 {
+				t.Errorf("counted %v that failed", n)
+			}
+			s.sent.answers(nil)
+			if write == "PATCH deployments/web" {
+				s.reports(s.ready())
+			} else {
+				s.reports(s.removing(s.gone))
 			}
 		})
 	}
