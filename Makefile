@@ -5,7 +5,6 @@ SHELL := bash
 export GOFLAGS ?= -buildvcs=false
 
 BIN := $(CURDIR)/bin
-IMG ?= localhost/fleetwright:dev
 PLATFORMS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PACKAGES = $(shell go list ./... | grep -v /e2e)
@@ -29,8 +28,8 @@ build: ## bin/fleetwright, static
 run: build ## the operator, against the current kubeconfig
 	$(BIN)/fleetwright
 
-image: ## the operator's image: IMG=…, PLATFORMS="linux/amd64 linux/arm64"; with a Docker engine
-	@VERSION=$(VERSION) tools/image.sh $(IMG) $(PLATFORMS)
+image: ## the operator's image: IMG=…, or localhost/fleetwright:dev; PLATFORMS="linux/amd64 linux/arm64"; with a Docker engine
+	@VERSION=$(VERSION) tools/image.sh $(or $(IMG),localhost/fleetwright:dev) $(PLATFORMS)
 
 install: ## the CRDs, into the cluster of the current kubeconfig
 	$(call need,kubectl)
@@ -47,7 +46,7 @@ undeploy: ## take the operator away; members keep what they run, unless WORKLOAD
 dist: ## dist/install.yaml, with image IMG=…
 	$(call need,kubectl)
 	@mkdir -p dist
-	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new
+	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new || { rm -f dist/install.yaml.new; exit 1; }
 	@mv dist/install.yaml.new dist/install.yaml
 
 ## Change

@@ -41,6 +41,21 @@ func home(t *testing.T) {
 	}
 }
 
+// taken fails the test when the API server would not take an object, or not without a warning.
+func taken(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	warned.take()
+	// As people do it; and strictly, which a server-side apply cannot be.
+	err := errors.Join(apply(t.Context(), object, client.DryRunAll),
+		client.IgnoreAlreadyExists(hub.Create(t.Context(), object.DeepCopy(), client.DryRunAll)))
+	if err != nil {
+		t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+	if said := warned.take(); len(said) > 0 {
+		t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), said)
+	}
+}
+
 func TestManifests(t *testing.T) {
 	home(t)
 	for _, directory := range kustomizations(t) {
@@ -53,16 +68,17 @@ func TestManifests(t *testing.T) {
 				if object.GroupVersionKind().Group == monitoring {
 					continue // not known here: see TestAlerts and TestServiceMonitor
 				}
-				warned.take()
-				// As people do it; and strictly, which a server-side apply cannot be.
-				err := errors.Join(apply(t.Context(), object, client.DryRunAll),
-					client.IgnoreAlreadyExists(hub.Create(t.Context(), object.DeepCopy(), client.DryRunAll)))
-				if err != nil {
-					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+				taken(t, object)
+			}
+		})
+	}
+	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml"} {
+		t.Run(file+" is taken without a warning", func(t *testing.T) {
+			for _, object := range read(t, file) {
+				if object.GetKind() == "RoleBinding" {
+					object.SetNamespace(namespace) // as kubectl apply -n does
 				}
-				if said := warned.take(); len(said) > 0 {
-					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), said)
-				}
+				taken(t, object)
 			}
 		})
 	}
@@ -128,6 +144,31 @@ func TestThePod(t *testing.T) {
 				t.Error(c.Name)
 			}
 		}
+	})
+	t.Run("leaves the user to the image, and OpenShift another", func(t *testing.T) {
+		if c := template.Spec.SecurityContext; c.RunAsUser != nil || c.RunAsGroup != nil || c.FSGroup != nil {
+			t.Errorf("it asks for user %v, groups %v and %v", c.RunAsUser, c.RunAsGroup, c.FSGroup)
+		}
+		// runAsNonRoot is satisfied by a number only.
+		if dockerfile, err := os.ReadFile("../Dockerfile"); err != nil || !regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).Match(dockerfile) {
+			t.Errorf("the image has no user that is a number, or root: %v", err)
+		}
+	})
+	t.Run("tells the operator how much memory it may take", func(t *testing.T) {
+		source, err := os.ReadFile("../cmd/fleetwright/main.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, env := range template.Spec.Containers[0].Env {
+			if env.ValueFrom == nil || env.ValueFrom.ResourceFieldRef == nil {
+				continue
+			}
+			if from := env.ValueFrom.ResourceFieldRef; from.Resource == "limits.memory" && from.Divisor.IsZero() &&
+				strings.Contains(string(source), `os.Getenv("`+env.Name+`")`) {
+				return
+			}
+		}
+		t.Error("no variable that it reads is the limit, in bytes")
 	})
 	t.Run("has no flag that the operator has not", func(t *testing.T) {
 		source, err := os.ReadFile("../cmd/fleetwright/command.go")
@@ -204,6 +245,55 @@ func TestTheOperatorHasItsRightsAndNobodyElse(t *testing.T) {
 	if member.Name == account {
 		t.Error("a hub that is a member too would give the operator a member's rights on the hub")
 	}
+}
+
+// A member's rights may be applied again at any time, and those for named namespaces in the place of those for all.
+func TestTheRightsOfAMember(t *testing.T) {
+	everywhere, named, binding := built(t, "member"), read(t, "member/named-namespaces/rbac.yaml"), read(t, "member/named-namespaces/namespace.yaml")
+	role := one[rbacv1.ClusterRole](t, everywhere, "ClusterRole", "fleetwright-member")
+	reads := one[rbacv1.ClusterRole](t, named, "ClusterRole", "fleetwright-member")
+	writes := one[rbacv1.ClusterRole](t, named, "ClusterRole", "fleetwright-member-namespace")
+
+	t.Run("are the same in named namespaces, but for making them", func(t *testing.T) {
+		makes := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"create"}}
+		if diff := cmp.Diff(role.Rules, slices.Concat(reads.Rules, []rbacv1.PolicyRule{makes}, writes.Rules)); diff != "" {
+			t.Errorf("(-everywhere +named):\n%s", diff)
+		}
+	})
+	t.Run("change nothing without the namespace's own binding", func(t *testing.T) {
+		for _, rule := range reads.Rules {
+			for _, verb := range rule.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					t.Errorf("%s %v is granted everywhere", verb, rule.Resources)
+				}
+			}
+		}
+		bound := one[rbacv1.RoleBinding](t, binding, "RoleBinding")
+		if bound.Namespace != "" || bound.RoleRef != (rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: writes.Name}) {
+			t.Errorf("the binding in %q is of %+v", bound.Namespace, bound.RoleRef)
+		}
+		if diff := cmp.Diff(one[rbacv1.ClusterRoleBinding](t, everywhere, "ClusterRoleBinding").Subjects, bound.Subjects); diff != "" {
+			t.Errorf("(-everywhere +named):\n%s", diff)
+		}
+	})
+	t.Run("are for the same account, and bring no token", func(t *testing.T) {
+		without := func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+			return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" })
+		}
+		others := without(everywhere)
+		if diff := cmp.Diff(others, without(named)); diff != "" {
+			t.Errorf("(-everywhere +named):\n%s", diff)
+		}
+		for _, object := range others {
+			if object.GetKind() == "Secret" {
+				t.Error("one that was taken out of use would come back")
+			}
+		}
+		token := one[corev1.Secret](t, read(t, "member/token.yaml"), "Secret")
+		if account := one[corev1.ServiceAccount](t, others, "ServiceAccount"); token.Annotations[corev1.ServiceAccountNameKey] != account.Name || token.Namespace != account.Namespace {
+			t.Errorf("the token is of %s in %s", token.Annotations[corev1.ServiceAccountNameKey], token.Namespace)
+		}
+	})
 }
 
 func TestTheImage(t *testing.T) {

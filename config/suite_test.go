@@ -26,8 +26,9 @@ import (
 )
 
 var (
-	hub    client.Client // refuses fields that it does not know
-	warned = &warnings{}
+	hub        client.Client // refuses fields that it does not know
+	kubeconfig string        // the hub's, a file
+	warned     = &warnings{}
 )
 
 // warnings are what the API server says about what it takes.
@@ -65,6 +66,10 @@ func withHub(run func() int) int {
 		config, err := environment.Start()
 		if err != nil {
 			return 1, fmt.Errorf("start the API server: %w", err)
+		}
+		kubeconfig = filepath.Join(environment.ControlPlane.APIServer.CertDir, "admin.kubeconfig")
+		if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
+			return 1, err
 		}
 		config = rest.CopyConfig(config)
 		config.WarningHandler = warned
@@ -115,7 +120,22 @@ func output(t *testing.T, program string, args ...string) []*unstructured.Unstru
 	if err := command.Run(); err != nil || complaint.Len() > 0 {
 		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, complaint.String())
 	}
-	decoder := utilyaml.NewYAMLOrJSONDecoder(&out, 4096)
+	return decoded(t, &out)
+}
+
+// read is what a file holds that is no part of a kustomization.
+func read(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded(t, bytes.NewReader(content))
+}
+
+func decoded(t *testing.T, from io.Reader) []*unstructured.Unstructured {
+	t.Helper()
+	decoder := utilyaml.NewYAMLOrJSONDecoder(from, 4096)
 	var objects []*unstructured.Unstructured
 	for {
 		object := &unstructured.Unstructured{}

@@ -10,6 +10,7 @@
 # `docker build` writes the time of day into an image, and other things that differ: so what it built is taken apart and
 # put together again with the time of the commit.
 set -euo pipefail
+umask 022 # what the operator's user cannot read, it cannot run
 cd "$(dirname "$0")/.."
 
 log() { printf 'image: %s\n' "$*" >&2; }

@@ -3,7 +3,7 @@
 #
 #   tools/manifests.sh BINDIR render IMAGE      config/default with that image, on standard output
 #   tools/manifests.sh BINDIR deploy IMAGE      applies that to the cluster of the current kubeconfig, and waits until it runs
-#   tools/manifests.sh BINDIR undeploy          takes the operator away, and nothing else
+#   tools/manifests.sh BINDIR undeploy          takes the operator away, from whichever namespace, and nothing else
 #   tools/manifests.sh BINDIR undeploy remove   first deletes every AppService, and with it what it runs on members
 #
 # Needs: BINDIR/kubectl.
@@ -45,14 +45,32 @@ END
   return "$status"
 }
 
+# home: the namespace of the operator that has the rights on this hub, which only one can have; empty where there is none.
+home() {
+  local found
+  found=$("$kubectl" get clusterrolebinding fleetwright --ignore-not-found -o jsonpath='{.subjects[*].namespace}') || die "it cannot be seen where the operator is"
+  [[ $found != *' '* ]] || die "ClusterRoleBinding fleetwright names several namespaces, and the operator is in one: $found"
+  printf '%s' "$found"
+}
+
 deploy() {
-  local manifest
+  local manifest there
   manifest=$(render "${1:-}")
-  "$kubectl" apply --server-side -f - <<<"$manifest"
+  there=$(home)
+  [[ ${there:-$namespace} == "$namespace" ]] || die "an operator is in namespace $there, and this would take its rights: apply the kustomization that put it there"
+  # Forced: what was changed by hand of what is applied is as it is here again.
+  "$kubectl" apply --server-side --force-conflicts -f - <<<"$manifest"
   "$kubectl" rollout status deployment/fleetwright -n "$namespace" --timeout="${TIMEOUT:-3m}"
 }
 
+# take DIRECTORY [OPTION...]: deletes what is in that directory of config/, wherever the operator is.
+take() {
+  "$kubectl" kustomize "config/$1" | sed "s/namespace: fleetwright-system$/namespace: $namespace/" | "$kubectl" delete --ignore-not-found "${@:2}" -f -
+}
+
 undeploy() {
+  local there; there=$(home)
+  namespace=${there:-$namespace}
   case ${1:-} in
     remove)
       # The operator does it, and each AppService is gone when nothing of it is left on any member that it may be removed from.
@@ -64,14 +82,14 @@ undeploy() {
     *) usage ;;
   esac
   # The operator goes before its rights do. Foreground: it is gone when this returns.
-  "$kubectl" delete --ignore-not-found --cascade=foreground -k config/manager
-  "$kubectl" delete --ignore-not-found -k config/networkpolicy
-  "$kubectl" delete --ignore-not-found -k config/rbac
-  cat <<'END'
+  take manager --cascade=foreground
+  take networkpolicy
+  take rbac
+  cat <<END
 The operator is gone. Left as they are:
   - on the members, everything that they run
-  - on the hub, the CRDs, the AppServices and MemberClusters, and namespace fleetwright-system with the members' Secrets
-`make deploy` takes all of it up again. docs/install.md says how to remove the rest, which is easier while the operator runs.
+  - on the hub, the CRDs, the AppServices and MemberClusters, and namespace $namespace with the members' Secrets
+\`make deploy IMG=…\` takes all of it up again. docs/install.md says how to remove the rest, which is easier while the operator runs.
 END
 }
 

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,7 +59,11 @@ func (f *fleet) account() error {
 	if len(sum.Untraced) > 0 {
 		return fmt.Errorf("no intent of the user explains:\n  %s", strings.Join(sum.Untraced, "\n  "))
 	}
-	return nil
+	clusters, err := f.env.Clusters()
+	if err != nil {
+		return err
+	}
+	return environment.Denied(context.Background(), clusters...)
 }
 
 // fatal ends the test, and shows how the operator's log ends.

@@ -2,7 +2,9 @@ package environment
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -85,6 +87,29 @@ func WriteAuditPolicy(dir string) (string, error) {
 		return "", err
 	}
 	return path, os.WriteFile(path, []byte(AuditPolicy), 0o600)
+}
+
+// Denied tells with a nil error that clusters have granted the operator all that it asked for.
+func Denied(ctx context.Context, clusters ...Cluster) error {
+	var denied []error
+	for _, c := range clusters {
+		denied = append(denied, deniedBy(ctx, c))
+	}
+	return errors.Join(denied...)
+}
+
+func deniedBy(ctx context.Context, c Cluster) error {
+	requests, err := c.Requests(ctx)
+	if err != nil {
+		return fmt.Errorf("read what the operator has asked of %s: %w", c.Name(), err)
+	}
+	var denied []error
+	for i := range requests {
+		if requests[i].Response.Code == http.StatusForbidden {
+			denied = append(denied, fmt.Errorf("%s has denied the operator: %s", c.Name(), &requests[i]))
+		}
+	}
+	return errors.Join(denied...)
 }
 
 // Requests reads an audit log. A last line that is not whole yet is left out, and of a watch the end.

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
 // The last release's fleet gets the present CRDs and operator. Each step goes on from the one before.
@@ -40,6 +42,10 @@ func TestUpgrade(t *testing.T) {
 		if !t.Run(step.name, step.do) {
 			return
 		}
+	}
+	clusters, err := theEnvironment.Clusters()
+	if err := errors.Join(err, environment.Denied(t.Context(), clusters...)); err != nil {
+		t.Error(err)
 	}
 }
 
