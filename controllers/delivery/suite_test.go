@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,9 @@ type server struct {
 	environment envtest.Environment
 	config      *rest.Config
 }
+
+// addingUser is held while one is added: envtest's authority is not safe for concurrent use.
+var addingUser sync.Mutex
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -155,6 +159,8 @@ func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRul
 	if err := errors.Join(s.Create(ctx, role), s.Create(ctx, binding)); err != nil {
 		return nil, err
 	}
+	addingUser.Lock()
+	defer addingUser.Unlock()
 	user, err := s.environment.AddUser(envtest.User{Name: name}, s.config)
 	if err != nil {
 		return nil, err
