@@ -67,7 +67,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind crash bench-members record-release
+.PHONY: verify generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench-members record-release
 verify: generated manifests-check tidy vet lint vulnerabilities ## everything that needs no cluster; of tests only those of config/
 
 generated: ## what is generated is up to date
@@ -102,7 +102,7 @@ test-skew: ## the same, but the API servers are of the oldest Kubernetes that do
 
 e2e: build ## the suites against whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/... -p 1 -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e/... -p 2 -count=1 -timeout 40m -v
 
 e2e-kind: build ## the same suite on kind: the operator from its image, members over the network, pods that serve; needs a Docker engine
 	$(call need,kubectl kustomize)
@@ -110,6 +110,12 @@ e2e-kind: build ## the same suite on kind: the operator from its image, members 
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e -count=1 -timeout 40m -v
+
+test-kind: build ## what the suite takes for granted of its environment on kind; after a change of e2e/environment/kind
+	$(call need,kubectl kustomize)
+	@tools/docker.sh up
+	@e2e/kind/images.sh
+	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
 	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 crash: build ## the operator killed at every request that it writes by, both ways; some 20 minutes

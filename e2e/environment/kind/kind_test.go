@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	kindFlag  = flag.Bool("kind", false, "run the tests that need a Docker engine and the images (make e2e-kind)")
+	kindFlag  = flag.Bool("kind", false, "run the tests that need a Docker engine and the images (make test-kind)")
 	imageFlag = flag.String("image", "localhost/fleetwright:dev", "the operator's image")
 	dirFlag   = flag.String("dir", ".kind", "directory of everything that the environment keeps")
 )
@@ -25,7 +25,7 @@ const root = "../../.."
 // that was ended is found no more, and what it has logged is kept.
 func TestEnvironment(t *testing.T) {
 	if !*kindFlag {
-		t.Skip("needs a Docker engine, and is run only when asked: -kind, or make e2e-kind")
+		t.Skip("needs a Docker engine, and is run only when asked: -kind, or make test-kind")
 	}
 	ctx := t.Context()
 	env, err := New(Options{Dir: *dirFlag, Root: root, Image: *imageFlag, Workloads: map[string][]string{Workload: nil}})
