@@ -205,7 +205,7 @@ func (f *fleet) awaitRefused(t *testing.T, app *v1alpha1.AppService, member stri
 // denied are the requests of the operator that a cluster has answered with 403.
 func (f *fleet) denied(t *testing.T, c *cluster) []environment.Request {
 	t.Helper()
-	return slices.DeleteFunc(f.requests(t, c), func(r environment.Request) bool { return r.Response.Code != 403 })
+	return slices.DeleteFunc(f.requests(t, c), func(r environment.Request) bool { return !r.Denied() })
 }
 
 // logged are the lines of the operator's log that name something.

@@ -61,7 +61,7 @@ func (a *access) check(ctx context.Context, of string, whole bool) error {
 				continue
 			}
 			requests++
-			if all[i].Response.Code == 403 && !c.wasStarting(all[i].At) {
+			if all[i].Denied() && !c.wasStarting(all[i].At) {
 				denied = append(denied, fmt.Errorf("%s has denied the operator: %s", c.Name(), &all[i]))
 			}
 			for _, g := range uses(&all[i]) {
@@ -77,6 +77,9 @@ func (a *access) check(ctx context.Context, of string, whole bool) error {
 	}
 	slices.Sort(idle)
 	fmt.Printf("e2e: %s: %d requests, %d denied; of %d grants unused: %v\n", of, requests, len(denied), len(granted), idle)
+	if requests == 0 {
+		denied = append(denied, fmt.Errorf("no %s was asked for anything by %s: the operator acts as somebody else", of, a.account))
+	}
 	if whole && len(idle) > 0 {
 		denied = append(denied, fmt.Errorf("a %s grants what no test has made use of: %s", of, strings.Join(idle, ", ")))
 	}
@@ -128,8 +131,7 @@ func qualified(resource, group string) string {
 }
 
 // uses are the grants that a request needs. An apply that makes the object needs two, and so does a watch: where an API server does not begin
-// it with what there is, that is listed. What is done in the operator's own namespace makes use
-// of no right that it has everywhere.
+// it with what there is, that is listed. What is done in the operator's own namespace makes use of no right that it has everywhere.
 func uses(r *environment.Request) []grant {
 	resource := r.Object.Resource
 	if r.Object.Subresource != "" {

@@ -14,13 +14,11 @@ import (
 
 // Request is one that an API server got and has answered, as its audit log has it. Of a watch it is the beginning.
 type Request struct {
-	ID        string    `json:"auditID"`
-	At        time.Time `json:"requestReceivedTimestamp"`
-	Verb      string    `json:"verb"`
-	UserAgent string    `json:"userAgent"`
-	User      struct {
-		Name   string   `json:"username"`
-		Groups []string `json:"groups"`
+	ID   string    `json:"auditID"`
+	At   time.Time `json:"requestReceivedTimestamp"`
+	Verb string    `json:"verb"`
+	User struct {
+		Name string `json:"username"`
 	} `json:"user"`
 	Object struct {
 		Group       string `json:"apiGroup"`
@@ -48,6 +46,9 @@ func (r *Request) Writes() bool {
 
 // Succeeded tells whether the answer was no error.
 func (r *Request) Succeeded() bool { return r.Response.Code < http.StatusMultipleChoices }
+
+// Denied tells whether the right to it was missing.
+func (r *Request) Denied() bool { return r.Response.Code == http.StatusForbidden }
 
 // What is what was asked for of which kind of resource, and whether it failed.
 func (r *Request) What() string {
@@ -89,7 +90,7 @@ func WriteAuditPolicy(dir string) (string, error) {
 	return path, os.WriteFile(path, []byte(AuditPolicy), 0o600)
 }
 
-// Denied tells with a nil error that clusters have granted the operator all that it asked for.
+// Denied tells with a nil error that each of the clusters was asked for something by the operator's ServiceAccounts, and has granted all of it.
 func Denied(ctx context.Context, clusters ...Cluster) error {
 	var denied []error
 	for _, c := range clusters {
@@ -103,9 +104,12 @@ func deniedBy(ctx context.Context, c Cluster) error {
 	if err != nil {
 		return fmt.Errorf("read what the operator has asked of %s: %w", c.Name(), err)
 	}
+	if len(requests) == 0 {
+		return fmt.Errorf("nothing is logged of what the operator has asked of %s: it acts as somebody else", c.Name())
+	}
 	var denied []error
 	for i := range requests {
-		if requests[i].Response.Code == http.StatusForbidden {
+		if requests[i].Denied() {
 			denied = append(denied, fmt.Errorf("%s has denied the operator: %s", c.Name(), &requests[i]))
 		}
 	}
