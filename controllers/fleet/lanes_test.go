@@ -28,7 +28,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 		busy[i].Name, busy[i].ResourceVersion, busy[i].UID = fmt.Sprintf("busy-%d", i), "", ""
 		s.must(hub.Create(t.Context(), busy[i]))
 	}
-	for _, app := range append(busy, s.app) {
+	for _, app := range slices.Concat(busy, []*v1alpha1.AppService{s.app}) {
 		eventually(t, func() error { return isPlanned(s, app) })
 	}
 	eventually(t, func() error { // until none of the observations is put off by the pace
