@@ -48,8 +48,12 @@ type ClusterSummary struct {
 	Display string `json:"display"`
 	// Replicas is how many pods are planned on all clusters of the plan.
 	Replicas int32 `json:"replicas"`
-	// ReadyReplicas is how many pods are ready on all clusters but the Detached, as last known.
+	// ReadyReplicas is how many pods are ready on all clusters that can be observed, also on those that it is being removed from.
 	ReadyReplicas int32 `json:"readyReplicas"`
+	// LastKnownReadyReplicas is how many pods were ready on the clusters that cannot be observed, when they were observed last.
+	// Those are Unknown, Detached, or not reachable while it is being removed from them. ReadyReplicas does not count them.
+	// +optional
+	LastKnownReadyReplicas int32 `json:"lastKnownReadyReplicas,omitempty"`
 	// Progressing is how many rows are Pending or Progressing.
 	// +optional
 	Progressing int32 `json:"progressing,omitempty"`
@@ -142,11 +146,12 @@ type ClusterStatus struct {
 	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says more, for people.
+	// Message says more, for people. The first 50 entries of a reason, by name, have one, as long as all of them together stay below 256 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 	// Addresses are where a Service of type LoadBalancer is reached from outside: IPs or host names, sorted, the first eight, as last known.
+	// They are left out, in order of name, where those of all clusters together would exceed 256 KiB.
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`

@@ -13,7 +13,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.summary.display`,description="Ready clusters / clusters of the plan"
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.summary.readyReplicas`,description="Ready replicas on all clusters"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.summary.readyReplicas`,description="Ready replicas on all clusters that can be observed"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Where it runs, or where not and why"

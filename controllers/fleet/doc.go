@@ -9,6 +9,7 @@
 //     nothing is left there, or when the cluster has left the fleet.
 //   - A plan that changed is written at once. What was merely observed is written at once the first time, and then at most
 //     once a second for each AppService, whatever the number of its clusters.
+//   - An AppService that waits for a plan is planned before observations are, however many are queued: see lanes.
 //   - When nothing changed, nothing is written; a restart is no change.
 //   - A cluster is let go of only when its MemberCluster has that on record, and is placed again only when it no longer has.
 //   - Nothing is removed for a deletion before it is known that neither the namespace nor the CRD is being deleted: then

@@ -397,7 +397,8 @@ func eventually(t *testing.T, try func() error) {
 type traffic struct {
 	mu     sync.Mutex
 	writes []write
-	refuse string // the end of the path of what fails
+	refuse string        // the end of the path of what fails
+	held   chan struct{} // closed when writes may go on; nil when none is held
 }
 
 type write struct {
@@ -428,12 +429,33 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		f.mu.Lock()
 		f.writes = append(f.writes, w)
 		refused := f.refuse != "" && strings.HasSuffix(r.URL.Path, f.refuse)
+		held := f.held
 		f.mu.Unlock()
+		if held != nil {
+			select {
+			case <-held:
+			case <-r.Context().Done():
+			}
+		}
 		if refused {
 			return nil, errors.New("refused by the test")
 		}
 		return next.RoundTrip(r)
 	})
+}
+
+// hold keeps every write waiting from now on, until release.
+func (f *traffic) hold() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = make(chan struct{})
+}
+
+func (f *traffic) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.held)
+	f.held = nil
 }
 
 func (f *traffic) all() []write {

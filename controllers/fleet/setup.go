@@ -21,16 +21,22 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
+// workers is how many AppServices are planned at the same time. A worker mostly waits for the hub to answer a status write,
+// and the client of the hub has no rate limit, so that more workers cost little.
+const workers = 16
+
 // SetupWithManager adds the planner to the hub's manager, and returns its metrics, which are a leader's. The observations are those that
 // delivery reports to.
 func SetupWithManager(hub manager.Manager, observations *Observations) (prometheus.Collector, error) {
 	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations)
+	lanes := newLanes()
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
-		For(&v1alpha1.AppService{}).
+		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(edited()))).
+		Watches(&v1alpha1.AppService{}, lanes.enqueueEdits(), builder.WithPredicates(edited())).
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(matters())).
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.dividedByCapacity), builder.WithPredicates(resized())).
 		WatchesRawSource(source.Func(observations.listen)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: lanes.newQueue}).
 		Complete(r)
 }
 

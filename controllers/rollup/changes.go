@@ -34,7 +34,7 @@ func (in Input) Changes(after v1alpha1.AppServiceStatus) []Change {
 		case v1alpha1.ClusterReady:
 			changes = append(changes, Change{Cluster: row.Name, Reason: v1alpha1.ReasonReady, Message: "it is ready"})
 		case v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached:
-			changes = append(changes, Change{Cluster: row.Name, Reason: row.Reason, Message: row.Message, Bad: true})
+			changes = append(changes, Change{Cluster: row.Name, Reason: row.Reason, Message: in.fullMessage(row), Bad: true})
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b Change) int {
@@ -46,6 +46,14 @@ func (in Input) Changes(after v1alpha1.AppServiceStatus) []Change {
 		return cmp.Compare(a.Cluster, b.Cluster)
 	})
 	return changes
+}
+
+// fullMessage returns the message of a cluster status, also when it exceeds the budget of the status.
+func (in Input) fullMessage(row v1alpha1.ClusterStatus) string {
+	if seen := in.observation(row.Name); row.Message == "" && seen != nil && seen.Reason == row.Reason {
+		return bounded(seen.Message)
+	}
+	return cmp.Or(row.Message, "it is "+string(row.Phase))
 }
 
 // ended is the change of a row that is no more.

@@ -2,11 +2,13 @@ package rollup_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -255,6 +257,56 @@ func TestStatus_messages_name_the_first_five_the_worst_first_and_then_by_name(t 
 	}
 }
 
+func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T) {
+	const quota = `Deployment web: exceeded quota: pods`
+	failed := func(message string, names ...string) func(*rollup.Input) {
+		return func(in *rollup.Input) {
+			for _, name := range names {
+				chosen(name)(in)
+				saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, message)))(in)
+			}
+		}
+	}
+	pulling := func(name string) func(*rollup.Input) {
+		return func(in *rollup.Input) {
+			chosen(name)(in)
+			saw(name, seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, `2 of 2 pods: no such image`)))(in)
+		}
+	}
+	many := make([]string, 60)
+	for i := range many {
+		many[i] = fmt.Sprintf("m%02d", i)
+	}
+	tests := map[string]struct {
+		in   rollup.Input
+		want string
+	}{
+		"all clusters":                {given(failed(quota, "a", "b", "c")), "refused by all 3 clusters: " + quota},
+		"the only cluster":            {given(failed(quota, "a")), "refused by cluster a: " + quota},
+		"all that are not ready":      {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterReady)), "refused by 2 of 3 clusters: " + quota},
+		"all that fail":               {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterUnknown), chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
+		"pods that cannot run":        {given(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
+		"one of several":              {given(failed(quota, "a"), in("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
+		"different messages":          {given(failed(quota, "a"), failed("other", "b")), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
+		"different reasons":           {given(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
+		"no message":                  {given(in("a", v1alpha1.ClusterFailed), in("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
+		"more than keep their text":   {given(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
+		"a rollout that goes its way": {given(in("a", v1alpha1.ClusterProgressing), in("b", v1alpha1.ClusterProgressing)), "2 of 2 clusters not ready: a (RollingOut), b (RollingOut)"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := meta.FindStatusCondition(rollup.Status(test.in).Conditions, v1alpha1.ConditionReady)
+			if diff := cmp.Diff(test.want, got.Message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+			after := then(test.in, restarted)
+			if again := meta.FindStatusCondition(rollup.Status(after).Conditions, v1alpha1.ConditionReady); again.Message != got.Message {
+				t.Errorf("after a restart it says %q", again.Message)
+			}
+		})
+	}
+}
+
 func TestStatus_says_the_rest(t *testing.T) {
 	tests := map[string]struct {
 		in   rollup.Input
@@ -268,7 +320,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 				Summary:            v1alpha1.ClusterSummary{Display: "0/0"},
 			},
 		},
-		"of one cluster in each phase: those Removing and Detached are not of the plan; the pods of those Removing are counted": {
+		"of one cluster in each phase: those Removing and Detached are not of the plan; the pods of those Removing are counted; what is not known now is apart": {
 			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterFailed),
 				in("e", v1alpha1.ClusterUnknown), in("f", v1alpha1.ClusterRemoving), in("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
 			want: v1alpha1.AppServiceStatus{
@@ -276,13 +328,23 @@ func TestStatus_says_the_rest(t *testing.T) {
 				Replicas:           2, // 4 clusters with 2, one with none: 1.6
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary: v1alpha1.ClusterSummary{
-					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 10,
+					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 8, LastKnownReadyReplicas: 4,
 					Progressing: 2, Failed: 1, Unknown: 1, Detached: 1, Removing: 1,
 				},
 				Placement: v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{
 					{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"f"}},
 					{Reason: v1alpha1.ReasonUnschedulable, Count: 1, Examples: []string{"h"}},
 				}},
+			},
+		},
+		"of a cluster that it is removed from and that cannot be reached: its pods are not known": {
+			in: given(in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterRemoving), func(in *rollup.Input) { in.Members["b"] = member("b", metav1.ConditionFalse) }),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           2,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 1, Ready: 1, Display: "1/1", Replicas: 2, ReadyReplicas: 2, LastKnownReadyReplicas: 2, Removing: 1},
+				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"b"}}}},
 			},
 		},
 		"of replicas in the unit of spec.replicas: what one cluster has": {

@@ -43,20 +43,80 @@ func from(rows []v1alpha1.ClusterStatus) string {
 	return "from " + list(names)
 }
 
-// notReady says where it is not ready and why, what is worst first.
+// notReady says where it is not ready and why, what is worst first. What all clusters that fail have in common is said once, in full.
 func notReady(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
 	if sum.Clusters == 0 {
 		return "no cluster is chosen; see status.placement.excluded"
 	}
-	var names []string
+	var failing []v1alpha1.ClusterStatus
+	var names, others []string // others do not fail
 	for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterProgressing, v1alpha1.ClusterPending} {
 		for _, row := range rows {
-			if row.Phase == phase {
-				names = append(names, named(row, ""))
+			if row.Phase != phase {
+				continue
+			}
+			names = append(names, named(row, ""))
+			if isFailing(row) {
+				failing = append(failing, row)
+			} else {
+				others = append(others, named(row, ""))
 			}
 		}
 	}
+	if shared := sharedFailure(failing, sum.Clusters); shared != "" && len(others) == 0 {
+		return shared
+	} else if shared != "" {
+		return fmt.Sprintf("%s; %d more not ready: %s", shared, len(others), capped(others))
+	}
 	return fmt.Sprintf("%d of %s not ready: %s", len(names), clusters(sum.Clusters), capped(names))
+}
+
+// isFailing reports whether a cluster status says what is wrong: it is Failed, or it is still rolling out and its pods cannot run.
+func isFailing(row v1alpha1.ClusterStatus) bool {
+	return row.Phase == v1alpha1.ClusterFailed || row.Phase == v1alpha1.ClusterProgressing && isPodFailure(row.Reason)
+}
+
+// isPodFailure reports whether pods with that reason do not become ready by waiting, as a rule.
+func isPodFailure(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonContainerConfig:
+		return true
+	}
+	return false
+}
+
+// sharedFailure returns the failure that all failing clusters have in common, as in "refused by all 3 clusters: Deployment web: …", or
+// nothing when there is none. One cluster of several has nothing in common with others; the message then is in its status.
+func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
+	if len(failing) == 0 || len(failing) == 1 && all > 1 {
+		return ""
+	}
+	said := 0 // the others may have lost their message to the budget of the status
+	for _, row := range failing {
+		if row.Reason != failing[0].Reason || row.Message != failing[0].Message && (row.Message != "" || said < maxMessages) {
+			return ""
+		}
+		if row.Message != "" {
+			said++
+		}
+	}
+	if said == 0 {
+		return ""
+	}
+	where := fmt.Sprintf("%d of %s", len(failing), clusters(all))
+	switch {
+	case all == 1:
+		where = "cluster " + failing[0].Name
+	case len(failing) == int(all):
+		where = fmt.Sprintf("all %s", clusters(all))
+	}
+	if said < len(failing) {
+		where += fmt.Sprintf("; the first %d say", said)
+	}
+	if failing[0].Reason == v1alpha1.ReasonRefused {
+		return fmt.Sprintf("refused by %s: %s", where, failing[0].Message)
+	}
+	return fmt.Sprintf("%s on %s: %s", failing[0].Reason, where, failing[0].Message)
 }
 
 // whyNone says why no cluster is chosen.

@@ -210,6 +210,7 @@ func lastKnown(previous *v1alpha1.ClusterStatus) string {
 		if i := strings.LastIndex(previous.Message, "; "); i >= 0 {
 			return previous.Message[i:] // that row could not be observed either
 		}
+		return "" // it was dropped: see limitTexts
 	}
 	return fmt.Sprintf("; last known: %s, %d of %d replicas ready", previous.Phase, previous.ReadyReplicas, previous.Replicas)
 }

@@ -35,7 +35,8 @@ type Input struct {
 func Status(in Input) v1alpha1.AppServiceStatus {
 	in = in.Recover()
 	rows, notes := in.rows()
-	summary := summarize(rows)
+	limitTexts(rows)
+	summary := in.summarize(rows)
 	return v1alpha1.AppServiceStatus{
 		ObservedGeneration: in.App.Generation,
 		Conditions:         in.keepTimes(in.conditions(rows, summary, notes)),
@@ -47,11 +48,15 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 	}
 }
 
-func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
+// summarize counts the cluster statuses. Replicas that were ready when a cluster was observed last are known only while its
+// MemberCluster is Ready.
+func (in Input) summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	for _, row := range rows {
-		if row.Phase != v1alpha1.ClusterDetached {
+		if member := in.Members[row.Name]; member != nil && member.IsReady() {
 			sum.ReadyReplicas = plus(sum.ReadyReplicas, row.ReadyReplicas)
+		} else {
+			sum.LastKnownReadyReplicas = plus(sum.LastKnownReadyReplicas, row.ReadyReplicas)
 		}
 		switch row.Phase {
 		case v1alpha1.ClusterReady:
