@@ -51,7 +51,7 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.identify(id); err != nil {
+	if err := m.identify(s.ctx, id); err != nil {
 		return nil, err
 	}
 	s.facts.id = id
@@ -116,6 +116,16 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 		ctx = context.WithValue(ctx, essential{}, true)
 	}
 	return newInformer(ctx, lw, object, indexers)
+}
+
+// ended reports whether the session can be used no more: its context has ended, or its Cluster has by itself.
+func (s *session) ended() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return s.ctx.Err() != nil
+	}
 }
 
 // watches tells whether the cache holds the kind of an object from the beginning.

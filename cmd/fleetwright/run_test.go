@@ -306,10 +306,21 @@ func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
 	})
 }
 
-// leaves deletes the Secret of a member.
+// leaves removes a member: its Secret, and then the MemberCluster, which outlives it.
 func (h *hub) leaves(t *testing.T, name string) {
 	t.Helper()
-	if err := h.admin.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name}}); err != nil {
+	ctx := context.Background()
+	if err := h.admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	mc := &v1alpha1.MemberCluster{}
+	eventually(t, 20*time.Second, func() error {
+		if err := h.admin.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil || mc.HasSecret() {
+			return fmt.Errorf("%s is still a member: %+v (%w)", name, mc.Status, err)
+		}
+		return nil
+	})
+	if err := h.admin.Delete(ctx, mc); err != nil {
 		t.Fatal(err)
 	}
 }
