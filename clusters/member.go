@@ -286,7 +286,7 @@ func (m *member) check(ctx context.Context) error {
 		return errors.New("the watches ended")
 	default:
 	}
-	if err := m.session.trouble.lasting(time.Now()); err != nil {
+	if err := cmp.Or(m.session.decodable(), m.session.trouble.lasting(time.Now())); err != nil {
 		m.misses = maxMisses // the probe may succeed all the same
 		return err
 	}

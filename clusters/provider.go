@@ -49,7 +49,8 @@ type Options struct {
 	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
 	Wrap transport.WrapperFunc
 
-	lanes lanes
+	lanes    lanes
+	decoders runtime.ClientNegotiator
 }
 
 // Provider has the members that are connected. It is safe for concurrent use.
@@ -78,7 +79,7 @@ var _ multicluster.Provider = (*Provider)(nil)
 
 // New returns a Provider whose members live no longer than the context.
 func New(lifetime context.Context, options Options) *Provider {
-	options.lanes = newLanes(options.MaxConnecting)
+	options.lanes, options.decoders = newLanes(options.MaxConnecting), newDecoders(options.Scheme)
 	lifetime, end := context.WithCancel(lifetime)
 	return &Provider{
 		end:        end,

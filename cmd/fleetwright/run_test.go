@@ -151,6 +151,16 @@ func TestHub(t *testing.T) {
 		fails(t, "forbidden", "--kubeconfig", path)
 	})
 	t.Run("runs the operator, hands over, and lets it go", func(t *testing.T) { runs(t, h) })
+	t.Run("a panic in an informer's goroutine ends the operator", func(t *testing.T) {
+		r := h.replica(t)
+		r.ready(t)
+		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panics
+			t.Fatal(err)
+		}
+		if code := r.exits(t, 30*time.Second); code != 2 {
+			t.Errorf("exit code %d", code)
+		}
+	})
 }
 
 // installCRDs until the test ends.
@@ -208,7 +218,7 @@ func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 func (r replica) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
-		for _, check := range []string{"healthz", "readyz"} {
+		for _, check := range []string{"healthz", "healthz/informers", "readyz"} {
 			answer, err := http.Get("http://" + r.health + "/" + check)
 			if err != nil {
 				return fmt.Errorf("%w\n%s", err, r.output.String())
