@@ -14,14 +14,16 @@
 //   - Make before break: a changed kubeconfig is tried first. While it is bad, the connection that there is goes on.
 //     Other credentials for the same server are swapped in place, without a relist.
 //   - A member is one cluster, known by the UID of its kube-system namespace. Another one behind the same Secret is left alone until
-//     that is acknowledged, and no two members are the same cluster.
+//     that is acknowledged, and no two members are the same cluster. The identity belongs to the MemberCluster, connected or not.
+//   - A MemberCluster outlives its Secret, with all that was said about the cluster; the member is disengaged meanwhile.
+//   - [Provider.Get] returns a Cluster that is engaged, and none that has ended.
 //   - A cluster is engaged only with its caches in step. It is disengaged when it has not answered some probes in a row, and
 //     engaged anew, with new caches, when it is back: what was cached before an outage is never taken for the present.
 //   - Every step is bounded in time.
 //
 // # The data flow
 //
-//	Secret ──▶ Reconciler ──▶ member (a goroutine): probe, connect, sync, publish, engage, supervise
+//	Secret ──▶ Reconciler ──▶ member (a goroutine): probe, connect, sync, engage, publish, supervise
 //	               ▲                │
 //	MemberCluster ◀┘◀── snapshot ───┘
 //

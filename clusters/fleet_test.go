@@ -238,6 +238,9 @@ func summary(mc *v1alpha1.MemberCluster) string {
 // The credentials of a test environment end within the week.
 const joined = "Ready True Connected, CredentialsValid True ExpiringSoon"
 
+// detached is what a MemberCluster shows without its Secret.
+const detached = "Ready False SecretMissing, CredentialsValid False SecretMissing"
+
 // shows waits until the MemberCluster shows these conditions.
 func (m *member) shows(t testing.TB, within time.Duration, want string) {
 	t.Helper()

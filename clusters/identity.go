@@ -9,57 +9,74 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // identityError is why a cluster that answers is not taken for the member.
-type identityError struct{ reason, message string }
+type identityError struct {
+	reason, message string
+	// contested is the identity that belongs to another member; empty for any other error.
+	contested types.UID
+}
 
 // Error returns the message.
 func (e *identityError) Error() string { return e.message }
 
 // identify decides whether a cluster that answers may be the member: it must be the one that it was, or was acknowledged to be,
 // and no other member's.
-func (m *member) identify(id types.UID) error {
+func (m *member) identify(ctx context.Context, id types.UID) error {
 	want := m.wanted()
 	pinned := cmp.Or(want.pinned, m.known().facts.id)
-	shown := cut(clean(string(id)), maxVersion)
 	if pinned != "" && id != pinned && id != want.acknowledged {
-		return &identityError{v1alpha1.ReasonIdentityChanged, fmt.Sprintf(
+		shown := cut(clean(string(id)), maxVersion)
+		return &identityError{reason: v1alpha1.ReasonIdentityChanged, message: fmt.Sprintf(
 			"another cluster answers: its kube-system has UID %s, not %s. To go on with it, annotate the MemberCluster: %s=%s",
 			shown, pinned, v1alpha1.AnnotationAcceptIdentity, shown)}
 	}
-	holder := m.provider.claim(m, id)
-	switch holder {
-	case m.name:
-		return nil
-	case "":
-		return context.Canceled
-	}
-	return &identityError{v1alpha1.ReasonDuplicateCluster, fmt.Sprintf(
-		"the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, holder)}
+	return m.provider.claimIdentity(ctx, m, id)
 }
 
-// claim returns the member that has a cluster: the one that asks, when nobody had it; nobody, when the one that asks has
-// ended meanwhile.
-func (p *Provider) claim(m *member, id types.UID) (holder multicluster.ClusterName) {
+// owner is the MemberCluster that owns an identity by its status.id. The zero value stands for none.
+type owner struct {
+	name multicluster.ClusterName
+	// secretMissing reports that the MemberCluster has no Secret any more.
+	secretMissing bool
+}
+
+// duplicateError says that the cluster that answers is another member already.
+func duplicateError(id types.UID, of owner) *identityError {
+	shown := cut(clean(string(id)), maxVersion)
+	message := fmt.Sprintf("the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, of.name)
+	if of.secretMissing {
+		message = fmt.Sprintf("the cluster (its kube-system has UID %s) belongs to MemberCluster %s, which has no Secret any more. "+
+			"If this Secret replaces that one: kubectl delete membercluster %s", shown, of.name, of.name)
+	}
+	return &identityError{reason: v1alpha1.ReasonDuplicateCluster, message: message, contested: id}
+}
+
+// claimIdentity claims an identity for a member. It fails if the identity belongs to another MemberCluster, connected or not, or
+// another member of this process has claimed it, or the member has ended.
+func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) error {
+	switch by, err := p.ownerOf(ctx, id); {
+	case err != nil:
+		return err
+	case by.name != "" && by.name != m.name:
+		return duplicateError(id, by)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.members[m.name] != m {
-		return ""
+		return context.Canceled
 	}
-	return p.remember(m.name, id)
-}
-
-// remember notes that a member has a cluster, unless another has it, and returns which one does. It is called with the lock.
-func (p *Provider) remember(name multicluster.ClusterName, id types.UID) (holder multicluster.ClusterName) {
-	if holder, held := p.identities[id]; held {
-		return holder
+	holder, held := p.identities[id]
+	if held && holder != m.name {
+		return duplicateError(id, owner{name: holder})
 	}
-	p.identities[id] = name
-	return name
+	p.identities[id] = m.name
+	return nil
 }
 
 // settle lets go of every cluster that the member tried to be and is not.
@@ -80,35 +97,35 @@ func (p *Provider) release(name multicluster.ClusterName, keep types.UID) {
 	maps.DeleteFunc(p.identities, func(id types.UID, holder multicluster.ClusterName) bool { return holder == name && id != keep })
 }
 
-// forgetIdentity lets go of what a member had before this process, when its Secret was gone by then.
-func (p *Provider) forgetIdentity(name multicluster.ClusterName) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.members[name] == nil {
-		p.release(name, "")
+// identityField indexes MemberClusters by their status.id.
+const identityField = "status.id"
+
+func identityOf(mc client.Object) []string {
+	if id := mc.(*v1alpha1.MemberCluster).Status.ID; id != "" {
+		return []string{string(id)}
 	}
+	return nil
 }
 
-// seed remembers, once, the clusters that members had before this process. Where two had the same, the older MemberCluster
-// keeps it.
-func (r *Reconciler) seed(ctx context.Context) error {
-	if r.seeded {
-		return nil
+// ownerOf returns the MemberCluster that owns an identity: of several, which an older version may have left, the oldest. The claim
+// lives as long as the MemberCluster, whether or not the cluster is connected.
+func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
+	if id == "" {
+		return owner{}, nil
 	}
-	var members v1alpha1.MemberClusterList
-	if err := r.hub.List(ctx, &members); err != nil {
-		return fmt.Errorf("list MemberClusters: %w", err)
+	var list v1alpha1.MemberClusterList
+	if err := r.hub.List(ctx, &list, client.MatchingFields{identityField: string(id)}); err != nil {
+		return owner{}, fmt.Errorf("list the MemberClusters of an identity: %w", err)
 	}
-	slices.SortFunc(members.Items, older)
-	r.provider.mu.Lock()
-	defer r.provider.mu.Unlock()
-	for _, mc := range members.Items {
-		if namespace, _, _ := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/"); mc.Status.ID != "" && r.sources.in(namespace) {
-			r.provider.remember(multicluster.ClusterName(mc.Name), mc.Status.ID)
-		}
+	owners := slices.DeleteFunc(list.Items, func(mc v1alpha1.MemberCluster) bool {
+		namespace, _, _ := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
+		return !r.sources.in(namespace)
+	})
+	if len(owners) == 0 {
+		return owner{}, nil
 	}
-	r.seeded = true
-	return nil
+	first := slices.MinFunc(owners, older)
+	return owner{name: multicluster.ClusterName(first.Name), secretMissing: !first.HasSecret()}, nil
 }
 
 func older(a, b v1alpha1.MemberCluster) int {

@@ -133,7 +133,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 	t.Parallel()
 	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotTried"
 
-	t.Run("the second Secret of a cluster waits until the first is gone", func(t *testing.T) {
+	t.Run("the second Secret of a cluster waits until the MemberCluster of the first is gone", func(t *testing.T) {
 		t.Parallel()
 		w := shared(t)
 		first, second := w.newMember(t, w.operator, "twin-first"), w.newMember(t, w.operator, "twin-second")
@@ -148,6 +148,9 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		second.neverEngaged(t, 0)
 		first.remove(t)
 		first.ends(t, e, soon)
+		second.says(t, "If this Secret replaces that one: kubectl delete membercluster twin-first")
+		second.neverEngaged(t, 0)
+		first.deleteMemberCluster(t)
 		second.engaged(t, 1, retried)
 	})
 

@@ -20,8 +20,10 @@ type informer struct {
 	store      toolscache.Indexer
 	controller toolscache.Controller
 	transform  toolscache.TransformFunc
-	failed     toolscache.WatchErrorHandlerWithContext
-	done       chan struct{}
+	// survive is deferred by what is done to objects before they are stored; it turns a panic into an error. Nil lets panics pass.
+	survive func(ctx context.Context, err *error)
+	failed  toolscache.WatchErrorHandlerWithContext
+	done    chan struct{}
 
 	mu       sync.Mutex
 	handlers []toolscache.ResourceEventHandler
@@ -37,12 +39,7 @@ func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtim
 	i.controller = toolscache.New(&toolscache.Config{
 		Queue: toolscache.NewRealFIFOWithOptions(toolscache.RealFIFOOptions{
 			KeyFunction: toolscache.MetaNamespaceKeyFunc, KnownObjects: i.store,
-			Transformer: func(object any) (any, error) {
-				if i.transform == nil {
-					return object, nil
-				}
-				return i.transform(object)
-			},
+			Transformer: i.transformed,
 		}),
 		ListerWatcher: lw, ObjectType: object, Process: i.process,
 		WatchErrorHandlerWithContext: func(ctx context.Context, r *toolscache.Reflector, err error) { i.failed(ctx, r, err) },
@@ -55,6 +52,17 @@ type listing struct{}
 
 // IsWatchListSemanticsUnSupported is asked by client-go.
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
+// transformed returns an object as it is stored.
+func (i *informer) transformed(object any) (_ any, err error) {
+	if i.transform == nil {
+		return object, nil
+	}
+	if i.survive != nil {
+		defer i.survive(i.ctx, &err)
+	}
+	return i.transform(object)
+}
 
 func (i *informer) process(object any, initial bool) error {
 	for _, delta := range object.(toolscache.Deltas) {

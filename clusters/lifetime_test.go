@@ -1,7 +1,6 @@
 package clusters_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -83,14 +82,9 @@ func joinAndLeave(t *testing.T, members []*member) {
 	for _, m := range members {
 		m.remove(t)
 	}
-	eventually(t, soon, func() error {
-		for _, m := range members {
-			if m.memberCluster(t).Name != "" {
-				return errors.New("MemberCluster " + m.name + " is still there")
-			}
-		}
-		return nil
-	})
+	for _, m := range members {
+		m.shows(t, soon, detached)
+	}
 	for _, m := range members {
 		m.link.turn(t, pass)
 		m.front.fail(nil)

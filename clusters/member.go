@@ -37,6 +37,8 @@ type expectation struct {
 	pinned types.UID
 	// acknowledged is the cluster that it may be from now on.
 	acknowledged types.UID
+	// rival is the MemberCluster that owns the identity which the last attempt met. When it changes or goes, the member tries again.
+	rival owner
 }
 
 // member looks after one member cluster, in one goroutine.
@@ -70,10 +72,13 @@ type snapshot struct {
 	ready, credentials verdict
 	facts              facts
 	expiry             time.Time
+	// contested is the identity that the last attempt met and that belongs to another member.
+	contested types.UID
 }
 
 func (s snapshot) equal(other snapshot) bool {
-	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.facts.equal(other.facts)
+	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.facts.equal(other.facts) &&
+		s.contested == other.contested
 }
 
 var (
@@ -189,7 +194,7 @@ func (m *member) adopt(ctx context.Context, want *target) {
 	default:
 		m.held, m.fails, m.misses = want, 0, 0
 		m.tell(func(s *snapshot) {
-			s.ready, s.credentials, s.facts, s.expiry = connected, accepted, m.session.facts, want.expiry()
+			s.ready, s.credentials, s.facts, s.expiry, s.contested = connected, accepted, m.session.facts, want.expiry(), ""
 		})
 	}
 }
@@ -197,6 +202,10 @@ func (m *member) adopt(ctx context.Context, want *target) {
 // failed notes that the member could not be reached with what the Secret holds. A session that goes on stays Ready.
 func (s *snapshot) failed(err error, goesOn bool) {
 	v := diagnose(err)
+	s.contested = ""
+	if wrong := new(identityError); errors.As(err, &wrong) {
+		s.contested = wrong.contested
+	}
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):
@@ -219,7 +228,7 @@ func (m *member) rotate(ctx context.Context, want *target) error {
 	if err != nil {
 		return err
 	}
-	if err := m.identify(id); err != nil {
+	if err := m.identify(ctx, id); err != nil {
 		return err
 	}
 	if id != m.session.facts.id { // as acknowledged
@@ -235,7 +244,7 @@ func (m *member) reconnect(ctx context.Context, want *target) error {
 	if err != nil {
 		return err
 	}
-	if err := m.provider.publish(m.name, next); err != nil {
+	if err := m.provider.publish(m, next); err != nil {
 		next.close()
 		return err
 	}
@@ -277,7 +286,7 @@ func (m *member) check(ctx context.Context) error {
 		return errors.New("the watches ended")
 	default:
 	}
-	if err := m.session.trouble.lasting(time.Now()); err != nil {
+	if err := cmp.Or(m.session.decodable(), m.session.trouble.lasting(time.Now())); err != nil {
 		m.misses = maxMisses // the probe may succeed all the same
 		return err
 	}
@@ -288,14 +297,14 @@ func (m *member) check(ctx context.Context) error {
 	}
 	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(begun).Seconds())
 	if id != m.session.facts.id {
-		return cmp.Or(m.identify(id), error(errAnotherCluster))
+		return cmp.Or(m.identify(ctx, id), error(errAnotherCluster))
 	}
 	return nil
 }
 
 // errAnotherCluster ends a session whose server is another cluster now, which is acknowledged to be the member: what is
 // cached is the old one's.
-var errAnotherCluster = &identityError{v1alpha1.ReasonIdentityChanged, "another cluster answers, as acknowledged; it is connected anew"}
+var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
 // refresh surveys the member when it is time.
 func (m *member) refresh(ctx context.Context) {

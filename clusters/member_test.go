@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,10 +148,8 @@ func TestSecret(t *testing.T) {
 			e := m.join(t)
 			test.end(t, m)
 			m.ends(t, e, soon)
+			m.shows(t, soon, detached)
 			eventually(t, soon, func() error {
-				if mc := m.memberCluster(t); mc.Name != "" {
-					return errors.New("the MemberCluster is still there")
-				}
 				if _, err := w.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
 					return fmt.Errorf("the provider still has it: %w", err)
 				}
@@ -187,12 +182,7 @@ func TestSecret(t *testing.T) {
 		<-first.reached
 		m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid Unknown NotTried")
 		m.remove(t)
-		eventually(t, soon, func() error {
-			if m.memberCluster(t).Name != "" {
-				return errors.New("the MemberCluster is still there")
-			}
-			return nil
-		})
+		m.shows(t, soon, detached)
 		m.create(t, m.kubeconfig(t))
 		second := m.engaged(t, 1, soon)
 		close(first.released)
@@ -237,62 +227,6 @@ func TestMemberCluster(t *testing.T) {
 		m.join(t)
 		if now := m.memberCluster(t); now.UID != mc.UID || !now.Spec.Unschedulable {
 			t.Errorf("it is %+v", now)
-		}
-	})
-
-	// As when the operator is killed after it made the MemberCluster.
-	t.Run("of a Secret that went before anything was said of it goes", func(t *testing.T) {
-		t.Parallel()
-		w := shared(t)
-		mute := func(role *rbacv1.ClusterRole) {
-			for i := range role.Rules {
-				role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == "memberclusters/status" })
-			}
-		}
-		if err := w.grant("fleet-mute", mute); err != nil {
-			t.Fatal(err)
-		}
-		m := w.newMember(t, w.own(t, "fleet-mute"), "mute")
-		m.create(t, m.kubeconfig(t))
-		eventually(t, soon, func() error {
-			if m.memberCluster(t).Name == "" {
-				return errors.New("there is no MemberCluster")
-			}
-			return nil
-		})
-		m.remove(t)
-		eventually(t, soon, func() error {
-			if mc := m.memberCluster(t); mc.Name != "" {
-				return fmt.Errorf("it is still there, and shows %s", summary(mc))
-			}
-			return nil
-		})
-	})
-
-	t.Run("of a Secret that went while the operator was away goes", func(t *testing.T) {
-		t.Parallel()
-		w := shared(t)
-		if err := w.grant("fleet-away"); err != nil {
-			t.Fatal(err)
-		}
-		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "away"}}
-		others := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "of-another-namespace"}}
-		for from, mc := range map[string]*v1alpha1.MemberCluster{"fleet-away": mc, "elsewhere": others} {
-			mc.Annotations = map[string]string{v1alpha1.AnnotationSecret: from + "/" + mc.Name}
-			if err := w.hub.admin.Create(ctx, mc); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = w.hub.admin.Delete(ctx, mc) })
-		}
-		w.own(t, "fleet-away")
-		eventually(t, soon, func() error {
-			if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is still there: %w", err)
-			}
-			return nil
-		})
-		if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(others), others); err != nil {
-			t.Errorf("that of another namespace's Secret: %v", err)
 		}
 	})
 }

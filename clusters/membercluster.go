@@ -17,6 +17,7 @@ import (
 func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
+	status.SecretMissingSince = nil
 	if known.facts.id != "" {
 		if known.facts.allocatable != nil || known.facts.id != status.ID {
 			status.Allocatable = known.facts.allocatable
@@ -32,6 +33,9 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}},
 		{v1alpha1.ConditionAllocatableKnown, known.facts.counted, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
+		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
+			c.known = c.first // the Secret is back: what is said of the missing one is over
+		}
 		set(&status.Conditions, mc.Generation, c.kind, c.known, c.first)
 	}
 	return status

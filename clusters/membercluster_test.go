@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -76,6 +79,16 @@ func TestStatusOf(t *testing.T) {
 			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, facts: facts1},
 			status(1, facts1, ready(connected, 1, long), credentials(refused2, 1, long)),
 		},
+		"its Secret is back: what was said of the missing one goes": {
+			withoutSecret(before), 1, snapshot{},
+			func() v1alpha1.MemberClusterStatus {
+				s := status(1, facts1,
+					ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+					credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}, 1, now))
+				s.Conditions[2].LastTransitionTime = long // it is not about the Secret
+				return s
+			}(),
+		},
 		"upgraded": {
 			before, 1, snapshot{ready: connected, credentials: accepted, facts: facts{id: "uid", version: "v1.37.0"}},
 			status(1, facts{id: "uid", version: "v1.37.0"}, ready(connected, 1, long), credentials(accepted, 1, long)),
@@ -102,6 +115,28 @@ func TestStatusOf(t *testing.T) {
 				t.Errorf("it changed the cache's object (-before +after)\n%s", diff)
 			}
 		})
+	}
+}
+
+// withoutSecret is the status when the Secret is gone.
+func withoutSecret(status v1alpha1.MemberClusterStatus) v1alpha1.MemberClusterStatus {
+	return statusWithoutSecret(&v1alpha1.MemberCluster{Status: status}, metav1.Now())
+}
+
+// A member that waits for an identity is told of what becomes of the MemberCluster that owns it.
+func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
+	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, snapshot: snapshot{contested: "uid"}}
+	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, snapshot: snapshot{contested: "another uid"}}
+	provider := &Provider{members: map[multicluster.ClusterName]*member{"new": waiting, "other": other}}
+	r := &Reconciler{provider: provider, sources: Sources{ourSecrets}}
+	old := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "old", Annotations: map[string]string{v1alpha1.AnnotationSecret: "fleet/old"}}}
+	old.Status.ID = "uid"
+	want := []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: "fleet", Name: "old"}},
+		{NamespacedName: waiting.secret},
+	}
+	if diff := cmp.Diff(want, r.toSecrets(t.Context(), old)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

@@ -42,12 +42,15 @@ type Options struct {
 	WatchSilence time.Duration
 	// MaxConnecting is how many members may be listing at the same time.
 	MaxConnecting int
+	// SecretGrace is how long a MemberCluster about which nobody has said anything is kept without its Secret; 10 minutes by default.
+	SecretGrace time.Duration
 	// Policy is what kubeconfigs may hold beyond what is safe.
 	Policy Policy
 	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
 	Wrap transport.WrapperFunc
 
-	lanes lanes
+	lanes    lanes
+	decoders runtime.ClientNegotiator
 }
 
 // Provider has the members that are connected. It is safe for concurrent use.
@@ -60,11 +63,14 @@ type Provider struct {
 	running  sync.WaitGroup
 	// changed is called when something is known anew of a member. It must not block.
 	changed func(secret types.NamespacedName)
+	// ownerOf returns the MemberCluster that owns an identity, from the hub's cache.
+	ownerOf func(context.Context, types.UID) (owner, error)
 
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
-	// identities are the members by the clusters that they are, or are about to be: no two are the same cluster.
+	// identities are the members of this process by the clusters that they are, or are about to be: no two are the same cluster.
+	// What MemberClusters own by their status is asked of the hub's cache, see ownerOf.
 	identities map[types.UID]multicluster.ClusterName
 	indexes    []index
 }
@@ -73,7 +79,7 @@ var _ multicluster.Provider = (*Provider)(nil)
 
 // New returns a Provider whose members live no longer than the context.
 func New(lifetime context.Context, options Options) *Provider {
-	options.lanes = newLanes(options.MaxConnecting)
+	options.lanes, options.decoders = newLanes(options.MaxConnecting), newDecoders(options.Scheme)
 	lifetime, end := context.WithCancel(lifetime)
 	return &Provider{
 		end:        end,
@@ -89,7 +95,7 @@ func New(lifetime context.Context, options Options) *Provider {
 func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if s, found := p.sessions[name]; found {
+	if s, found := p.sessions[name]; found && !s.ended() {
 		return s.cluster, nil
 	}
 	return nil, fmt.Errorf("member %q is not connected: %w", name, multicluster.ErrClusterNotFound)
@@ -159,6 +165,7 @@ func (p *Provider) forget(secret types.NamespacedName, claimed *claim) {
 		}
 		m.cancel()
 		delete(p.members, name)
+		delete(p.sessions, name)
 		p.release(name, "")
 		unmeasure(name.String())
 	}
@@ -175,23 +182,31 @@ func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName
 	return m.secret, true
 }
 
-// publish makes a session's Cluster the member's, and engages it. When that fails, the one before stays the member's.
-func (p *Provider) publish(name multicluster.ClusterName, s *session) error {
+// contenders returns the Secrets of the members whose last attempt met an identity that belongs to another member.
+func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, m := range p.members {
+		if m.known().contested == id {
+			secrets = append(secrets, m.secret)
+		}
+	}
+	return secrets
+}
+
+// publish engages a session and then makes its Cluster the member's. If the engagement fails, or the session or its member ends
+// meanwhile, the member keeps the Cluster that it has, if any.
+func (p *Provider) publish(m *member, s *session) error {
+	if err := p.engage(m.name, s); err != nil {
+		return fmt.Errorf("engage: %w", err)
+	}
 	p.mu.Lock()
-	previous := p.sessions[name]
-	p.sessions[name] = s
-	p.mu.Unlock()
-	err := p.engage(name, s)
-	if err == nil {
-		return nil
+	defer p.mu.Unlock()
+	if p.members[m.name] != m || s.ended() {
+		return fmt.Errorf("engage: %w", context.Canceled)
 	}
-	p.withdraw(name, s)
-	if previous != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.sessions[name] = previous
-	}
-	return fmt.Errorf("engage: %w", err)
+	p.sessions[m.name] = s
+	return nil
 }
 
 // engage bounds the time that an engagement may take.

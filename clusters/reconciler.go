@@ -35,7 +35,6 @@ type Reconciler struct {
 	events   events.EventRecorder
 	sources  Sources
 	provider *Provider
-	seeded   bool // only Reconcile uses it, which runs once at a time
 }
 
 // +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=list;watch
@@ -50,10 +49,13 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
 		return err
 	}
-	if err := hub.GetFieldIndexer().IndexField(ctx, &v1alpha1.MemberCluster{}, secretField, secretOf); err != nil {
-		return err
+	for field, extract := range map[string]client.IndexerFunc{secretField: secretOf, identityField: identityOf} {
+		if err := hub.GetFieldIndexer().IndexField(ctx, &v1alpha1.MemberCluster{}, field, extract); err != nil {
+			return err
+		}
 	}
 	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), sources: sources, provider: p}
+	p.ownerOf = r.ownerOf
 	return ctrl.NewControllerManagedBy(hub).Named("membercluster").
 		For(&corev1.Secret{}).
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.toSecrets)).
@@ -83,8 +85,8 @@ func secretOf(mc client.Object) []string {
 	return nil
 }
 
-// toSecrets maps a MemberCluster to the Secret that it was made from, and to the one of the member that has its
-// name now: one that was deleted by hand is made again.
+// toSecrets maps a MemberCluster to the Secret that it was made from, to the one of the member that has its name now, because
+// one that was deleted by hand is made again, and to those of the members that wait for its identity.
 func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found && r.sources.in(namespace) {
@@ -93,42 +95,65 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 	if secret, known := r.provider.secretOf(multicluster.ClusterName(object.GetName())); known {
 		requests = append(requests, reconcile.Request{NamespacedName: secret})
 	}
+	for _, id := range identityOf(object) {
+		for _, secret := range r.provider.contenders(types.UID(id)) {
+			requests = append(requests, reconcile.Request{NamespacedName: secret})
+		}
+	}
 	return requests
 }
 
 // Reconcile brings the member and the MemberCluster in line with a Secret.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	if err := r.seed(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
 	claim, err := r.claim(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.clear(ctx, request.NamespacedName, claim); err != nil || claim == nil {
-		return reconcile.Result{}, err
+	r.provider.forget(request.NamespacedName, claim)
+	detached, err := r.detachOthers(ctx, request.NamespacedName, claim)
+	if err != nil || claim == nil {
+		return reconcile.Result{RequeueAfter: detached}, err
 	}
+	joined, err := r.join(ctx, claim)
+	return reconcile.Result{RequeueAfter: sooner(detached, joined)}, err
+}
+
+// join brings the member and the MemberCluster of a claim in line with its Secret, and returns when to look again; 0 for never.
+func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, error) {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.member}, mc); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("read MemberCluster: %w", err)
+		return 0, fmt.Errorf("read MemberCluster: %w", err)
 	}
 	m, err := r.memberOf(ctx, mc, claim)
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	if m == nil {
 		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, "Join",
 			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
-		return reconcile.Result{RequeueAfter: nameRetry}, nil
+		return nameRetry, nil
+	}
+	rival, err := r.ownerOf(ctx, m.known().contested)
+	if err != nil {
+		return 0, err
 	}
 	target, refusal := claim.read(r.provider.options.Policy)
 	m.expect(expectation{
 		target:       target,
 		pinned:       mc.Status.ID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
+		rival:        rival,
 	}, refusal)
 	known := m.known()
-	return reconcile.Result{RequeueAfter: recheckAfter(known.expiry, time.Now())}, r.publish(ctx, claim, mc, known)
+	return recheckAfter(known.expiry, time.Now()), r.publish(ctx, claim, mc, known)
+}
+
+// sooner returns the shorter of two durations, of which 0 stands for never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // nameRetry is when a Secret whose name is taken is looked at again.
@@ -165,35 +190,19 @@ func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*clai
 	return r.sources.claim(secret), nil
 }
 
-// clear ends what was made from a Secret that no longer says so: all of it when the claim is nil, else what has another
-// name. A MemberCluster that an administrator made ahead of its Secret stays.
-func (r *Reconciler) clear(ctx context.Context, secret types.NamespacedName, claim *claim) error {
-	r.provider.forget(secret, claim)
-	var members v1alpha1.MemberClusterList
-	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
-		return fmt.Errorf("list MemberClusters: %w", err)
-	}
-	for i := range members.Items {
-		mc := &members.Items[i]
-		if claim != nil && claim.member == mc.Name {
-			continue
-		}
-		r.provider.forgetIdentity(multicluster.ClusterName(mc.Name))
-		if err := r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete MemberCluster: %w", err)
-		}
-	}
-	return nil
-}
-
 // publish writes what is known of a member to its MemberCluster, when that says something else.
 func (r *Reconciler) publish(ctx context.Context, claim *claim, mc *v1alpha1.MemberCluster, known snapshot) error {
 	known.measure(claim.member)
 	if mc.UID == "" || !holdsLabels(mc, claim.secret.Labels) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
 		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
+	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
+}
+
+// writeStatus writes the status of a MemberCluster, when it is another than it has, and announces what changed.
+func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster, status v1alpha1.MemberClusterStatus) error {
 	updated := mc.DeepCopy()
-	updated.Status = statusOf(mc, known, time.Now())
+	updated.Status = status
 	if equality.Semantic.DeepEqual(mc.Status, updated.Status) {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,7 +30,11 @@ type session struct {
 	cancel     context.CancelFunc
 	since      time.Time
 	trouble    watchTrouble
-	watched    []client.Object // the kinds that it is in step with from the beginning
+	decoders   runtime.ClientNegotiator // of watches
+	logPanic   sync.Once
+	// undecodable is set when the decoder has panicked on what the member sends.
+	undecodable atomic.Bool
+	watched     []client.Object // the kinds that it is in step with from the beginning
 	// stopped is closed when the Cluster has ended by itself or by the context.
 	stopped chan struct{}
 }
@@ -39,7 +45,7 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 	connection := m.options.newConnection(t)
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(logr.NewContext(ctx, m.log)) // what client-go logs names the member
-	s.watched = m.options.Watch
+	s.watched, s.decoders = m.options.Watch, m.options.decoders
 	s.trouble.log, s.trouble.silence = m.log, m.options.WatchSilence
 	defer func() {
 		if err != nil {
@@ -51,7 +57,7 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.identify(id); err != nil {
+	if err := m.identify(s.ctx, id); err != nil {
 		return nil, err
 	}
 	s.facts.id = id
@@ -88,7 +94,7 @@ func (m *member) build(s *session) (err error) {
 		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("list and watch: %w", cmp.Or(s.trouble.last(), ctx.Err()))
+		return fmt.Errorf("list and watch: %w", cmp.Or(s.decodable(), s.trouble.last(), ctx.Err()))
 	}
 	s.trouble.clear()
 	return nil
@@ -97,7 +103,7 @@ func (m *member) build(s *session) (err error) {
 // newCluster makes a Cluster that shares the scheme and the mapper with all others, so that making it asks the
 // network nothing.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
-	watched := &http.Client{Transport: &observed{s.connection.client.Transport, &s.trouble, o.ConnectTimeout}, CheckRedirect: s.connection.client.CheckRedirect}
+	watched := &http.Client{Transport: &takeBody{&observed{s.connection.client.Transport, &s.trouble, o.ConnectTimeout}}, CheckRedirect: s.connection.client.CheckRedirect}
 	return cluster.New(s.connection.config, func(to *cluster.Options) {
 		to.Scheme, to.HTTPClient = o.Scheme, watched
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
@@ -115,7 +121,19 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	if s.watches(object) {
 		ctx = context.WithValue(ctx, essential{}, true)
 	}
-	return newInformer(ctx, lw, object, indexers)
+	i := newInformer(ctx, s.contain(lw, object), object, indexers)
+	i.survive = s.survive
+	return i
+}
+
+// ended reports whether the session can be used no more: its context has ended, or its Cluster has by itself.
+func (s *session) ended() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return s.ctx.Err() != nil
+	}
 }
 
 // watches tells whether the cache holds the kind of an object from the beginning.

@@ -64,7 +64,7 @@ func TestDivided(t *testing.T) {
 	})
 
 	t.Run("a cluster whose Secret is deleted keeps its own, and the others make up for it", func(t *testing.T) {
-		f.leave(t, "west")
+		f.detach(t, "west")
 		rows := allReady("north", "south", "east")
 		rows["west"] = row{v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached}
 		f.awaitRows(t, app, rows)

@@ -37,7 +37,7 @@ func TestMembership(t *testing.T) {
 		}
 	})
 
-	t.Run("and a ClusterProfile to the hub, which goes with the Secret", func(t *testing.T) {
+	t.Run("and a ClusterProfile to the hub, which goes with the MemberCluster", func(t *testing.T) {
 		profile := &inventory.ClusterProfile{}
 		profile.Namespace, profile.Name = environment.SecretNamespace, "west"
 		eventually(t, "the ClusterProfile of west to say that it is healthy", func() error {
@@ -55,8 +55,8 @@ func TestMembership(t *testing.T) {
 		f.awaitReady(t, app, "north", "south", "east", "west")
 	})
 
-	t.Run("a Secret that is deleted leaves the workload, and the row says Detached", func(t *testing.T) {
-		f.leave(t, "west")
+	t.Run("a Secret that is deleted leaves the MemberCluster and the workload, and the row says Detached", func(t *testing.T) {
+		f.detach(t, "west")
 		eventually(t, "the row of west to be Detached, and to count no more", func() error {
 			return f.reports(app, metav1.ConditionTrue, map[string]v1alpha1.ClusterPhase{
 				"north": v1alpha1.ClusterReady, "south": v1alpha1.ClusterReady, "east": v1alpha1.ClusterReady, "west": v1alpha1.ClusterDetached,
@@ -94,13 +94,32 @@ func (f *fleet) addCluster(t *testing.T, name string) *cluster {
 	return f.members[name]
 }
 
-// leave deletes a member's Secret, and waits until its MemberCluster is gone.
-func (f *fleet) leave(t *testing.T, name string) {
+// detach deletes a member's Secret, and waits until its MemberCluster, if there is one, says so.
+func (f *fleet) detach(t *testing.T, name string) {
 	t.Helper()
 	secret, member := &corev1.Secret{}, &v1alpha1.MemberCluster{}
 	secret.Namespace, secret.Name, member.Name = environment.SecretNamespace, name, name
 	if err := f.hub.api.Delete(background, secret); client.IgnoreNotFound(err) != nil {
 		t.Errorf("delete the Secret of %s: %v", name, err)
+	}
+	eventually(t, "MemberCluster "+name+" to have no Secret", func() error {
+		if err := f.hub.api.Get(background, client.ObjectKeyFromObject(member), member); client.IgnoreNotFound(err) != nil {
+			return err
+		} else if err == nil && member.HasSecret() && member.Annotations[v1alpha1.AnnotationSecret] != "" {
+			return fmt.Errorf("its status is %+v", member.Status)
+		}
+		return nil
+	})
+}
+
+// leave removes a member for good: its Secret, and then its MemberCluster.
+func (f *fleet) leave(t *testing.T, name string) {
+	t.Helper()
+	f.detach(t, name)
+	member := &v1alpha1.MemberCluster{}
+	member.Name = name
+	if err := f.hub.api.Delete(background, member); client.IgnoreNotFound(err) != nil {
+		t.Errorf("delete MemberCluster %s: %v", name, err)
 	}
 	eventually(t, "MemberCluster "+name+" to be gone", func() error { return f.absent(f.hub, member) })
 }

@@ -79,7 +79,7 @@ const (
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonClusterUnreachable: the cluster cannot be observed; the row shows what was known last.
 	ReasonClusterUnreachable = "ClusterUnreachable"
-	// ReasonClusterDetached: the cluster's Secret is gone. Its workload is left running and is no longer
+	// ReasonClusterDetached: the cluster's Secret or its MemberCluster is gone. Its workload is left running and is no longer
 	// looked after. Add the Secret again to take it back.
 	ReasonClusterDetached = "ClusterDetached"
 	// ReasonRemoving: the workload is being removed from the cluster.
@@ -165,6 +165,11 @@ const (
 	ReasonDuplicateCluster = "DuplicateCluster"
 	// ReasonNoConnection: there is no accepted kubeconfig to connect with; see CredentialsValid.
 	ReasonNoConnection = "NoConnection"
+	// ReasonSecretMissing: no Secret makes this member any more: it was deleted, it is no longer selected, or it holds another member.
+	// The workloads keep running, and AppServices show the cluster as Detached. Condition CredentialsValid and status.placement.excluded
+	// of an AppService have this reason too. Create the Secret again to take the cluster back; delete the MemberCluster to remove it
+	// for good.
+	ReasonSecretMissing = "SecretMissing"
 )
 
 // Reasons of a MemberCluster's CredentialsValid condition. The refusals are made before anything in the

@@ -8,8 +8,8 @@ import (
 )
 
 // MemberCluster is a cluster that AppServices can run on.
-// Fleetwright makes it from a kubeconfig Secret of the same name, copies the Secret's labels to it, and deletes it when the Secret is gone, as a Node is made by its kubelet.
-// Its spec belongs to the administrator.
+// Fleetwright creates it from a kubeconfig Secret and copies the Secret's labels to it, but not the labels of tools (see docs/kubeconfig.md). Its spec belongs to the administrator.
+// It outlives its Secret: see status.secretMissingSince.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=memberclusters,singular=membercluster,shortName=mc,scope=Cluster,categories={fleet}
@@ -108,6 +108,12 @@ type MemberClusterStatus struct {
 	// +optional
 	CredentialsExpire *metav1.Time `json:"credentialsExpire,omitempty"`
 
+	// SecretMissingSince is when the Secret was first found missing: it was deleted, or it is no longer selected, or it holds another member. It is absent while there is a Secret.
+	// The cluster is disengaged meanwhile, and its workloads keep running. When the Secret returns, the MemberCluster continues with its spec, its labels, its tombstones and its identity.
+	// Fleetwright deletes the MemberCluster 10 minutes after this time, but only if its spec and status.abandoned are empty and nobody else has set labels or annotations on it.
+	// +optional
+	SecretMissingSince *metav1.Time `json:"secretMissingSince,omitempty"`
+
 	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by their annotation fleetwright.dev/abandon. Their objects are removed when it is back.
 	// +optional
 	// +listType=map
@@ -139,3 +145,7 @@ type MemberClusterList struct {
 func (m *MemberCluster) IsReady() bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, ConditionReady)
 }
+
+// HasSecret reports whether a Secret holds the member's credentials, or nothing is known yet. A MemberCluster without
+// its Secret runs no new workloads, and its entries in AppServices are Detached.
+func (m *MemberCluster) HasSecret() bool { return m.Status.SecretMissingSince == nil }

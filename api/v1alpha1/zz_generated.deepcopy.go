@@ -617,6 +617,10 @@ func (in *MemberClusterStatus) DeepCopyInto(out *MemberClusterStatus) {
 		in, out := &in.CredentialsExpire, &out.CredentialsExpire
 		*out = (*in).DeepCopy()
 	}
+	if in.SecretMissingSince != nil {
+		in, out := &in.SecretMissingSince, &out.SecretMissingSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Abandoned != nil {
 		in, out := &in.Abandoned, &out.Abandoned
 		*out = make([]AbandonedAppService, len(*in))

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,12 +15,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // TestMain is the command itself in the processes that these tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_IS_FLEETWRIGHT") != "" {
+		go panicsWhenTold()
 		main()
 		return
 	}
@@ -29,6 +32,15 @@ func TestMain(m *testing.M) {
 		_ = started.environment.Stop()
 	}
 	os.Exit(code)
+}
+
+// panicsWhenTold panics at SIGUSR1 as a goroutine of client-go's does.
+func panicsWhenTold() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGUSR1)
+	<-told
+	defer utilruntime.HandleCrash()
+	panic("on purpose")
 }
 
 // process is a running fleetwright.

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"strconv"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -19,8 +18,6 @@ var version = "unknown"
 const gcPercent = 15
 
 func main() {
-	// What a member sends must not end the operator: a panic in the decoding of it is logged, and the watch begins anew.
-	utilruntime.ReallyCrash = false
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -84,14 +84,24 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	observations := fleet.NewObservations()
 	deliverer := delivery.New(hub, hubID, observations)
 	planned, err := fleet.SetupWithManager(hub, observations)
-	return errors.Join(
+	err = errors.Join(
 		err,
 		manager.Add(deliverer),
 		hub.Add(serving(deliverer)),
 		hub.Add(serving(planned)),
 		provider.SetupWithManager(ctx, hub, manager, o.sources),
 		o.publishProfiles(hub),
+	)
+	if err != nil {
+		return err
+	}
+	informers, err := watching(ctx, hub.GetCache(), o.hubKinds())
+	if err != nil {
+		return err
+	}
+	return errors.Join(
 		manager.AddHealthzCheck("ping", healthz.Ping),
+		manager.AddHealthzCheck("informers", informers),
 		manager.AddReadyzCheck("caches", synced(hub.GetCache())),
 	)
 }

@@ -151,6 +151,16 @@ func TestHub(t *testing.T) {
 		fails(t, "forbidden", "--kubeconfig", path)
 	})
 	t.Run("runs the operator, hands over, and lets it go", func(t *testing.T) { runs(t, h) })
+	t.Run("a panic in an informer's goroutine ends the operator", func(t *testing.T) {
+		r := h.replica(t)
+		r.ready(t)
+		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panics
+			t.Fatal(err)
+		}
+		if code := r.exits(t, 30*time.Second); code != 2 {
+			t.Errorf("exit code %d", code)
+		}
+	})
 }
 
 // installCRDs until the test ends.
@@ -208,7 +218,7 @@ func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 func (r replica) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
-		for _, check := range []string{"healthz", "readyz"} {
+		for _, check := range []string{"healthz", "healthz/informers", "readyz"} {
 			answer, err := http.Get("http://" + r.health + "/" + check)
 			if err != nil {
 				return fmt.Errorf("%w\n%s", err, r.output.String())
@@ -306,10 +316,21 @@ func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
 	})
 }
 
-// leaves deletes the Secret of a member.
+// leaves removes a member: its Secret, and then the MemberCluster, which outlives it.
 func (h *hub) leaves(t *testing.T, name string) {
 	t.Helper()
-	if err := h.admin.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name}}); err != nil {
+	ctx := context.Background()
+	if err := h.admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	mc := &v1alpha1.MemberCluster{}
+	eventually(t, 20*time.Second, func() error {
+		if err := h.admin.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil || mc.HasSecret() {
+			return fmt.Errorf("%s is still a member: %+v (%w)", name, mc.Status, err)
+		}
+		return nil
+	})
+	if err := h.admin.Delete(ctx, mc); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -99,7 +99,9 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 	}
 	byName := make(map[string]*v1alpha1.MemberCluster, len(members.Items))
 	for i := range members.Items {
-		byName[members.Items[i].Name] = &members.Items[i]
+		if members.Items[i].HasSecret() { // without one it is no member, and its entry is Detached
+			byName[members.Items[i].Name] = &members.Items[i]
+		}
 	}
 	in := rollup.Input{
 		App:          app,

@@ -111,6 +111,28 @@ func TestMember_whose_MemberCluster_is_gone_is_Detached_and_never_Removing(t *te
 	s.run("east", "west")
 }
 
+// The MemberCluster outlives its Secret, and to an AppService that is as if it were gone: also where it was not Ready before.
+func TestMember_whose_Secret_is_missing_is_Detached_until_it_is_back(t *testing.T) {
+	s := running(t, "east", "west")
+	s.answers("west", metav1.ConditionFalse)
+	s.observations.ForgetCluster("west")
+	s.has(s.row("east", v1alpha1.ClusterReady), s.unknown("west"))
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = new(metav1.Now()) })
+	detached := s.row("west", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
+	s.has(s.row("east", v1alpha1.ClusterReady), detached)
+	s.says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 1 cluster: east")
+	want := []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSecretMissing, Count: 1, Examples: []string{"west"}}}
+	if diff := cmp.Diff(want, s.app.Status.Placement.Excluded); diff != "" {
+		t.Errorf("excluded (-want +got):\n%s", diff)
+	}
+	s.neverRemoved()
+
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = nil })
+	s.answers("west", metav1.ConditionTrue)
+	s.run("east", "west")
+}
+
 func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing.T) {
 	s := undeclared(t, "east", "west")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}

@@ -86,6 +86,7 @@ func matters() predicate.Predicate {
 		before, after := e.ObjectOld.(*v1alpha1.MemberCluster), e.ObjectNew.(*v1alpha1.MemberCluster)
 		return before.UID != after.UID ||
 			before.IsReady() != after.IsReady() ||
+			before.HasSecret() != after.HasSecret() ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!maps.Equal(before.Labels, after.Labels) ||
 			!slices.Equal(before.Status.Abandoned, after.Status.Abandoned) ||

@@ -8,12 +8,13 @@
 //
 //  1. it is not in spec.placement.clusterNames, when that is set: NotNamed;
 //  2. its labels do not match spec.placement.clusterSelector, when that is set: SelectorMismatch;
-//  3. it has a taint NoExecute that spec.placement.tolerations do not tolerate: TaintNotTolerated;
-//  4. it has no row of the AppService, and is being deleted, is unschedulable, has a taint NoSchedule that is not tolerated, or is not
+//  3. its Secret is gone, so it is no member at present: SecretMissing;
+//  4. it has a taint NoExecute that spec.placement.tolerations do not tolerate: TaintNotTolerated;
+//  5. it has no row of the AppService, and is being deleted, is unschedulable, has a taint NoSchedule that is not tolerated, or is not
 //     Ready: ClusterDeleting, Unschedulable, TaintNotTolerated, ClusterNotReady. One with a row stays whatever its state, for a cluster
 //     once chosen stays while it fits;
-//  5. spec.placement.limit takes others: LimitReached;
-//  6. chosen.
+//  6. spec.placement.limit takes others: LimitReached;
+//  7. chosen.
 //
 // The limit takes the clusters that run the AppService, then those whose removal waits or is held, then those that are being left, then
 // newcomers. Among equals it takes, one after the other, one of that value of the label spec.placement.spreadKey which has the fewest so

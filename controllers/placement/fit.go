@@ -64,6 +64,8 @@ func (c criteria) reason(of candidate) string {
 		return v1alpha1.ReasonNotNamed
 	case !c.selects(member):
 		return v1alpha1.ReasonSelectorMismatch
+	case !member.HasSecret():
+		return v1alpha1.ReasonSecretMissing
 	case c.repelled(member, v1alpha1.TaintNoExecute):
 		return v1alpha1.ReasonTaintNotTolerated
 	case of.row != nil:

@@ -83,6 +83,29 @@ func TestDecide_heeds_taints(t *testing.T) {
 	})
 }
 
+func TestDecide_leaves_out_a_member_without_its_Secret(t *testing.T) {
+	secretMissing := func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = &metav1.Time{} }
+	ask(t, map[string]question{
+		"a newcomer": {
+			app: app(), members: members(member("east", secretMissing), member("west")),
+			want: placement.Plan{excluded("east", v1alpha1.ReasonSecretMissing), chosen("west", 1)},
+		},
+		"one that runs the app: another takes its place": {
+			app: app(limited(1), holding("east")), members: members(member("east", secretMissing), member("west")),
+			want: placement.Plan{excluded("east", v1alpha1.ReasonSecretMissing), chosen("west", 1)},
+		},
+		"what does not fit is told first": {
+			app:     app(named("east"), selected(matching("tier", "prod"))),
+			members: members(member("east", secretMissing), member("west", secretMissing, label("tier", "prod"))),
+			want:    placement.Plan{excluded("east", v1alpha1.ReasonSelectorMismatch), excluded("west", v1alpha1.ReasonNotNamed)},
+		},
+		"and before its taints and its state": {
+			app: app(), members: members(member("east", secretMissing, notReady, noExecute("gpu"))),
+			want: placement.Plan{excluded("east", v1alpha1.ReasonSecretMissing)},
+		},
+	})
+}
+
 func TestDecide_names_the_selector_that_it_cannot_understand(t *testing.T) {
 	bad := v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{
 		MatchExpressions: []v1alpha1.ClusterRequirement{{Key: "tier", Operator: "Like"}},

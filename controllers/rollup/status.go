@@ -23,7 +23,7 @@ type Input struct {
 	Plan placement.Plan
 	// PlanError is why there is no plan. Every row stays as it was planned then.
 	PlanError error
-	// Members are all MemberClusters, by name.
+	// Members are the MemberClusters that have a Secret, by name. One without is treated as one that is gone.
 	Members map[string]*v1alpha1.MemberCluster
 	// Observations are what was seen of it since the operator started, by cluster.
 	Observations map[string]Observation

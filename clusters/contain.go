@@ -1,0 +1,130 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	restwatch "k8s.io/client-go/rest/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// A panic ends the operator, with one exception: a panic of the decoding of what a member sends fails that member's session. A
+// member is hostile input, and one bad member must not end the others.
+
+// errUndecodable fails a session whose member sends what makes the decoder panic.
+var errUndecodable = errors.New("the decoder panics on what the member sends; the operator's log has the stack")
+
+// newDecoders returns what decodes the events of watches, for all members.
+func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
+	return runtime.NewClientNegotiator(serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, schema.GroupVersion{})
+}
+
+// contain returns a ListerWatcher that turns panics of decoding into errors. client-go decodes a list in the goroutine of the
+// caller, but the events of a watch in a goroutine of its own that cannot be given a decoder; so this takes the body of
+// the watch's response and decodes it itself.
+func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
+	inner := toolscache.ToListerWatcherWithContext(lw)
+	contained := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (list runtime.Object, err error) {
+			defer s.survive(ctx, &err)
+			return inner.ListWithContext(ctx, options)
+		},
+		WatchFuncWithContext: inner.WatchWithContext,
+	}
+	switch object.(type) {
+	case runtime.Unstructured, *metav1.PartialObjectMetadata: // have decoders of their own, which know no types to panic
+	default:
+		contained.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			taken := &takenBody{}
+			begun, err := inner.WatchWithContext(context.WithValue(ctx, takenBody{}, taken), options)
+			if taken.body == nil {
+				return begun, err
+			}
+			if err != nil {
+				return nil, errors.Join(err, taken.body.Close())
+			}
+			begun.Stop()
+			return s.decode(ctx, taken.body)
+		}
+	}
+	return contained
+}
+
+// decode returns the events in the body of a watch.
+func (s *session) decode(ctx context.Context, body io.ReadCloser) (watch.Interface, error) {
+	decoder, events, framer, err := s.decoders.StreamDecoder(runtime.ContentTypeJSON, nil) // of no other type is any answer
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	source := restwatch.NewDecoder(streaming.NewDecoder(framer.NewFrameReader(body), events), decoder)
+	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")
+	return watch.NewStreamWatcherWithLogger(logr.FromContextOrDiscard(ctx), &survivingDecoder{source, s, ctx}, reporter), nil
+}
+
+// survivingDecoder decodes the events of a watch.
+type survivingDecoder struct {
+	watch.Decoder
+	session *session
+	ctx     context.Context // of the watch
+}
+
+// Decode returns the next event, or an error instead of a panic.
+func (d *survivingDecoder) Decode() (action watch.EventType, object runtime.Object, err error) {
+	defer d.session.survive(d.ctx, &err)
+	return d.Decoder.Decode()
+}
+
+// survive is deferred. It turns a panic into an error and fails the session, unless the panic is about a kind without which the member
+// is engaged all the same.
+func (s *session) survive(ctx context.Context, err *error) {
+	panicked := recover()
+	if panicked == nil {
+		return
+	}
+	*err = errUndecodable
+	s.logPanic.Do(func() { // client-go tries again
+		s.trouble.log.Error(errors.New(clean(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))
+	})
+	if isEssential(ctx) {
+		s.undecodable.Store(true)
+		s.trouble.refused() // ends the waiting for the caches
+	}
+}
+
+// decodable returns an error if the session has failed because the decoder panicked.
+func (s *session) decodable() error {
+	if s.undecodable.Load() {
+		return errUndecodable
+	}
+	return nil
+}
+
+// takenBody is where takeBody puts the body of a response. It is also the key of the context that asks for it.
+type takenBody struct{ body io.ReadCloser }
+
+// takeBody hands the body of a watch's response to whom the request's context names, and an empty one to client-go.
+type takeBody struct{ next http.RoundTripper }
+
+// RoundTrip sends the request.
+func (t *takeBody) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if to, wanted := request.Context().Value(takenBody{}).(*takenBody); wanted && err == nil && response.StatusCode == http.StatusOK {
+		to.body, response.Body = response.Body, http.NoBody
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t *takeBody) WrappedRoundTripper() http.RoundTripper { return t.next }

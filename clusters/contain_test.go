@@ -1,0 +1,159 @@
+package clusters_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Volatile is a kind whose decoding panics where its text says so.
+type Volatile struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+}
+
+func (v *Volatile) UnmarshalJSON(raw []byte) error {
+	if strings.Contains(string(raw), "panic") {
+		panic("on " + string(raw))
+	}
+	var object struct{ Metadata metav1.ObjectMeta }
+	err := json.Unmarshal(raw, &object)
+	v.ObjectMeta = object.Metadata
+	return err
+}
+
+func (v *Volatile) DeepCopyObject() runtime.Object {
+	return &Volatile{v.TypeMeta, *v.ObjectMeta.DeepCopy()}
+}
+
+type VolatileList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Volatile `json:"items"`
+}
+
+func (l *VolatileList) DeepCopyObject() runtime.Object {
+	return &VolatileList{l.TypeMeta, l.ListMeta, append([]Volatile(nil), l.Items...)}
+}
+
+var volatileKind = schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("Volatile")
+
+// watchingVolatiles has the operator watch that kind too; transform is what its caches do with the objects.
+func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*setup) {
+	t.Helper()
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		t.Fatal(err)
+	}
+	kinds.AddKnownTypes(volatileKind.GroupVersion(), &Volatile{}, &VolatileList{})
+	metav1.AddToGroupVersion(kinds, volatileKind.GroupVersion())
+	return func(o *setup) {
+		o.Scheme = kinds
+		o.Mapper.(*meta.DefaultRESTMapper).Add(volatileKind, meta.RESTScopeNamespace)
+		o.Watch = append(watched(), &Volatile{})
+		o.Cache.DefaultTransform = transform
+	}
+}
+
+// volatiles has the front serve objects of that kind: those of a list, and then one event.
+func (m *member) volatiles(listed, event string) {
+	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/apis/example.com/v1/volatiles") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if !r.URL.Query().Has("watch") {
+			_, _ = io.WriteString(w, `{"kind": "VolatileList", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "1"}, "items": [`+listed+`]}`)
+			return true
+		}
+		if event != "" {
+			_, _ = io.WriteString(w, `{"type": "ADDED", "object": `+event+"}\n")
+		}
+		if http.NewResponseController(w).Flush() == nil {
+			<-r.Context().Done()
+		}
+		return true
+	})
+	m.link.cut()
+}
+
+func volatile(name string) string {
+	return `{"kind": "Volatile", "apiVersion": "example.com/v1", "metadata": {"namespace": "default", "name": "` + name + `", "resourceVersion": "2"}}`
+}
+
+// What panics in the decoding of what one member sends fails that member's session, and nothing else. client-go ends the process for
+// it: without containment, this test ends here.
+func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
+	t.Parallel()
+	if !utilruntime.ReallyCrash {
+		t.Fatal("panics are hidden in this process")
+	}
+	w := shared(t)
+	o := w.own(t, "fleet-panics", watchingVolatiles(t, nil))
+	beside := w.newMember(t, o, "panic-beside")
+	beside.volatiles(volatile("good"), volatile("better"))
+	healthy := beside.join(t)
+	eventually(t, soon, func() error {
+		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
+	})
+	const says = "the decoder panics on what the member sends"
+
+	t.Run("in a list, of a new member", func(t *testing.T) {
+		m := w.newMember(t, o, "panic-list")
+		m.volatiles(volatile("panic"), "")
+		m.create(t, m.kubeconfig(t))
+		m.says(t, says)
+		m.neverEngaged(t, 0)
+		m.volatiles(volatile("good"), "")
+		m.engaged(t, 1, mended)
+	})
+
+	t.Run("in a watch, of a member that was well", func(t *testing.T) {
+		m := w.newMember(t, o, "panic-watch")
+		m.volatiles(volatile("good"), "")
+		e := m.join(t)
+		m.volatiles(volatile("good"), volatile("panic"))
+		m.ends(t, e, soon)
+		m.says(t, says)
+		m.volatiles(volatile("good"), "")
+		eventually(t, mended, func() error {
+			if newest := m.newest(); newest.ctx.Err() != nil {
+				return errors.New("it is not engaged")
+			}
+			return nil
+		})
+	})
+
+	beside.goesOn(t, healthy)
+}
+
+// So does what panics in what caches do with the objects before they keep them.
+func TestAPanicOfATransformFailsTheSession(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	o := w.own(t, "fleet-transforms", watchingVolatiles(t, func(object any) (any, error) {
+		if v, is := object.(*Volatile); is && v.Name == "bad" {
+			panic("on an object that was not thought of")
+		}
+		return object, nil
+	}))
+	m := w.newMember(t, o, "panic-transform")
+	m.volatiles(volatile("good"), volatile("bad"))
+	m.create(t, m.kubeconfig(t))
+	m.says(t, "the decoder panics on what the member sends")
+	m.volatiles(volatile("good"), "")
+	m.shows(t, mended, joined)
+}

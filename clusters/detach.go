@@ -1,0 +1,107 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// defaultSecretGrace is the default of [Options].SecretGrace: long enough for a Secret that is replaced, restored, or lost to a
+// wrong selector which somebody notices.
+const defaultSecretGrace = 10 * time.Minute
+
+// detachOthers detaches the MemberClusters that were made from a Secret and that it makes no more: all if the claim is nil, else
+// those of another name. It returns when to look again; 0 for never.
+func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *claim) (again time.Duration, err error) {
+	var members v1alpha1.MemberClusterList
+	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
+		return 0, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	for i := range members.Items {
+		mc := &members.Items[i]
+		if claim != nil && claim.member == mc.Name {
+			continue
+		}
+		left, err := r.detach(ctx, mc)
+		if err != nil {
+			return 0, err
+		}
+		again = sooner(again, left)
+	}
+	return again, nil
+}
+
+// detach notes on a MemberCluster that its Secret is missing. After the grace period it deletes the MemberCluster, unless somebody has
+// said anything about the cluster. It returns when to look again; 0 for never.
+func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
+	now := metav1.Now().Rfc3339Copy()
+	status := statusWithoutSecret(mc, now)
+	if err := r.writeStatus(ctx, mc, status); err != nil {
+		return 0, err
+	}
+	if !isDisposable(mc) {
+		return 0, nil // a change of it is looked at again
+	}
+	grace := cmp.Or(r.provider.options.SecretGrace, defaultSecretGrace)
+	if left := grace - now.Sub(status.SecretMissingSince.Time); mc.HasSecret() || left > 0 {
+		return max(left, time.Second), nil
+	}
+	// Somebody may cordon the cluster at this moment: only what was decided on is deleted.
+	err = r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil // the cache is behind; what it brings is looked at again
+	case err != nil:
+		return 0, fmt.Errorf("delete MemberCluster: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted a MemberCluster whose Secret is gone", "cluster", mc.Name, "since", status.SecretMissingSince)
+	return 0, nil
+}
+
+// statusWithoutSecret returns the status of a MemberCluster whose Secret is missing. The identity and what is known of the cluster
+// stay.
+func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.MemberClusterStatus {
+	status := *mc.Status.DeepCopy()
+	status.ObservedGeneration = mc.Generation
+	status.CredentialsExpire = nil
+	if status.SecretMissingSince == nil {
+		status.SecretMissingSince = &now
+	}
+	secret := mc.Annotations[v1alpha1.AnnotationSecret]
+	message := fmt.Sprintf("Secret %s is gone, is not selected, or holds another member; the workloads keep running. "+
+		"Create it again to take the cluster back. To remove the cluster for good: kubectl delete membercluster %s", secret, mc.Name)
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretMissing, Message: message, ObservedGeneration: mc.Generation,
+		})
+	}
+	return status
+}
+
+// isDisposable reports whether a MemberCluster holds nothing that anybody but us has said about the cluster: no spec, no tombstones,
+// and no labels or annotations but ours.
+func isDisposable(mc *v1alpha1.MemberCluster) bool {
+	ours := appliedLabels(mc)
+	for label := range mc.Labels {
+		if !slices.Contains(ours, label) {
+			return false
+		}
+	}
+	for annotation := range mc.Annotations {
+		if annotation != v1alpha1.AnnotationSecret {
+			return false
+		}
+	}
+	return !mc.Spec.Unschedulable && len(mc.Spec.Taints) == 0 && len(mc.Status.Abandoned) == 0
+}

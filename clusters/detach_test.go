@@ -1,0 +1,360 @@
+package clusters_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// edit changes the MemberCluster as an administrator does.
+func (m *member) edit(t *testing.T, change func(*v1alpha1.MemberCluster)) {
+	t.Helper()
+	mc := m.memberCluster(t)
+	before := mc.DeepCopy()
+	change(mc)
+	if err := m.hub.admin.Patch(ctx, mc, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// editStatus changes the status of the MemberCluster.
+func (m *member) editStatus(t *testing.T, change func(*v1alpha1.MemberClusterStatus)) {
+	t.Helper()
+	mc := m.memberCluster(t)
+	before := mc.DeepCopy()
+	change(&mc.Status)
+	if err := m.hub.admin.Status().Patch(ctx, mc, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// missedLongAgo has the Secret be missing for longer than any grace period.
+func (m *member) missedLongAgo(t *testing.T) {
+	t.Helper()
+	m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) {
+		s.SecretMissingSince = &metav1.Time{Time: time.Now().Add(-time.Hour).Truncate(time.Second)}
+	})
+}
+
+// deleteMemberCluster deletes it by hand.
+func (m *member) deleteMemberCluster(t *testing.T) {
+	t.Helper()
+	if err := m.hub.admin.Delete(ctx, m.memberCluster(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isGone waits until there is no MemberCluster.
+func (m *member) isGone(t *testing.T) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		if mc := m.memberCluster(t); mc.Name != "" {
+			return fmt.Errorf("MemberCluster %s is still there: %s", m.name, summary(mc))
+		}
+		return nil
+	})
+}
+
+// said is what people have said about a member.
+func said(mc *v1alpha1.MemberCluster) {
+	mc.Spec.Unschedulable = true
+	mc.Spec.Taints = []v1alpha1.Taint{{Key: "maintenance", Effect: v1alpha1.TaintNoSchedule}}
+	mc.Labels["team"] = "red"
+}
+
+func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
+	t.Parallel()
+
+	t.Run("with all that was said about the cluster, and continues when the Secret is back", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "outlives")
+		e := m.join(t)
+		m.edit(t, said)
+		tombstone := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "web", UID: "1"}
+		m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) { s.Abandoned = []v1alpha1.AbandonedAppService{tombstone} })
+		before := m.memberCluster(t)
+		m.remove(t)
+		m.ends(t, e, soon)
+		m.shows(t, soon, detached)
+		if mc := m.memberCluster(t); mc.HasSecret() || mc.Status.CredentialsExpire != nil || mc.Status.ID != before.Status.ID {
+			t.Errorf("its status is %+v", mc.Status)
+		}
+		m.create(t, m.kubeconfig(t))
+		m.engaged(t, 2, soon)
+		after := m.memberCluster(t)
+		if after.UID != before.UID || !after.Spec.Unschedulable || len(after.Spec.Taints) != 1 || after.Labels["team"] != "red" ||
+			len(after.Status.Abandoned) != 1 || !after.HasSecret() {
+			t.Errorf("it was %+v\nand is %+v", before, after)
+		}
+	})
+
+	t.Run("with its identity: another cluster behind the Secret that returns is not the member until that is acknowledged", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "outlives-identity")
+		m.join(t)
+		m.remove(t)
+		m.shows(t, soon, detached)
+		m.front.become("quite another")
+		m.create(t, m.kubeconfig(t))
+		m.shows(t, soon, "Ready False IdentityChanged, CredentialsValid Unknown NotTried")
+		m.neverEngaged(t, 1)
+		m.accept(t, "quite another")
+		m.engaged(t, 2, retried)
+	})
+
+	t.Run("until it is deleted after the grace period, if nobody has said anything about the cluster", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.own(t, "fleet-short-grace", func(o *setup) { o.SecretGrace = 3 * time.Second }), "outlives-shortly")
+		m.join(t)
+		m.remove(t)
+		m.shows(t, soon, detached)
+		since := m.memberCluster(t).Status.SecretMissingSince.Time
+		m.isGone(t)
+		if lasted := time.Since(since); lasted < 3*time.Second {
+			t.Errorf("it was deleted after %s", lasted)
+		}
+	})
+
+	for name, say := range map[string]func(*testing.T, *member){
+		"cordoned": func(t *testing.T, m *member) {
+			m.edit(t, func(mc *v1alpha1.MemberCluster) { mc.Spec.Unschedulable = true })
+		},
+		"tainted": func(t *testing.T, m *member) {
+			m.edit(t, func(mc *v1alpha1.MemberCluster) {
+				mc.Spec.Taints = []v1alpha1.Taint{{Key: "maintenance", Effect: v1alpha1.TaintNoExecute}}
+			})
+		},
+		"labelled": func(t *testing.T, m *member) {
+			m.edit(t, func(mc *v1alpha1.MemberCluster) { mc.Labels["team"] = "red" })
+		},
+		"annotated": func(t *testing.T, m *member) {
+			m.edit(t, func(mc *v1alpha1.MemberCluster) { mc.Annotations["example.com/contact"] = "red" })
+		},
+		"with-a-tombstone": func(t *testing.T, m *member) {
+			m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) {
+				s.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: "1"}}
+			})
+		},
+	} {
+		t.Run("for good, if it is "+name, func(t *testing.T) {
+			t.Parallel()
+			w := shared(t)
+			m := w.newMember(t, w.operator, "outlives-"+name)
+			m.create(t, m.kubeconfig(t), "env", "test") // a label of the Secret is nothing that anybody said
+			m.engaged(t, 1, soon)
+			say(t, m)
+			m.remove(t)
+			m.shows(t, soon, detached)
+			m.missedLongAgo(t)
+			m.seen(t)
+			if m.memberCluster(t).Name == "" {
+				t.Fatal("the MemberCluster was deleted")
+			}
+			m.edit(t, func(mc *v1alpha1.MemberCluster) {
+				mc.Spec = v1alpha1.MemberClusterSpec{}
+				delete(mc.Labels, "team")
+				delete(mc.Annotations, "example.com/contact")
+			})
+			m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) { s.Abandoned = nil })
+			m.isGone(t)
+		})
+	}
+
+	t.Run("not if it is deleted by hand", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "outlives-by-hand")
+		m.join(t)
+		m.edit(t, said)
+		m.remove(t)
+		m.shows(t, soon, detached)
+		m.deleteMemberCluster(t)
+		m.isGone(t)
+		m.seen(t)
+		m.isGone(t)
+	})
+}
+
+// seen waits until the operator has reconciled what happened to this member before: another Secret is reconciled after it.
+func (m *member) seen(t *testing.T) {
+	t.Helper()
+	next := m.newMember(t, m.operator, m.name+"-next")
+	next.create(t, []byte("no kubeconfig"))
+	next.shows(t, soon, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+}
+
+// The time is in the status: a restart of the operator neither forgets it nor begins anew.
+func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	const fleet = "fleet-grace-restart"
+	o := w.own(t, fleet)
+	m, longGone := w.newMember(t, o, "grace-restart"), w.newMember(t, o, "grace-over")
+	for _, m := range []*member{m, longGone} {
+		m.join(t)
+		m.remove(t)
+		m.shows(t, soon, detached)
+	}
+	since := m.memberCluster(t).Status.SecretMissingSince
+	if err := o.stop(); err != nil {
+		t.Fatal(err)
+	}
+	longGone.missedLongAgo(t)
+	w.own(t, fleet)
+	longGone.isGone(t)
+	if mc := m.memberCluster(t); !mc.Status.SecretMissingSince.Equal(since) {
+		t.Errorf("its Secret is missing since %s, it was %s", mc.Status.SecretMissingSince, since)
+	}
+}
+
+// A Secret that went while the operator was away is missing from when that is found.
+func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	if err := w.grant("fleet-away"); err != nil {
+		t.Fatal(err)
+	}
+	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "away"}}
+	others := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "of-another-namespace"}}
+	for from, mc := range map[string]*v1alpha1.MemberCluster{"fleet-away": mc, "elsewhere": others} {
+		mc.Annotations = map[string]string{v1alpha1.AnnotationSecret: from + "/" + mc.Name}
+		if err := w.hub.admin.Create(ctx, mc); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.hub.admin.Delete(ctx, mc) })
+	}
+	w.own(t, "fleet-away", func(o *setup) { o.SecretGrace = time.Second })
+	eventually(t, soon, func() error {
+		if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+	if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(others), others); err != nil || !others.HasSecret() {
+		t.Errorf("that of another namespace's Secret: %v, %+v", err, others.Status)
+	}
+}
+
+// An operator that is started with a wrong selector once: every member is detached, and nothing that anybody said is lost, however
+// long it takes to notice.
+func TestAWrongSelector(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	const fleet = "fleet-selector"
+	o := w.own(t, fleet)
+	members := []*member{w.newMember(t, o, "selector-plain"), w.newMember(t, o, "selector-cordoned"), w.newMember(t, o, "selector-long")}
+	uids, ids := map[string]types.UID{}, map[string]types.UID{}
+	for _, m := range members {
+		m.join(t)
+		if m.name != "selector-plain" {
+			m.edit(t, said)
+		}
+		mc := m.memberCluster(t)
+		uids[m.name], ids[m.name] = mc.UID, mc.Status.ID
+	}
+	if err := o.stop(); err != nil {
+		t.Fatal(err)
+	}
+	wrong := w.own(t, fleet, func(o *setup) { o.sources[0].Selector = labels.SelectorFromSet(labels.Set{"no-such": "label"}) })
+	for _, m := range members {
+		m.shows(t, soon, detached)
+	}
+	members[2].missedLongAgo(t)
+	members[2].operator = wrong
+	eventually(t, soon, func() error {
+		if mc := members[2].memberCluster(t); mc.Name == "" || mc.HasSecret() {
+			return errors.New("it does not show that its Secret was missing for an hour")
+		}
+		return nil
+	})
+	if err := wrong.stop(); err != nil {
+		t.Fatal(err)
+	}
+	right := w.own(t, fleet)
+	for _, m := range members {
+		m.operator = right
+		m.engaged(t, 1, soon)
+		mc := m.memberCluster(t)
+		if mc.UID != uids[m.name] || mc.Status.ID != ids[m.name] || mc.Spec.Unschedulable != (m.name != "selector-plain") || !mc.HasSecret() {
+			t.Errorf("%s is %+v", m.name, mc)
+		}
+	}
+}
+
+// The identity belongs to the MemberCluster: while it is there, another Secret that leads to the same cluster does not take its place,
+// though the member is not connected.
+func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
+	t.Parallel()
+	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotTried"
+
+	t.Run("while the member is not connected", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		victim, other := w.newMember(t, w.operator, "owner-lost"), w.newMember(t, w.operator, "owner-taker")
+		id := victim.front.identity()
+		e := victim.join(t)
+		victim.front.become("somewhere else") // it is not connected, and goes on owning what it was
+		victim.ends(t, e, noticed)
+		other.front.become(id)
+		other.create(t, other.kubeconfig(t))
+		other.shows(t, soon, duplicate)
+		other.says(t, "is member owner-lost already")
+		other.neverEngaged(t, 0)
+	})
+
+	t.Run("while its Secret is missing, also over a restart", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		const fleet = "fleet-owner-restart"
+		o := w.own(t, fleet)
+		victim, other := w.newMember(t, o, "owner-detached"), w.newMember(t, o, "owner-renamed")
+		other.front.become(victim.front.identity())
+		victim.join(t)
+		victim.remove(t)
+		victim.shows(t, soon, detached)
+		if err := o.stop(); err != nil {
+			t.Fatal(err)
+		}
+		next := w.own(t, fleet)
+		victim.operator, other.operator = next, next
+		other.create(t, other.kubeconfig(t)) // as when a Secret is renamed
+		other.shows(t, soon, duplicate)
+		other.says(t, "kubectl delete membercluster owner-detached")
+		other.neverEngaged(t, 0)
+		victim.deleteMemberCluster(t)
+		other.engaged(t, 1, retried)
+	})
+}
+
+// A Secret that makes another member now detaches the one that it made before.
+func TestASecretThatMakesAnotherMember(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	argo := func(o *setup) { o.sources[0].Form = "ArgoCD" }
+	o := w.own(t, "fleet-argo-renamed", argo)
+	before, after := w.newMember(t, o, "argo-before"), w.newMember(t, o, "argo-after")
+	secret := &corev1.Secret{Data: map[string][]byte{"name": []byte("argo-before")}}
+	secret.Namespace, secret.Name = "fleet-argo-renamed", "argo"
+	secret.Labels = map[string]string{"argocd.argoproj.io/secret-type": "cluster"}
+	before.make(t, w.hub, secret)
+	before.shows(t, soon, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+	secret.Data["name"] = []byte("argo-after")
+	if err := w.hub.admin.Update(ctx, secret); err != nil {
+		t.Fatal(err)
+	}
+	before.shows(t, soon, detached)
+	after.shows(t, soon, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+}

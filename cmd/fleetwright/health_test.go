@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// An informer that has ended is noticed, though everything that it told before can still be read.
+func TestLivenessNoticesAnInformerThatHasEnded(t *testing.T) {
+	h := sharedHub(t)
+	hub, err := cache.New(h.environment.Config, cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check, err := watching(t.Context(), hub, []client.Object{&corev1.Namespace{}, &corev1.Secret{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(nil); err != nil {
+		t.Errorf("before the cache is started: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- hub.Start(ctx) }()
+	if !hub.WaitForCacheSync(ctx) {
+		t.Fatal("the cache is not in step")
+	}
+	if err := check(nil); err != nil {
+		t.Errorf("while it runs: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, func() error {
+		if err := check(nil); err == nil || err.Error() != "the informer of *v1.Namespace has ended" {
+			return errors.Join(errors.New("it is not noticed"), err)
+		}
+		return nil
+	})
+}
