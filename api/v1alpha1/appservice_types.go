@@ -84,12 +84,15 @@ type AppServiceSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=512
+	// +kubebuilder:validation:items:XValidation:rule="!has(self.valueFrom) || [has(self.valueFrom.configMapKeyRef), has(self.valueFrom.fieldRef), has(self.valueFrom.fileKeyRef), has(self.valueFrom.resourceFieldRef), has(self.valueFrom.secretKeyRef)].filter(x, x).size() == 1",message="valueFrom needs exactly one of configMapKeyRef, fieldRef, fileKeyRef, resourceFieldRef, secretKeyRef"
+	// +kubebuilder:validation:items:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value == ''",message="a variable has either value or valueFrom: remove one of them"
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
 	// EnvFrom takes all of a ConfigMap or Secret into the environment, as in a Pod. They are the member's own.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:XValidation:rule="has(self.configMapRef) != has(self.secretRef)",message="envFrom needs exactly one of configMapRef, secretRef"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
 	// Ports are the ports of the Service that each member gets; with none, there is no Service. The container listens on each targetPort.
@@ -127,18 +130,28 @@ type AppServiceSpec struct {
 
 	// LivenessProbe restarts a container that fails it, as in a Pod.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
+	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
 
 	// ReadinessProbe keeps traffic from a container that fails it, as in a Pod. A cluster is Ready when its pods are.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
+	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 
 	// StartupProbe holds the other probes back until the container has started, as in a Pod.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
+	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	StartupProbe *corev1.Probe `json:"startupProbe,omitempty"`
 
 	// Lifecycle says what is done after the container starts and before it stops, as in a Pod.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.postStart) || [has(self.postStart.exec), has(self.postStart.httpGet), has(self.postStart.sleep), has(self.postStart.tcpSocket)].filter(x, x).size() == 1",message="lifecycle.postStart needs exactly one of exec, httpGet, sleep, tcpSocket"
+	// +kubebuilder:validation:XValidation:rule="!has(self.postStart) || !has(self.postStart.exec) || has(self.postStart.exec.command) && self.postStart.exec.command.size() > 0",message="lifecycle.postStart.exec needs a command"
+	// +kubebuilder:validation:XValidation:rule="!has(self.preStop) || [has(self.preStop.exec), has(self.preStop.httpGet), has(self.preStop.sleep), has(self.preStop.tcpSocket)].filter(x, x).size() == 1",message="lifecycle.preStop needs exactly one of exec, httpGet, sleep, tcpSocket"
+	// +kubebuilder:validation:XValidation:rule="!has(self.preStop) || !has(self.preStop.exec) || has(self.preStop.exec.command) && self.preStop.exec.command.size() > 0",message="lifecycle.preStop.exec needs a command"
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
 
 	// SecurityContext is that of the container, as in a Pod: runAsNonRoot, capabilities and so on.
@@ -185,6 +198,7 @@ type AppServiceSpec struct {
 
 	// Affinity says which nodes and which other pods the pods run with, as in a Pod.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.nodeAffinity) || !has(self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution) || self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.size() > 0",message="affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution needs at least one of nodeSelectorTerms: add a term, or remove the field to allow every node"
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// TopologySpreadConstraints spread the pods over a cluster's nodes and zones, as in a Pod.
@@ -194,6 +208,9 @@ type AppServiceSpec struct {
 	// +listMapKey=topologyKey
 	// +listMapKey=whenUnsatisfiable
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:XValidation:rule="self.maxSkew >= 1",message="maxSkew must be one or more"
+	// +kubebuilder:validation:items:XValidation:rule="self.topologyKey != ''",message="topologyKey must name a label of nodes"
+	// +kubebuilder:validation:items:XValidation:rule="self.whenUnsatisfiable in ['DoNotSchedule', 'ScheduleAnyway']",message="whenUnsatisfiable must be DoNotSchedule or ScheduleAnyway"
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 
 	// PriorityClassName is the PriorityClass of the pods. It is the member's own, and not made there.
@@ -210,6 +227,7 @@ type AppServiceSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type in ['RollingUpdate', 'Recreate']",message="strategy.type must be RollingUpdate or Recreate"
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Recreate' || !has(self.rollingUpdate)",message="strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type"
+	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.maxSurge) || !has(self.rollingUpdate.maxUnavailable) || !(self.rollingUpdate.maxSurge == 0 || self.rollingUpdate.maxSurge == '0%') || !(self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%')",message="strategy.rollingUpdate.maxSurge and maxUnavailable must not both be zero: no pod could ever be replaced"
 	Strategy appsv1.DeploymentStrategy `json:"strategy,omitzero"`
 
 	// ProgressDeadlineSeconds is how long a rollout may make no progress before the cluster is called Failed, as in a Deployment. Without it, 600.

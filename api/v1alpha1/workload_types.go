@@ -69,9 +69,12 @@ type Volume struct {
 
 	// ConfigMap holds the files of a ConfigMap.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="a volume's configMap needs the name of a ConfigMap"
 	ConfigMap *corev1.ConfigMapVolumeSource `json:"configMap,omitempty"`
 	// CSI is storage that a CSI driver makes with the pod.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.driver != ''",message="a volume's csi needs the name of a driver"
+	// +kubebuilder:validation:XValidation:rule="!has(self.nodePublishSecretRef) || has(self.nodePublishSecretRef.name) && self.nodePublishSecretRef.name != ''",message="csi.nodePublishSecretRef needs the name of a Secret"
 	CSI *corev1.CSIVolumeSource `json:"csi,omitempty"`
 	// DownwardAPI holds what the pod knows of itself.
 	// +optional
@@ -81,15 +84,20 @@ type Volume struct {
 	EmptyDir *corev1.EmptyDirVolumeSource `json:"emptyDir,omitempty"`
 	// Ephemeral is a PersistentVolumeClaim that is made with the pod, and ends with it.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplate)",message="a volume's ephemeral needs a volumeClaimTemplate"
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumeClaimTemplate) || has(self.volumeClaimTemplate.spec.accessModes) && self.volumeClaimTemplate.spec.accessModes.size() > 0",message="ephemeral.volumeClaimTemplate.spec needs accessModes"
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumeClaimTemplate) || has(self.volumeClaimTemplate.spec.resources) && has(self.volumeClaimTemplate.spec.resources.requests) && 'storage' in self.volumeClaimTemplate.spec.resources.requests",message="ephemeral.volumeClaimTemplate.spec.resources.requests needs storage"
 	Ephemeral *corev1.EphemeralVolumeSource `json:"ephemeral,omitempty"`
 	// PersistentVolumeClaim is a claim that exists on the member. All pods of the cluster share it.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.claimName != ''",message="a volume's persistentVolumeClaim needs a claimName"
 	PersistentVolumeClaim *corev1.PersistentVolumeClaimVolumeSource `json:"persistentVolumeClaim,omitempty"`
 	// Projected puts several sources into one directory.
 	// +optional
 	Projected *corev1.ProjectedVolumeSource `json:"projected,omitempty"`
 	// Secret holds the files of a Secret.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.secretName) && self.secretName != ''",message="a volume's secret needs a secretName"
 	Secret *corev1.SecretVolumeSource `json:"secret,omitempty"`
 }
 
@@ -117,6 +125,8 @@ type Autoscaling struct {
 
 	// Behavior is how fast it scales, as in a HorizontalPodAutoscaler.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleUp) || !has(self.scaleUp.policies) || self.scaleUp.policies.size() > 0",message="autoscaling.behavior.scaleUp.policies needs at least one policy: add one, or leave policies out"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleDown) || !has(self.scaleDown.policies) || self.scaleDown.policies.size() > 0",message="autoscaling.behavior.scaleDown.policies needs at least one policy: add one, or leave policies out"
 	Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior,omitempty"`
 }
 

@@ -36,10 +36,12 @@ var (
 	// keyed are the lists that server-side apply merges by key, item for item. All others are compared as one.
 	keyed = set("containers", "initContainers", "env", "ports", "volumeMounts", "volumeDevices", "volumes", "topologySpreadConstraints")
 
-	// meaningful are those that say something when they are empty: a selector of everything, or the kind of a volume, without
-	// which it would become an emptyDir.
-	meaningful = set("labelSelector", "namespaceSelector",
-		"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret")
+	// meaningful are the keys whose empty map says something: a selector of everything; the kind of a volume, without which it
+	// would become an emptyDir; and a choice that is not made, which the member refuses and which must not vanish on the way there.
+	meaningful = set("labelSelector", "namespaceSelector", "selector",
+		"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
+		"livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop", "exec", "valueFrom",
+		"requiredDuringSchedulingIgnoredDuringExecution", "nodePublishSecretRef")
 )
 
 func set(keys ...string) map[string]bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // onMember is a client of a member's API server. Only that says what it fills in, and what it refuses.
@@ -249,6 +251,58 @@ func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 		}
 		if lacking := lacks(r, existing, want); lacking != "" {
 			r.Fatalf("the %s lacks\n%s", want.GetKind(), lacking)
+		}
+	})
+}
+
+// A choice that an AppService does not make, such as a probe without a handler, reaches the member and is refused there. An
+// AppService from before the schema refused it, or a patch, may hold it.
+func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
+	namespace := namespace(t, "choices")
+	patched := func(path, value string) string {
+		return fmt.Sprintf("overrides: [{name: a, patches: [{target: Deployment, operations: [{op: add, path: /spec/template/spec/%s, value: %s}]}]}]", path, value)
+	}
+	for name, spec := range map[string]string{
+		"a liveness probe":                `livenessProbe: {}`,
+		"a readiness probe":               `readinessProbe: {}`,
+		"a startup probe":                 `startupProbe: {}`,
+		"a probe that runs nothing":       `livenessProbe: {exec: {}}`,
+		"a preStop":                       `lifecycle: {preStop: {}}`,
+		"a postStart":                     `lifecycle: {postStart: {}}`,
+		"a preStop that runs nothing":     `lifecycle: {preStop: {exec: {command: []}}}`,
+		"a variable":                      `env: [{name: A, valueFrom: {}}]`,
+		"variables":                       `envFrom: [{}]`,
+		"a required node affinity":        `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}`,
+		"a Secret of CSI":                 `volumes: [{name: a, csi: {driver: a.example, nodePublishSecretRef: {}}}]`,
+		"a liveness probe by a patch":     patched("containers/0/livenessProbe", "{}"),
+		"a preStop by a patch":            patched("containers/0/lifecycle", "{preStop: {}}"),
+		"a variable by a patch":           patched("containers/0/env", "[{name: A, valueFrom: {}}]"),
+		"a node affinity by a patch":      patched("affinity", "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}"),
+		"a probe of a sidecar by a patch": patched("initContainers", `[{name: a, image: a, restartPolicy: Always, startupProbe: {}}]`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), row(1), member(), "hub-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := applied(t, rendered.Deployment, namespace, client.DryRunAll); !apierrors.IsInvalid(err) {
+				t.Errorf("the member answers %v, want a refusal", err)
+			}
+		})
+	}
+	t.Run("but a claim that selects every volume stays one", func(t *testing.T) {
+		rendered, err := workload.Render(app(t, "image: web:1\n"+
+			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), row(1), member(), "hub-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		existing, err := applied(t, rendered.Deployment, namespace, client.DryRunAll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		volumes, _, _ := unstructured.NestedSlice(existing.Object, "spec", "template", "spec", "volumes")
+		if _, found, _ := unstructured.NestedMap(volumes[0].(map[string]any), "ephemeral", "volumeClaimTemplate", "spec", "selector"); !found {
+			t.Errorf("the claim lost its selector: %v", volumes[0])
 		}
 	})
 }
