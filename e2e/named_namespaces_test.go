@@ -86,6 +86,13 @@ func (f *fleet) withinTheNamespace(t *testing.T, app *v1alpha1.AppService) {
 		uncordon()
 		f.awaitRows(t, app, allReady("north", "west"))
 	})
+
+	t.Run("what a volume lacks is named", func(t *testing.T) {
+		uncordon := f.lacksConfigMap(t, "west", app)
+		f.awaitRows(t, app, map[string]row{"north": {Phase: v1alpha1.ClusterReady}, "west": {v1alpha1.ClusterProgressing, v1alpha1.ReasonFailedMount}})
+		uncordon()
+		f.awaitRows(t, app, allReady("north", "west"))
+	})
 }
 
 // beyondTheNamespace is about others, and about that one meanwhile.

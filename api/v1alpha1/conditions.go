@@ -113,8 +113,12 @@ const (
 	ReasonImagePullBackOff = "ImagePullBackOff"
 	// ReasonCrashLoopBackOff: the container ends again and again.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
-	// ReasonContainerConfig: the container cannot be made, for a ConfigMap or Secret that is missing, say.
+	// ReasonContainerConfig: the container cannot be created, for example because it takes environment variables from a ConfigMap or
+	// Secret that the member lacks. The message names it; create it on the member.
 	ReasonContainerConfig = "CreateContainerConfigError"
+	// ReasonFailedMount: a volume cannot be mounted, for example because the member lacks the ConfigMap or Secret that it holds. The
+	// message names it; create it on the member. Storage may take some time to be attached.
+	ReasonFailedMount = "FailedMount"
 	// ReasonPodsRefused: the member refuses to make the pods: quota, or an admission policy.
 	ReasonPodsRefused = "PodsRefused"
 	// ReasonPodsUnschedulable: no node of the member can take the pods.

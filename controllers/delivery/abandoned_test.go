@@ -200,6 +200,37 @@ func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
 	s.sendsNo(t, "PATCH", "POST", "DELETE")
 }
 
+// Somebody edits the status, or restores it, while the operator runs.
+func TestFound_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.restart() // nothing was sent since: it looks again at nothing by itself
+	s.reports(s.ready())
+	s.writeRows()
+	s.reports(rollup.Observation{UID: s.app.UID, Found: true, Planned: 1})
+	s.runs(running)
+}
+
+// An entry also goes when the removal is done, which the member's cache may show later.
+func TestFound_is_nothing_that_only_a_cache_shows(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.end()
+	s.connect()
+	s.catchUp()
+	deployment, service := s.deployment(), s.service()
+	for _, object := range []client.Object{deployment, service} {
+		s.must(onMember.Delete(t.Context(), object))
+	}
+	s.writeRows()
+	s.catchUp()
+	seen, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{deployment, service}})
+	s.must(err)
+	if diff := cmp.Diff(rollup.Observation{}, seen); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+}
+
 func TestFound_is_nothing_that_is_not_this_AppServices(t *testing.T) {
 	tests := map[string]func(*scene){
 		"but another hub's": func(s *scene) {

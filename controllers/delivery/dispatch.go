@@ -109,7 +109,8 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 	return planned, nil
 }
 
-// dispatch has every member look at the AppService whose part of it changed.
+// dispatch has every member look at the AppService whose part of it changed. A member whose entry is gone looks as well: it may have
+// been lost, as by a restore, and what is still there has to be reported.
 func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 	same := before.UID == after.UID && before.Generation == after.Generation && acceptedGeneration(before) == acceptedGeneration(after)
 	old := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
@@ -120,6 +121,10 @@ func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 		if previous, found := old[row.Name]; !same || !found || !previous.SamePlan(row) {
 			d.enqueue(row.Name, client.ObjectKeyFromObject(after))
 		}
+		delete(old, row.Name)
+	}
+	for name := range old {
+		d.enqueue(name, client.ObjectKeyFromObject(after))
 	}
 }
 

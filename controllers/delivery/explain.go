@@ -104,7 +104,13 @@ func (r *reconciler) look(ctx context.Context, app *v1alpha1.AppService) (reason
 	case err != nil:
 		return "", "" // it is asked again
 	}
-	return worst(pods.Items)
+	switch reason, message = worst(pods.Items); reason {
+	case "", v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady:
+		if cause, says := r.mountFailure(ctx, pods.Items); cause != "" || reason == "" {
+			return cause, says
+		}
+	}
+	return reason, message
 }
 
 // podsRefused is why the member makes no pods: quota, say, or an admission policy.

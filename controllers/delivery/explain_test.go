@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -441,5 +442,96 @@ func TestClean(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// mounting has a pod with a ConfigMap as a volume, which has not begun, and what the kubelet said of it, each later than the one before.
+func (s *scene) mounting(says ...eventsv1.Event) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "config"}}
+	pod.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
+	s.must(onMember.Create(s.Context(), pod))
+	s.becomes(pod, waiting("ContainerCreating", ""))
+	for i, event := range says {
+		event.Namespace, event.GenerateName = pod.Namespace, pod.Name+"-"
+		event.Regarding = corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+		event.Type, event.Action, event.ReportingController, event.ReportingInstance = corev1.EventTypeWarning, "Mount", "kubelet", "node-1"
+		event.EventTime = metav1.NewMicroTime(time.Now().Add(time.Duration(i) * time.Minute))
+		s.must(onMember.Create(s.Context(), &event))
+	}
+}
+
+func kubelet(reason, note string) eventsv1.Event { return eventsv1.Event{Reason: reason, Note: note} }
+
+func TestRow_names_what_a_volume_lacks(t *testing.T) {
+	const (
+		missing = `MountVolume.SetUp failed for volume "config" : configmap "settings" not found`
+		timeout = `Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`
+	)
+	tests := map[string]struct {
+		events []eventsv1.Event
+		want   said
+	}{
+		"a ConfigMap": {
+			[]eventsv1.Event{kubelet("Scheduled", "Successfully assigned"), kubelet("FailedMount", missing)},
+			said{v1alpha1.ReasonFailedMount, `1 of 1 pods are being created: volume "config": configmap "settings" not found`},
+		},
+		"whatever else was said": {
+			[]eventsv1.Event{kubelet("FailedMount", missing), kubelet("FailedMount", timeout)},
+			said{v1alpha1.ReasonFailedMount, `1 of 1 pods are being created: volume "config": configmap "settings" not found`},
+		},
+		"something else": {
+			[]eventsv1.Event{kubelet("FailedMount", timeout)},
+			said{v1alpha1.ReasonFailedMount, "1 of 1 pods are being created: " + timeout},
+		},
+		"nothing any more": {
+			[]eventsv1.Event{kubelet("FailedMount", missing), kubelet("Pulling", "Pulling image")},
+			said{v1alpha1.ReasonRollingOut, "Replicas: 0/1"},
+		},
+		"nothing that is known": {nil, said{v1alpha1.ReasonRollingOut, "Replicas: 0/1"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stuck(t)
+			s.mounting(test.events...)
+			seen := s.witness().explained()
+			got := said{seen.Reason, seen.Message}
+			if test.want.Reason == v1alpha1.ReasonRollingOut {
+				got.Message = test.want.Message // the Deployment's own
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A member that was joined by an older release grants less.
+func TestRow_says_that_events_may_not_be_listed(t *testing.T) {
+	t.Parallel()
+	s := stuck(t)
+	s.mounting()
+	s.sent.answers(func(request string) (*http.Response, error) {
+		if request != "GET events" {
+			return nil, nil
+		}
+		return refusing(request, http.StatusForbidden, "no")(request)
+	})
+	seen := s.witness().explained()
+	want := said{v1alpha1.ReasonRollingOut, "1 of 1 pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)"}
+	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestEvents_are_not_read_of_pods_without_volumes(t *testing.T) {
+	t.Parallel()
+	s := stuck(t, waiting("ContainerCreating", ""))
+	s.witness().explained()
+	if s.sent.count("GET events") > 0 {
+		t.Error("events were listed")
 	}
 }

@@ -18,7 +18,7 @@ type Change struct {
 }
 
 // Changes returns what the status says that the one before did not: what is bad first, and then by name. The way
-// from one state to another is not told.
+// from one state to another is not told, except for pods that cannot run: they rarely get well by waiting.
 func (in Input) Changes(after v1alpha1.AppServiceStatus) []Change {
 	var changes []Change
 	for i := range in.App.Status.Clusters {
@@ -27,7 +27,12 @@ func (in Input) Changes(after v1alpha1.AppServiceStatus) []Change {
 		}
 	}
 	for _, row := range after.Clusters {
-		if previous := in.App.Status.Cluster(row.Name); previous != nil && previous.Phase == row.Phase {
+		previous := in.App.Status.Cluster(row.Name)
+		if row.Phase == v1alpha1.ClusterProgressing && isPodFailure(row.Reason) && (previous == nil || previous.Reason != row.Reason) {
+			changes = append(changes, Change{Cluster: row.Name, Reason: row.Reason, Message: in.fullMessage(row), Bad: true})
+			continue
+		}
+		if previous != nil && previous.Phase == row.Phase {
 			continue
 		}
 		switch row.Phase {

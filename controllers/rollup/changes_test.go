@@ -26,6 +26,17 @@ func TestChanges(t *testing.T) {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterPending)), saw("east", seen(v1alpha1.ClusterReady))),
 			want: []rollup.Change{{"east", v1alpha1.ReasonReady, "it is ready", false}},
 		},
+		"its pods cannot run": {
+			in:   given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image")))),
+			want: []rollup.Change{{"a", v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image", true}},
+		},
+		"its pods cannot run for another reason": {
+			in:   given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonFailedMount, ""))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
+			want: []rollup.Change{{"a", v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
+		},
+		"its pods still cannot run, in other words": {
+			in: given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonContainerConfig, "1 of 2 pods: no Secret"))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonContainerConfig, "2 of 2 pods: no Secret")))),
+		},
 		"what is bad comes first": {
 			in: given(chosen("a"), has(row("a", v1alpha1.ClusterPending)), saw("a", seen(v1alpha1.ClusterReady)),
 				has(row("b", v1alpha1.ClusterReady)), chosen("b"), saw("b", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"))),

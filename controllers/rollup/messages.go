@@ -79,7 +79,7 @@ func isFailing(row v1alpha1.ClusterStatus) bool {
 // isPodFailure reports whether pods with that reason do not become ready by waiting, as a rule.
 func isPodFailure(reason string) bool {
 	switch reason {
-	case v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonContainerConfig:
+	case v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonContainerConfig, v1alpha1.ReasonFailedMount:
 		return true
 	}
 	return false
