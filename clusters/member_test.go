@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -123,6 +124,33 @@ func TestSecret(t *testing.T) {
 		if !m.memberCluster(t).Spec.Unschedulable {
 			t.Error("the administrator's spec was touched")
 		}
+	})
+
+	t.Run("keeps the labels of tools for itself, and takes back those that were copied before", func(t *testing.T) {
+		t.Parallel()
+		w := shared(t)
+		m := w.newMember(t, w.operator, "tool-labels")
+		m.create(t, m.kubeconfig(t), "env", "test", "argocd.argoproj.io/instance", "fleet", "app.kubernetes.io/instance", "fleet")
+		m.engaged(t, 1, soon)
+		want := map[string]string{"env": "test", selectedLabel: "true"}
+		if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		before := &unstructured.Unstructured{} // as an older version applied it
+		before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
+		before.SetName(m.name)
+		before.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: m.key().String()})
+		before.SetLabels(map[string]string{"env": "test", selectedLabel: "true", "argocd.argoproj.io/instance": "fleet", "app.kubernetes.io/instance": "fleet"})
+		applied := client.ApplyConfigurationFromUnstructured(before)
+		if err := w.hub.admin.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, soon, func() error {
+			if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
 	})
 
 	ends := map[string]struct {

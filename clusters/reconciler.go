@@ -193,7 +193,7 @@ func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*clai
 // publish writes what is known of a member to its MemberCluster, when that says something else.
 func (r *Reconciler) publish(ctx context.Context, claim *claim, mc *v1alpha1.MemberCluster, known snapshot) error {
 	known.measure(claim.member)
-	if mc.UID == "" || !holdsLabels(mc, claim.secret.Labels) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
+	if mc.UID == "" || !holdsLabels(mc, copiedLabels(claim.secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
 		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
 	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
@@ -222,7 +222,7 @@ func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
 	mc := &unstructured.Unstructured{}
 	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
 	mc.SetName(claim.member)
-	mc.SetLabels(claim.secret.Labels)
+	mc.SetLabels(copiedLabels(claim.secret.Labels))
 	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.key().String()})
 	err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(mc), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {

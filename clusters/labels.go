@@ -1,0 +1,39 @@
+package clusters
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// toolDomains are the domains, with their subdomains, of label keys by which tools know the objects that they manage. They are not copied
+// from a Secret to its MemberCluster: the tool would take the MemberCluster for one of its objects, and prune it because it is not
+// in Git. docs/kubeconfig.md has the same table.
+var toolDomains = []string{
+	"app.kubernetes.io",       // Argo CD's label tracking, Helm and others
+	"applyset.kubernetes.io",  // kubectl apply --prune --applyset
+	"argoproj.io",             // Argo CD
+	"external-secrets.io",     // External Secrets
+	"fleet.cattle.io",         // Rancher Fleet
+	"fleetwright.dev",         // ours
+	"fluxcd.io",               // Flux
+	"helm.sh",                 // Helm
+	"kapp.k14s.io",            // Carvel
+	"objectset.rio.cattle.io", // Rancher
+	"velero.io",
+}
+
+// copiedLabels returns the labels of a Secret that its MemberCluster gets.
+func copiedLabels(secret map[string]string) map[string]string {
+	copied := maps.Clone(secret)
+	maps.DeleteFunc(copied, func(key, _ string) bool { return isToolLabel(key) })
+	return copied
+}
+
+// isToolLabel reports whether a label key is in one of the domains of tools.
+func isToolLabel(key string) bool {
+	domain, _, prefixed := strings.Cut(key, "/")
+	return prefixed && slices.ContainsFunc(toolDomains, func(tool string) bool {
+		return domain == tool || strings.HasSuffix(domain, "."+tool)
+	})
+}
