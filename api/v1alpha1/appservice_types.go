@@ -66,6 +66,12 @@ type AppServiceSpec struct {
 	// +optional
 	Autoscaled bool `json:"autoscaled,omitempty"`
 
+	// ContainerName is the name of the container; "app" by default. To adopt an existing Deployment, use the name that its container has. A change of it replaces the pods, as any change of the pod template does.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="containerName must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+	ContainerName string `json:"containerName,omitempty"`
+
 	// Command replaces the image's entrypoint, as in a Pod.
 	// +optional
 	// +listType=atomic
@@ -250,7 +256,7 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// ConflictPolicy says what happens where an object of this name exists on a cluster and is not Fleetwright's. Fail leaves it alone and says so; AdoptIfIdentical takes it over if it holds already what would be applied; Adopt takes it over and makes it what the AppService says. An object of another hub is never touched.
+	// ConflictPolicy says what happens where an object of this name exists on a cluster and is not Fleetwright's. Fail leaves it alone and says so; AdoptIfIdentical takes it over if it holds already what would be applied, and restarts no pods; Adopt takes it over and makes it what the AppService says, which replaces the pods where their template changes. An object of another hub is never touched.
 	// +optional
 	// +kubebuilder:default=Fail
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
@@ -272,10 +278,10 @@ type ConflictPolicy string
 const (
 	// ConflictFail leaves the object alone, and says whose it is.
 	ConflictFail ConflictPolicy = "Fail"
-	// ConflictAdoptIfIdentical takes over an object that holds already every field that would be applied, but for the marks,
-	// the selector, and the labels of the pods.
+	// ConflictAdoptIfIdentical takes over an object that holds already every field that would be applied, but for the marks. An
+	// adopted Deployment keeps its selector and its pods, and the Service chooses the pods by that selector.
 	ConflictAdoptIfIdentical ConflictPolicy = "AdoptIfIdentical"
-	// ConflictAdopt takes the object over, whatever it holds.
+	// ConflictAdopt takes the object over and makes it what the AppService says. Pods are replaced only where their template changes.
 	ConflictAdopt ConflictPolicy = "Adopt"
 )
 

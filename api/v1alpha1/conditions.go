@@ -225,6 +225,9 @@ const (
 	ReasonDriftCorrected = "DriftCorrected"
 	// ReasonAdopted: an object that existed before was taken over.
 	ReasonAdopted = "Adopted"
+	// ReasonAdoptionRestartsPods: an object is about to be taken over, and the pods of its Deployment are replaced, because the AppService
+	// says something else of them. The event is sent before that happens. conflictPolicy AdoptIfIdentical refuses it instead.
+	ReasonAdoptionRestartsPods = "AdoptionRestartsPods"
 	// ReasonRemoved: an object was removed from a member.
 	ReasonRemoved = "Removed"
 	// ReasonOrphaned: an object was left running on a member, without our marks.

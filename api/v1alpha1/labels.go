@@ -7,7 +7,7 @@ const (
 	// ManagedBy is the value of [LabelManagedBy], and the field manager of every server-side apply.
 	ManagedBy = "fleetwright"
 	// LabelAppService names, on a member's object and its pods, the AppService that it belongs to. It is
-	// the selector of the member's Deployment and Service.
+	// the selector of the member's Deployment and Service, unless the Deployment was adopted: that keeps its selector and its pods.
 	LabelAppService = "fleetwright.dev/appservice"
 
 	// AnnotationHub holds, on a member's object, the identity of the hub that owns it. An object of

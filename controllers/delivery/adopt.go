@@ -9,36 +9,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // adoptionPoll is when to look again whether a Service can be adopted, beside what the watch tells.
 const adoptionPoll = 10 * time.Second
 
-// adopt takes over an object that is nobody's, as the conflict policy says. It is done with a live read of the hub, for it cannot
-// be undone.
+// adopt takes over an object that is nobody's, as the conflict policy says. It reads the hub live first, because adoption cannot be
+// undone. It restarts no pods, unless the pod template differs and the policy is Adopt; an event says so before.
 func (r *reconciler) adopt(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
-	missing, err := r.comparer.difference(existing, essence(want))
+	missing, err := r.comparer.difference(existing, essence(t, want))
 	if err != nil {
 		return err
 	}
-	if !missing.Empty() && t.app.Spec.ConflictPolicy == v1alpha1.ConflictAdoptIfIdentical {
-		_, whose := r.ownerOf(t.app, existing)
-		return conflict(existing, fmt.Sprintf("%s, and it is not identical, so spec.conflictPolicy does not let it be adopted: %s differ", whose, fields(missing)))
+	template, err := r.templateChange(ctx, t, existing, want, missing)
+	if err != nil {
+		return err
 	}
-	if _, isService := existing.(*corev1.Service); isService && !r.rolledOut(t) {
+	if (template != "" || !missing.Empty()) && t.app.Spec.ConflictPolicy == v1alpha1.ConflictAdoptIfIdentical {
+		_, whose := r.ownerOf(t.app, existing)
+		return conflict(existing, whose+notIdentical(existing, want, missing, template))
+	}
+	if service, isService := existing.(*corev1.Service); isService && choosesOthers(service, want) && !r.rolledOut(t) {
 		// Its traffic goes on to the pods that it chooses now until ours can take it.
 		return &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: adoptionPoll, message: "the Service is adopted when the Deployment has rolled out"}
 	}
 	if err := r.confirm(ctx, t); err != nil {
 		return err
 	}
-	if missing.Empty() {
-		err = r.take(ctx, existing, want)
+	if template != "" {
+		r.tell(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt", "taking over %s %s replaces its pods, because its pod template changes: %s",
+			kindOf(existing), existing.GetName(), template)
+	}
+	if missing.Empty() || isDeployment(existing) && !touchesTemplate(missing) {
+		err = r.take(ctx, existing, want) // what is wanted no more, or never was, stays with whom it belongs to
 	} else {
 		err = r.replace(ctx, existing, want)
 	}
@@ -71,15 +79,16 @@ func (r *reconciler) rolledOut(t task) bool {
 	return err == nil && seen.Phase == v1alpha1.ClusterReady
 }
 
-// essence is what is wanted, but for what an object that is not ours cannot have: the marks, and the labels by which the Service
-// finds the pods.
-func essence(want *unstructured.Unstructured) *unstructured.Unstructured {
+// essence is what is wanted, but for what an object that is not ours cannot have: the marks, and a selector of ours. A Service has
+// to choose the pods of an adopted Deployment already.
+func essence(t task, want *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := want.DeepCopy()
 	bare.SetUID("")
 	bare.SetLabels(nil)
 	bare.SetAnnotations(nil)
-	unstructured.RemoveNestedField(bare.Object, "spec", "selector")
-	unstructured.RemoveNestedField(bare.Object, "spec", "template", "metadata")
+	if want.GetKind() != "Service" || !workload.HasOwnSelector(t.objects.deployment) {
+		unstructured.RemoveNestedField(bare.Object, "spec", "selector")
+	}
 	return bare
 }
 
@@ -108,17 +117,5 @@ func (r *reconciler) release(ctx context.Context, t task, object client.Object) 
 		return fmt.Errorf("take the marks off %s: %w", kindOf(object), err)
 	}
 	r.tell(t.app, object, v1alpha1.ReasonOrphaned, "Orphan", "%s %s is left running, as deletionPolicy says", kindOf(object), object.GetName())
-	return nil
-}
-
-// convert reads a part of what is wanted into a typed object.
-func convert(want *unstructured.Unstructured, into any, path ...string) error {
-	part, _, err := unstructured.NestedMap(want.Object, path...)
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(part, into)
-	}
-	if err != nil {
-		return fmt.Errorf("read the %s that is wanted: %w", want.GetKind(), err)
-	}
 	return nil
 }

@@ -1,12 +1,14 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -76,41 +78,265 @@ func (s *scene) goesOn() {
 	s.someone(d, func() { d.Spec.Paused = false })
 }
 
-func TestAdoption(t *testing.T) {
+// Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no pod is replaced, and the
+// Service goes on choosing the same pods.
+func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
 	tests := map[string]struct {
-		policy     v1alpha1.ConflictPolicy
-		deployment *appsv1.Deployment
-		service    *corev1.Service
+		policy v1alpha1.ConflictPolicy
+		change func(*appsv1.Deployment, *corev1.Service)
+		app    func(*v1alpha1.AppService)
 	}{
-		"of what is identical":                       {v1alpha1.ConflictAdoptIfIdentical, twinDeployment, twinService},
-		"of what is identical, whatever it might be": {v1alpha1.ConflictAdopt, twinDeployment, twinService},
-		"of what is another":                         {v1alpha1.ConflictAdopt, otherDeployment(), otherService()},
+		"by AdoptIfIdentical": {policy: v1alpha1.ConflictAdoptIfIdentical},
+		"by Adopt":            {policy: v1alpha1.ConflictAdopt},
+		"by the name of its container": {
+			policy: v1alpha1.ConflictAdoptIfIdentical,
+			change: func(d *appsv1.Deployment, _ *corev1.Service) { d.Spec.Template.Spec.Containers[0].Name = "nginx" },
+			app:    func(app *v1alpha1.AppService) { app.Spec.ContainerName = "nginx" },
+		},
+		"by a selector with an expression": {
+			policy: v1alpha1.ConflictAdoptIfIdentical,
+			change: func(d *appsv1.Deployment, s *corev1.Service) {
+				d.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"shop", "store"}},
+				}}
+			},
+		},
+		"with pods that are spread and annotated, and a budget": {
+			policy: v1alpha1.ConflictAdoptIfIdentical,
+			change: func(d *appsv1.Deployment, _ *corev1.Service) {
+				d.Spec.Template.Annotations = map[string]string{"note": "a", "kubectl.kubernetes.io/restartedAt": "yesterday"}
+				d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+					MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: theirLabels},
+				}}
+			},
+			app: func(app *v1alpha1.AppService) {
+				app.Spec.PodAnnotations = map[string]string{"note": "a"}
+				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MinAvailable: new(intstr.FromInt32(1))}
+				app.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}}
+			},
+		},
+		"by Adopt, with another number of pods": {
+			policy: v1alpha1.ConflictAdopt,
+			change: func(d *appsv1.Deployment, _ *corev1.Service) {
+				d.Spec.Replicas = new(int32(5))
+				// Another's sidecar stays: nothing in the template has to change.
+				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "theirs", Image: "theirs:1"})
+			},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := undelivered(t, conflictPolicy(test.policy))
-			deployment := s.somebodys(test.deployment, nil, map[string]string{"note": "theirs"})
-			service := s.somebodys(test.service, nil, map[string]string{"note": "theirs"})
+			theirDeployment, theirService := twinDeployment.DeepCopy(), twinService.DeepCopy()
+			theirDeployment.Spec.Paused = false
+			if test.change != nil {
+				test.change(theirDeployment, theirService)
+			}
+			s := undelivered(t, conflictPolicy(test.policy), func(app *v1alpha1.AppService) {
+				if test.app != nil {
+					test.app(app)
+				}
+			})
+			deployment := s.somebodys(theirDeployment, nil, map[string]string{"note": "theirs"}).(*appsv1.Deployment)
+			service := s.somebodys(theirService, nil, map[string]string{"note": "theirs"}).(*corev1.Service)
 			s.start()
 			s.plan()
-			s.reports(s.waitsForRollout(), whateverRuns)
-			s.untouched(service) // its traffic goes on to their pods
-			s.goesOn()
 			s.reports(s.ready())
-			s.runs(running)
+			// The generation of a Deployment counts changes of its annotations as well.
+			if diff := cmp.Diff(deployment.Spec, s.deployment().Spec, cmpopts.IgnoreFields(appsv1.DeploymentSpec{}, "Replicas")); diff != "" {
+				t.Errorf("Deployment (-before +after):\n%s", diff)
+			}
+			if diff := cmp.Diff(service.Spec, s.service().Spec); diff != "" {
+				t.Errorf("Service (-before +after):\n%s", diff)
+			}
 			s.isAdopted(deployment, service)
 			s.tellsOf(v1alpha1.ReasonAdopted,
 				"Deployment web was taken over for AppService "+s.key().String(),
 				"Service web was taken over for AppService "+s.key().String())
+			s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods)
 			s.restsAlsoAfterRestart()
 
-			// It is theirs no more: what the AppService no longer says goes, as from any other.
+			// It is theirs no more: what the AppService no longer says goes, as from any other. The labels by which the pods are found stay.
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 82 })
 			s.plan()
 			s.reports(s.ready())
-			s.runs("1 × web:1; ClusterIP 82→8080/TCP")
+			if env := s.deployment().Spec.Template.Spec.Containers[0].Env; len(env) > 0 {
+				t.Errorf("the container has still %v", env)
+			}
+			if diff := cmp.Diff(int32(82), s.service().Spec.Ports[0].Port); diff != "" {
+				t.Errorf("port of the Service (-want +got):\n%s", diff)
+			}
+			s.isAdopted(deployment, service)
+			s.restsAlsoAfterRestart()
 		})
+	}
+}
+
+// Where the pod template has to change, that is told before it does. The Service goes on choosing the pods, old and new.
+func TestAdoption_of_what_is_another_tells_that_pods_are_replaced(t *testing.T) {
+	t.Parallel()
+	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
+	deployment := s.somebodys(otherDeployment(), nil, map[string]string{"note": "theirs"})
+	service := s.somebodys(otherService(), nil, map[string]string{"note": "theirs"})
+	s.start()
+	s.plan()
+	s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods, "taking over Deployment web replaces its pods, because its pod template changes: "+
+		`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].env[name="A"].name, `+
+		`spec.template.spec.containers[name="app"].env[name="A"].value and 2 more differ`)
+	s.goesOn()
+	s.reports(s.ready())
+	s.runs(running)
+	s.isAdopted(deployment, service)
+	s.tellsOf(v1alpha1.ReasonAdopted,
+		"Deployment web was taken over for AppService "+s.key().String(),
+		"Service web was taken over for AppService "+s.key().String())
+	s.restsAlsoAfterRestart()
+}
+
+// An apply brings lists into its own order. That is no difference of a field, and replaces the pods all the same.
+func TestAdoption_of_what_has_another_order(t *testing.T) {
+	twoVariables := func(app *v1alpha1.AppService) {
+		app.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)"}}
+	}
+	theirs := twinDeployment.DeepCopy()
+	theirs.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "B", Value: "$(A)"}, {Name: "A", Value: "1"}}
+	t.Run("is refused by AdoptIfIdentical", func(t *testing.T) {
+		t.Parallel()
+		s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical), twoVariables)
+		was := s.somebodys(theirs, nil, nil)
+		s.connect()
+		s.plan()
+		seen, _, err := s.look()
+		s.must(err)
+		want := s.failed(v1alpha1.ReasonConflict, `Deployment web exists and is not this AppService's: it is managed by "somebody", and it is not identical, `+
+			"so spec.conflictPolicy does not let it be adopted: an apply changes the order of its lists"+toAdopt)
+		if diff := cmp.Diff(want, seen, whateverRuns); diff != "" {
+			t.Errorf("reported (-want +got):\n%s", diff)
+		}
+		s.untouched(was)
+	})
+	t.Run("is told by Adopt", func(t *testing.T) {
+		t.Parallel()
+		s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt), twoVariables)
+		s.somebodys(theirs, nil, nil)
+		s.start()
+		s.plan()
+		s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods,
+			"taking over Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
+	})
+}
+
+// An earlier version gave the pods of an adopted Deployment our labels, and had its Service choose by them.
+func TestAdopted_Deployment_of_an_earlier_version_is_not_written(t *testing.T) {
+	t.Parallel()
+	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
+	s.somebodys(twinDeployment, nil, nil)
+	s.somebodys(twinService, nil, nil)
+	s.start()
+	s.plan()
+	s.goesOn()
+	s.reports(s.ready())
+	s.end()
+	d, svc := s.deployment(), s.service()
+	s.asOurselves(d, func() {
+		for key, value := range map[string]string{"app.kubernetes.io/name": "web", v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelAppService: "web"} {
+			d.Spec.Template.Labels[key] = value
+		}
+	})
+	s.asOurselves(svc, func() { svc.Spec.Selector = map[string]string{v1alpha1.LabelAppService: "web"} })
+	s.start()
+	s.reports(s.ready())
+	s.restsAlsoAfterRestart()
+	if diff := cmp.Diff(map[string]string{v1alpha1.LabelAppService: "web"}, s.service().Spec.Selector); diff != "" {
+		t.Errorf("the Service's selector (-want +got):\n%s", diff)
+	}
+}
+
+// asOurselves changes an object on the member as an earlier version of us might have left it.
+func (s *scene) asOurselves(object client.Object, change func()) {
+	s.Helper()
+	before := object.DeepCopyObject().(client.Object)
+	change()
+	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner(v1alpha1.ManagedBy)))
+}
+
+// A Service that did not choose the pods of the Deployment waits until those can take its traffic.
+func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
+	others := twinService.DeepCopy()
+	others.Spec.Selector = map[string]string{"app": "another"}
+	t.Run("waits for the rollout", func(t *testing.T) {
+		t.Parallel()
+		s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
+		deployment := s.somebodys(twinDeployment, nil, map[string]string{"note": "theirs"})
+		service := s.somebodys(others, nil, map[string]string{"note": "theirs"})
+		s.start()
+		s.plan()
+		s.reports(s.waitsForRollout(), whateverRuns)
+		s.untouched(service) // its traffic goes on to their pods
+		s.goesOn()
+		s.reports(s.ready())
+		s.isAdopted(deployment, service)
+		s.restsAlsoAfterRestart()
+	})
+	t.Run("is refused by AdoptIfIdentical", func(t *testing.T) {
+		t.Parallel()
+		s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
+		s.somebodys(twinDeployment, nil, nil)
+		service := s.somebodys(others, nil, nil)
+		s.start()
+		s.plan()
+		s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and is not this AppService's: it is managed by "somebody", and it is not identical, `+
+			"so spec.conflictPolicy does not let it be adopted: spec.selector differ; make the AppService say the same, or set spec.conflictPolicy to Adopt, which changes it"),
+			whateverRuns)
+		s.untouched(service)
+	})
+}
+
+// An adopted Deployment that is deleted is made again as any other, and its Service follows.
+func TestAdopted_Deployment_that_is_deleted_is_made_again_with_our_selector(t *testing.T) {
+	t.Parallel()
+	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
+	s.somebodys(twinDeployment, nil, nil)
+	s.somebodys(twinService, nil, nil)
+	s.start()
+	s.plan()
+	s.goesOn()
+	s.reports(s.ready())
+	was := s.deployment().UID
+	s.must(onMember.Delete(s.Context(), s.deployment()))
+	eventually(t, func() error {
+		d, svc := &appsv1.Deployment{}, &corev1.Service{}
+		if err := errors.Join(onMember.Get(t.Context(), s.key(), d), onMember.Get(t.Context(), s.key(), svc)); err != nil {
+			return err
+		}
+		ours := map[string]string{v1alpha1.LabelAppService: "web"}
+		if d.UID == was || !cmp.Equal(ours, d.Spec.Selector.MatchLabels) || !cmp.Equal(ours, svc.Spec.Selector) {
+			return fmt.Errorf("Deployment %v chooses by %v, the Service by %v", d.UID, d.Spec.Selector, svc.Spec.Selector)
+		}
+		return nil
+	})
+}
+
+// The pods of an adopted Deployment are looked up by its own selector: they have no label of ours.
+func TestAdopted_Deployment_that_is_not_ready_says_why(t *testing.T) {
+	t.Parallel()
+	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
+	s.somebodys(twinDeployment, nil, nil)
+	s.somebodys(twinService, nil, nil)
+	s.start()
+	s.plan()
+	s.goesOn()
+	s.reports(s.ready())
+	s.halts()
+	pod := s.pod(waiting("ErrImagePull", notFound))
+	before := pod.DeepCopy()
+	pod.Labels = theirLabels
+	s.must(onMember.Patch(t.Context(), pod, client.MergeFrom(before)))
+	s.catchUp()
+	seen := s.witness().explained()
+	want := said{v1alpha1.ReasonImagePullBackOff, `1 of 1 pods: container app: image "web:1" cannot be pulled: ` + notFound}
+	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 
@@ -127,19 +353,13 @@ func (s *scene) isAdopted(deployment, service client.Object) {
 			s.Errorf("marks of the %s: %v %v", kindOf(object), object.GetLabels(), object.GetAnnotations())
 		}
 	}
-	pods := map[string]string{
-		"app":                          "shop",
-		"app.kubernetes.io/name":       "web",
-		"app.kubernetes.io/managed-by": "fleetwright",
-		"fleetwright.dev/appservice":   "web",
-	}
-	if diff := cmp.Diff(pods, d.Spec.Template.Labels); diff != "" {
+	if diff := cmp.Diff(theirLabels, d.Spec.Template.Labels); diff != "" {
 		s.Errorf("labels of the pods (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(theirLabels, d.Spec.Selector.MatchLabels); diff != "" {
+	if diff := cmp.Diff(deployment.(*appsv1.Deployment).Spec.Selector, d.Spec.Selector); diff != "" {
 		s.Errorf("the Deployment's selector (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"fleetwright.dev/appservice": "web"}, svc.Spec.Selector); diff != "" {
+	if diff := cmp.Diff(theirLabels, svc.Spec.Selector); diff != "" {
 		s.Errorf("the Service's selector (-want +got):\n%s", diff)
 	}
 }
@@ -205,10 +425,15 @@ func (s *scene) eventsOn(server server, reason string) []string {
 	return all
 }
 
+// toAdopt is what to do about a pod template that differs.
+const toAdopt = "; make the AppService say the same, or set spec.conflictPolicy to Adopt, which replaces its pods"
+
 func TestAdoption_is_refused(t *testing.T) {
+	const inPlace = "; make the AppService say the same, or set spec.conflictPolicy to Adopt, which changes it"
 	differs := ", and it is not identical, so spec.conflictPolicy does not let it be adopted: "
 	tests := map[string]struct {
 		policy              v1alpha1.ConflictPolicy
+		change              func(*v1alpha1.AppService)
 		theirs              client.Object
 		labels, annotations map[string]string
 		want                string
@@ -221,14 +446,32 @@ func TestAdoption_is_refused(t *testing.T) {
 				return d
 			}(),
 			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
-				`spec.template.spec.containers[name="app"].image differ`,
+				`spec.template.spec.containers[name="app"].image differ` + toAdopt,
+		},
+		"of a Deployment whose container has another name": {
+			policy: v1alpha1.ConflictAdoptIfIdentical,
+			theirs: func() client.Object {
+				d := twinDeployment.DeepCopy()
+				d.Spec.Template.Spec.Containers[0].Name = "nginx"
+				return d
+			}(),
+			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
+				`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].name, ` +
+				`spec.template.spec.containers[name="app"].env[name="A"].name and 3 more differ; its container is called "nginx": set spec.containerName to that`,
+		},
+		"of a Deployment whose pods have other annotations": {
+			policy: v1alpha1.ConflictAdoptIfIdentical,
+			change: func(app *v1alpha1.AppService) { app.Spec.PodAnnotations = map[string]string{"note": "ours"} },
+			theirs: twinDeployment,
+			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
+				`spec.template.metadata.annotations.note differ` + toAdopt,
 		},
 		"of a Deployment that differs, in three and how many more": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
 			theirs: aDeployment,
 			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
-				`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].env[name="A"].name, ` +
-				`spec.template.spec.containers[name="app"].env[name="A"].value and 2 more differ`,
+				`spec.template.metadata.labels.app.kubernetes.io/managed-by, spec.template.metadata.labels.app.kubernetes.io/name, ` +
+				`spec.template.spec.containers[name="app"].image and 4 more differ` + toAdopt,
 		},
 		"of a Service that differs": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
@@ -238,7 +481,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				return s
 			}(),
 			want: `Service web exists and is not this AppService's: it is managed by "somebody"` + differs +
-				`spec.ports[port=80,protocol="TCP"].targetPort differ`,
+				`spec.ports[port=80,protocol="TCP"].targetPort differ` + inPlace,
 		},
 	}
 	for kind, object := range map[string]client.Object{"Deployment": twinDeployment, "Service": twinService} {
@@ -257,7 +500,11 @@ func TestAdoption_is_refused(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := undelivered(t, conflictPolicy(test.policy))
+			s := undelivered(t, conflictPolicy(test.policy), func(app *v1alpha1.AppService) {
+				if test.change != nil {
+					test.change(app)
+				}
+			})
 			was := s.somebodys(test.theirs, test.labels, test.annotations)
 			s.connect()
 			s.plan()

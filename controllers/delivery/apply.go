@@ -25,6 +25,12 @@ func (r *reconciler) bringInLine(ctx context.Context, t task) (sent bool, err er
 	if workload.IsInvalid(err) {
 		return false, &obstacle{reason: v1alpha1.ReasonInvalidOverride, message: err.Error()}
 	}
+	if err == nil {
+		want, err = want.KeepSelector(t.objects.deployment, t.objects.service)
+	}
+	if errors.Is(err, workload.ErrNoLabels) {
+		return false, &obstacle{reason: v1alpha1.ReasonConflict, message: err.Error()}
+	}
 	if err != nil {
 		return false, err
 	}
@@ -51,11 +57,6 @@ func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *un
 	if existing == nil {
 		// What an autoscaled one begins with is no part of what is compared later.
 		return true, r.create(ctx, t.app, workload.WithReplicas(want, t.row.Replicas))
-	}
-	if existing.Spec.Selector != nil {
-		if want, err = workload.KeepSelector(want, existing.Spec.Selector); err != nil {
-			return false, err
-		}
 	}
 	if want, err = r.leaveReplicas(ctx, t, existing, want); err != nil {
 		return false, err

@@ -12,12 +12,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
-	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 const (
@@ -85,7 +85,7 @@ func (r *reconciler) explain(ctx context.Context, t task, seen rollup.Observatio
 	if !now.Before(last.next) {
 		last.interval = min(2*last.interval, maxLook)
 		last.next = now.Add(last.interval)
-		last.reason, last.message = r.look(ctx, t.app)
+		last.reason, last.message = r.look(ctx, t.objects.deployment)
 	}
 	r.looks.keep(key, last)
 	if last.message != "" {
@@ -95,9 +95,13 @@ func (r *reconciler) explain(ctx context.Context, t task, seen rollup.Observatio
 }
 
 // look lists the pods once, and says what is worst of them. They are not cached: that would cost more than all the rest.
-func (r *reconciler) look(ctx context.Context, app *v1alpha1.AppService) (reason, message string) {
+func (r *reconciler) look(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
+	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector) // an adopted one has its own
+	if err != nil {
+		return "", ""
+	}
 	var pods corev1.PodList
-	err := r.live.List(ctx, &pods, client.InNamespace(app.Namespace), client.MatchingLabels(workload.Selector(app.Name)), client.Limit(maxPods))
+	err = r.live.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods))
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", "why is not known: the credentials may not list pods (config/member grants it)"

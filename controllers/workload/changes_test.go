@@ -32,11 +32,12 @@ var rendering = map[string]func(*input){
 	"metadata.uid":       func(in *input) { in.app.UID += "x" },
 	"the hub":            func(in *input) { in.hub += "x" },
 
-	"spec.image":     func(in *input) { in.app.Spec.Overrides, in.app.Spec.Image = nil, in.app.Spec.Image+"x" },
-	"spec.command":   func(in *input) { in.app.Spec.Command = append(in.app.Spec.Command, "x") },
-	"spec.args":      func(in *input) { in.app.Spec.Args = append(in.app.Spec.Args, "x") },
-	"spec.env":       func(in *input) { in.app.Spec.Env = append(in.app.Spec.Env, corev1.EnvVar{Name: "X"}) },
-	"spec.resources": func(in *input) { in.app.Spec.Resources.Limits = quantities("example.com/x", "1") },
+	"spec.image":         func(in *input) { in.app.Spec.Overrides, in.app.Spec.Image = nil, in.app.Spec.Image+"x" },
+	"spec.containerName": func(in *input) { in.app.Spec.ContainerName += "x" },
+	"spec.command":       func(in *input) { in.app.Spec.Command = append(in.app.Spec.Command, "x") },
+	"spec.args":          func(in *input) { in.app.Spec.Args = append(in.app.Spec.Args, "x") },
+	"spec.env":           func(in *input) { in.app.Spec.Env = append(in.app.Spec.Env, corev1.EnvVar{Name: "X"}) },
+	"spec.resources":     func(in *input) { in.app.Spec.Resources.Limits = quantities("example.com/x", "1") },
 	"spec.ports": func(in *input) {
 		in.app.Spec.Ports = append(in.app.Spec.Ports, v1alpha1.ServicePort{Name: "x", Port: 9999})
 	},

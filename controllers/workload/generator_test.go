@@ -101,6 +101,7 @@ func distinctPorts(ports []v1alpha1.ServicePort) []v1alpha1.ServicePort {
 
 // fields are what a spec may hold beside what is drawn above, one of each line; an empty one holds nothing of it.
 var fields = [][]string{
+	{"", "containerName: web"},
 	{"", "envFrom: [{configMapRef: {name: a}}]", "envFrom: [{prefix: A_, secretRef: {name: a, optional: true}}, {configMapRef: {name: b}}]"},
 	{
 		"", "volumes: [{name: a, emptyDir: {}}]\nvolumeMounts: [{name: a, mountPath: /a}]",

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// containerName is the name of the one container of the pods.
-const containerName = "app"
+// defaultContainerName is the name of the main container of an AppService without spec.containerName.
+const defaultContainerName = "app"
 
 // pod is the template of the pods. It shares nothing with the AppService, for the defaults are filled in afterwards.
 func pod(app *v1alpha1.AppService) corev1.PodTemplateSpec {
@@ -44,7 +45,7 @@ func podLabels(app *v1alpha1.AppService) map[string]string {
 
 func container(spec *v1alpha1.AppServiceSpec) corev1.Container {
 	container := corev1.Container{
-		Name:            containerName,
+		Name:            cmp.Or(spec.ContainerName, defaultContainerName),
 		Image:           spec.Image,
 		Command:         spec.Command,
 		Args:            spec.Args,

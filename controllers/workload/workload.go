@@ -123,11 +123,13 @@ func Selector(name string) map[string]string {
 }
 
 // labels are those of every object and pod of the AppService.
-func labels(app *v1alpha1.AppService) map[string]string {
+func labels(app *v1alpha1.AppService) map[string]string { return labelsOf(app.Name) }
+
+func labelsOf(name string) map[string]string {
 	return map[string]string{
-		labelName:                app.Name,
+		labelName:                name,
 		v1alpha1.LabelManagedBy:  v1alpha1.ManagedBy,
-		v1alpha1.LabelAppService: app.Name,
+		v1alpha1.LabelAppService: name,
 	}
 }
 
@@ -194,21 +196,6 @@ func WithoutReplicas(deployment *unstructured.Unstructured) (*unstructured.Unstr
 		return nil, err
 	}
 	return left, nil
-}
-
-// KeepSelector gives a rendered Deployment the selector of the one that exists, which cannot be changed: it differs from ours where
-// that was adopted. Its pods get the labels for it beside ours and in the place of podLabels.
-func KeepSelector(deployment *unstructured.Unstructured, existing *metav1.LabelSelector) (*unstructured.Unstructured, error) {
-	selector, err := runtime.DefaultUnstructuredConverter.ToUnstructured(existing)
-	if err != nil {
-		return nil, fmt.Errorf("read the selector of the Deployment: %w", err)
-	}
-	kept := deployment.DeepCopy()
-	_ = unstructured.SetNestedMap(kept.Object, selector, "spec", "selector")
-	pods, _, _ := unstructured.NestedStringMap(kept.Object, "spec", "template", "metadata", "labels")
-	maps.Copy(pods, existing.MatchLabels)
-	_ = unstructured.SetNestedStringMap(kept.Object, pods, "spec", "template", "metadata", "labels")
-	return kept, nil
 }
 
 func annotate(object *unstructured.Unstructured, key, value string) {

@@ -1,0 +1,161 @@
+package workload_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// deploymentWith is a Deployment on a member, with that selector and those labels of its pods.
+func deploymentWith(name string, selector metav1.LabelSelector, pods map[string]string) *appsv1.Deployment {
+	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &selector}}
+	deployment.Name, deployment.Spec.Template.Labels = name, pods
+	return deployment
+}
+
+var anyLabels = rapid.MapOfN(rapid.OneOf(anyWord, rapid.Just("app.kubernetes.io/name")), anyWord, 1, 3)
+
+func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		rendered := in.render(t)
+		before := bytesOf(t, rendered)
+		ours := metav1.LabelSelector{MatchLabels: workload.Selector(in.app.Name)}
+		for _, existing := range []*appsv1.Deployment{nil, deploymentWith(in.app.Name, ours, workload.Selector(in.app.Name))} {
+			kept, err := rendered.KeepSelector(existing, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, bytesOf(t, kept)); diff != "" {
+				t.Fatalf("workload (-before +after):\n%s", diff)
+			}
+		}
+	})
+}
+
+// Everything chooses the pods that the Deployment's selector is about, and these get no other labels than those that the
+// selector and the AppService name.
+func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		rendered := in.render(t)
+		before := bytesOf(t, rendered)
+		theirs := anyLabels.Draw(t, "selector")
+		kept, err := rendered.KeepSelector(deploymentWith(in.app.Name, metav1.LabelSelector{MatchLabels: theirs}, theirs), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, bytesOf(t, rendered)); diff != "" {
+			t.Fatalf("the input changed (-before +after):\n%s", diff)
+		}
+		if diff := cmp.Diff(theirs, stringsAt(kept.Deployment, "spec", "selector", "matchLabels")); diff != "" {
+			t.Fatalf("selector of the Deployment (-want +got):\n%s", diff)
+		}
+		want := map[string]string{}
+		for key, value := range in.app.Spec.PodLabels {
+			if !strings.HasPrefix(key, "app.kubernetes.io/") {
+				want[key] = value
+			}
+		}
+		for key, value := range theirs {
+			want[key] = value
+		}
+		if diff := cmp.Diff(want, stringsAt(kept.Deployment, "spec", "template", "metadata", "labels")); diff != "" {
+			t.Fatalf("labels of the pods (-want +got):\n%s", diff)
+		}
+		if kept.Service != nil {
+			if diff := cmp.Diff(theirs, stringsAt(kept.Service, "spec", "selector")); diff != "" {
+				t.Fatalf("selector of the Service (-want +got):\n%s", diff)
+			}
+		}
+		if kept.DisruptionBudget != nil {
+			if diff := cmp.Diff(theirs, stringsAt(kept.DisruptionBudget, "spec", "selector", "matchLabels")); diff != "" {
+				t.Fatalf("selector of the PodDisruptionBudget (-want +got):\n%s", diff)
+			}
+		}
+		if diff := cmp.Diff(hashes(rendered), hashes(kept)); diff != "" {
+			t.Fatalf("hashes (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// An earlier version gave the pods of an adopted Deployment our labels, and had the Service choose by them. An upgrade changes
+// neither.
+func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		rendered := in.render(t)
+		theirs := anyLabels.Draw(t, "selector")
+		deployment := deploymentWith(in.app.Name, metav1.LabelSelector{MatchLabels: theirs}, workload.Selector(in.app.Name))
+		service := &corev1.Service{Spec: corev1.ServiceSpec{Selector: workload.Selector(in.app.Name)}}
+		kept, err := rendered.KeepSelector(deployment, service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := stringsAt(kept.Deployment, "spec", "template", "metadata", "labels")[v1alpha1.LabelAppService]; got != in.app.Name {
+			t.Fatalf("our label of the pods is %q", got)
+		}
+		kept.Deployment, rendered.Deployment = nil, nil
+		if diff := cmp.Diff(bytesOf(t, rendered), bytesOf(t, kept)); diff != "" {
+			t.Fatalf("the other objects (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestKeepSelector_refuses_a_Service_that_cannot_find_the_pods(t *testing.T) {
+	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), row(1), member(), "hub-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rendered.KeepSelector(deploymentWith("web", metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "old", Operator: metav1.LabelSelectorOpDoesNotExist},
+	}}, nil), nil)
+	if !errors.Is(err, workload.ErrNoLabels) {
+		t.Errorf("error %v, want %v", err, workload.ErrNoLabels)
+	}
+}
+
+func stringsAt(object *unstructured.Unstructured, path ...string) map[string]string {
+	found, _, _ := unstructured.NestedStringMap(object.Object, path...)
+	if found == nil {
+		found = map[string]string{}
+	}
+	return found
+}
+
+func TestKeepSelector_to_the_letter(t *testing.T) {
+	rendered, err := workload.Render(app(t, `
+image: registry.example/web:1
+ports: [{port: 80}]
+podLabels: {team: shop}
+disruptionBudget: {minAvailable: 1}
+topologySpreadConstraints:
+- {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
+- {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {tier: front}}}
+`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := rendered.KeepSelector(deploymentWith("web", metav1.LabelSelector{
+		MatchLabels: map[string]string{"app": "shop"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "b"}},
+			{Key: "old", Operator: metav1.LabelSelectorOpDoesNotExist},
+		},
+	}, map[string]string{"app": "shop", "tier": "a", "other": "x"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, filepath.Join("testdata", "selector-kept.yaml"), documents(t, kept))
+}
