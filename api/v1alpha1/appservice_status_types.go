@@ -1,6 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // AppServiceStatus is the state of all clusters in one place.
 // Its rows are the plan as well: a row is written before anything is made on its cluster, and removed after everything there is confirmed gone.
@@ -31,11 +36,26 @@ type AppServiceStatus struct {
 	// +optional
 	Placement PlacementStatus `json:"placement,omitzero"`
 
+	// PlannedSpecs are the specs that this hub has planned, newest first, the last ten.
+	// An object on a member that was applied for any other spec is evidence that the hub was restored from a backup.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	PlannedSpecs []PlannedSpec `json:"plannedSpecs,omitempty"`
+
 	// Clusters has a row for each cluster that runs this AppService, or shall, or did and may still; sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
+}
+
+// PlannedSpec identifies a spec that was planned.
+type PlannedSpec struct {
+	// Generation is the generation of the AppService that had the spec.
+	Generation int64 `json:"generation"`
+	// Hash is a hash of the spec.
+	Hash string `json:"hash"`
 }
 
 // ClusterSummary counts the rows of an AppService's status, and adds up their replicas.
@@ -150,6 +170,11 @@ type ClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// HubBehind says that the cluster holds what this hub has never planned, so the hub is behind, as after a restore.
+	// It stays until somebody accepts it, also when the AppService is edited.
+	// While any cluster has it, nothing of the AppService is created, changed or deleted on any cluster.
+	// +optional
+	HubBehind *HubBehind `json:"hubBehind,omitempty"`
 	// Addresses are where a Service of type LoadBalancer is reached from outside: IPs or host names, sorted, the first eight, as last known.
 	// They are left out, in order of name, where those of all clusters together would exceed 256 KiB.
 	// +optional
@@ -157,6 +182,24 @@ type ClusterStatus struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Since is when the phase changed last. While it is Unknown, what the row shows is as old as that.
 	Since metav1.Time `json:"since"`
+}
+
+// HubBehind says which objects on a cluster are ahead of the hub.
+type HubBehind struct {
+	// Kind is the kind of the newest of these objects.
+	Kind string `json:"kind"`
+	// Generation is the generation of the AppService that the newest of these objects was applied for.
+	Generation int64 `json:"generation"`
+	// UID is that of the AppService that the object was applied for, where it is another one of the same name that was created later.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// Accept is the value of the annotation fleetwright.dev/accept-hub that accepts it: the objects are then overwritten with what the hub has.
+	Accept string `json:"accept"`
+}
+
+// IsHubBehind reports whether any cluster holds what this hub has never planned.
+func (s *AppServiceStatus) IsHubBehind() bool {
+	return slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool { return c.HubBehind != nil })
 }
 
 // Cluster returns the row of the named cluster, or nil.
@@ -176,6 +219,7 @@ func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 		c.Replicas == other.Replicas &&
 		c.MinReplicas == other.MinReplicas &&
 		c.MaxReplicas == other.MaxReplicas &&
+		(c.HubBehind == nil) == (other.HubBehind == nil) &&
 		(c.Phase == ClusterRemoving) == (other.Phase == ClusterRemoving) &&
 		(c.Phase == ClusterDetached) == (other.Phase == ClusterDetached)
 }

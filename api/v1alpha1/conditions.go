@@ -67,8 +67,10 @@ const (
 	// ReasonConflict: an object of that name exists on the member and is not this AppService's. It is left
 	// untouched. Rename or remove one of the two; the message says whose it is.
 	ReasonConflict = "Conflict"
-	// ReasonHubBehind: the member's object was applied for a later generation than the hub knows, so the
-	// hub's data is old (a restored backup, or a cache that lags). Nothing is changed on that member.
+	// ReasonHubBehind: a member holds what this hub has never planned: an edit that the hub has lost, or an AppService of this name
+	// that was created later. The hub was restored from a backup. Nothing is created, changed or deleted on any cluster until somebody accepts
+	// it by annotation fleetwright.dev/accept-hub, with the value that the message prints. Bring the AppService up to date first. It is
+	// also a reason of the conditions Ready and Stalled.
 	ReasonHubBehind = "HubBehind"
 	// ReasonRefused: the member's API server refused the objects (forbidden, invalid, quota, admission), or drops fields of them that its
 	// version or a feature gate turns off. The message is its answer, or names the fields; leave those out there by an override. All

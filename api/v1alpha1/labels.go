@@ -16,8 +16,15 @@ const (
 	// AnnotationUID holds, on a member's object, the UID of the AppService that owns it.
 	AnnotationUID = "fleetwright.dev/appservice-uid"
 	// AnnotationGeneration holds, on a member's object, the generation of the AppService that it was last
-	// applied for. One ahead of the hub's own means that the hub is behind: nothing is changed then.
+	// applied for. The stamp, which is this annotation and the next two, is not compared: it is written when
+	// something else is.
 	AnnotationGeneration = "fleetwright.dev/generation"
+	// AnnotationSpecHash holds, on a member's object, a hash of the spec of the AppService that it was last applied
+	// for. If status.plannedSpecs does not account for it, the hub is behind, and nothing is changed.
+	AnnotationSpecHash = "fleetwright.dev/spec-hash"
+	// AnnotationCreated holds, on a member's object, when the AppService that it was last applied for was created. A
+	// time later than that of the hub's AppService means that the hub is behind.
+	AnnotationCreated = "fleetwright.dev/appservice-created"
 	// AnnotationHash holds, on a member's object, a hash of what was last applied, so that a field that is
 	// no longer wanted is noticed.
 	AnnotationHash = "fleetwright.dev/applied-hash"
@@ -41,9 +48,10 @@ const (
 	// AnnotationAcceptUnready, on an AppService, with the value "true": what leaves a cluster does not wait until what arrives elsewhere is ready.
 	// Take it off afterwards.
 	AnnotationAcceptUnready = "fleetwright.dev/accept-unready"
-	// AnnotationAcceptGeneration, on an AppService, acknowledges that the hub is behind: objects that were applied for a
-	// generation up to this one are brought in line with what the hub has now.
-	AnnotationAcceptGeneration = "fleetwright.dev/accept-generation"
+	// AnnotationAcceptHub, on an AppService, accepts that the hub is behind: objects on members are overwritten with what the hub has
+	// now. Its value is a list of tokens, separated by commas, that the messages of the AppService print. Each token
+	// names one stamp, so the annotation does not accept what a later restore loses.
+	AnnotationAcceptHub = "fleetwright.dev/accept-hub"
 
 	// Finalizer keeps an AppService until no member holds anything of it.
 	Finalizer = "fleetwright.dev/cleanup"

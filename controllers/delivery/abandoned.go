@@ -73,7 +73,7 @@ func (r *reconciler) cleanUpOne(ctx context.Context, record v1alpha1.AbandonedAp
 			continue
 		}
 		left++
-		if app.UID == record.UID && app.DeletionTimestamp.IsZero() && (app.Spec.Suspend || ahead(app, object) != nil) {
+		if app.UID == record.UID && app.DeletionTimestamp.IsZero() && (app.Spec.Suspend || r.isAhead(app, object)) {
 			continue // a hub that was restored may have records of old
 		}
 		if object.GetDeletionTimestamp().IsZero() {

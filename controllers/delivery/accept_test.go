@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
 // isAhead has the member's objects stamped for a later generation, as after a restore of the hub.
@@ -22,10 +24,28 @@ func (s *scene) isAhead() {
 	}
 }
 
-func accepts(generation string) func(*v1alpha1.AppService) {
+func accepts(token string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
-		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptGeneration: generation}
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: token}
 	}
+}
+
+// behindHub is what is to be reported when these objects are ahead of the hub. The first is the newest.
+func (s *scene) behindHub(objects ...client.Object) rollup.Observation {
+	s.Helper()
+	newest := lineage.Of(objects[0])
+	ahead := &v1alpha1.HubBehind{Kind: kindOf(objects[0]), Generation: newest.Generation}
+	if newest.UID != s.app.UID {
+		ahead.UID = newest.UID
+	}
+	var tokens []string
+	for _, object := range objects {
+		tokens = append(tokens, lineage.Of(object).Token())
+	}
+	ahead.Accept = lineage.Join(tokens)
+	seen := s.failed(v1alpha1.ReasonHubBehind, rollup.BehindMessage(ahead))
+	seen.HubBehind = ahead
+	return seen
 }
 
 // behindBy9 is an AppService that was edited while the hub is behind.
@@ -34,8 +54,7 @@ func behindBy9(t *testing.T) *scene {
 	s.isAhead()
 	s.edit(editImage)
 	s.plan()
-	want := s.failed(v1alpha1.ReasonHubBehind, hubBehind("Deployment", 9, 2))
-	s.reports(want, whateverRuns)
+	s.reports(s.behindHub(s.deployment(), s.service()), whateverRuns)
 	return s
 }
 
@@ -43,7 +62,7 @@ func TestHub_that_is_behind_goes_on_at_once_when_that_is_accepted(t *testing.T) 
 	t.Parallel()
 	s := behindBy9(t)
 	begin := time.Now()
-	s.edit(accepts("9")) // and nothing is planned anew
+	s.edit(accepts(lineage.Of(s.deployment()).Token())) // and nothing is planned anew
 	s.reports(s.ready())
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 	if took := time.Since(begin); took > obstacleRetry/2 {
@@ -65,7 +84,7 @@ func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.isAhead()
-	s.edit(accepts("9"))
+	s.edit(accepts(lineage.Of(s.deployment()).Token()))
 	s.reports(s.ready())
 	eventually(t, func() error {
 		for _, object := range []client.Object{s.deployment(), s.service()} {
@@ -80,7 +99,7 @@ func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
 }
 
 func TestHub_that_is_behind_stays_so(t *testing.T) {
-	for name, accepted := range map[string]string{"what is accepted is less": "8", "what is accepted is no number": "yes", "nothing is": ""} {
+	for name, accepted := range map[string]string{"another stamp is accepted": "9-00000000", "a generation is accepted": "9", "nothing is accepted": ""} {
 		t.Run("when "+name, func(t *testing.T) {
 			t.Parallel()
 			s := behindBy9(t)
@@ -104,7 +123,7 @@ func TestHub_that_is_behind_stays_so(t *testing.T) {
 func TestHub_that_is_behind_removes_when_that_is_accepted(t *testing.T) {
 	t.Parallel()
 	s := behindBy9(t)
-	s.edit(accepts("10"))
+	s.edit(accepts("9-00000000, " + lineage.Of(s.deployment()).Token()))
 	s.plan(inPhase(v1alpha1.ClusterRemoving))
 	s.reports(s.removing(s.gone))
 	s.runs("no Deployment; no Service")

@@ -82,12 +82,11 @@ func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstr
 
 // bringObjectInLine sends what an object that exists does not hold: by its UID, so that one that took its place is not met.
 func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) (sent bool, err error) {
-	if behind := ahead(t.app, existing); behind != nil && r.isOurs(t.app, existing) {
+	if behind := r.ahead(t.app, existing); behind != nil {
 		return false, behind // of a part nobody has asked yet
 	}
 	difference, err := r.lacking(t, existing, want)
-	accepted := generationOf(existing) > t.app.Generation // or it would be an obstacle; it need not be accepted for ever
-	if err != nil || difference.Empty() && !accepted {
+	if err != nil || difference.Empty() && !needsStamp(t.app, existing) {
 		return false, err
 	}
 	if !existing.GetDeletionTimestamp().IsZero() {
@@ -101,7 +100,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 		if err != nil {
 			return true, err
 		}
-		if current == nil || missing.Empty() && generationOf(current) <= t.app.Generation {
+		if current == nil || missing.Empty() && !needsStamp(t.app, current) {
 			return r.nothingToChange(ctx, t, existing, current != nil, want)
 		}
 		existing, difference, drifted = current, missing, drifted || isDrift(current, want)
@@ -109,7 +108,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 			return false, obstacle
 		}
 	}
-	stamped := workload.Stamp(want, t.app.Generation)
+	stamped := stamp(t.app, want)
 	stamped.SetUID(existing.GetUID())
 	switch owner, _ := r.ownerOf(t.app, existing); {
 	case owner == strangers:
@@ -149,7 +148,7 @@ func (r *reconciler) reread(ctx context.Context, existing client.Object, want *u
 
 // create makes an object, and its namespace where that is missing.
 func (r *reconciler) create(ctx context.Context, app *v1alpha1.AppService, want *unstructured.Unstructured) error {
-	stamped := workload.Stamp(want, app.Generation)
+	stamped := stamp(app, want)
 	// An apply with a resource version makes an object, or fails when there is one: a foreign object that the cache,
 	// which is selected by label, cannot show is never overwritten.
 	stamped.SetResourceVersion("1")

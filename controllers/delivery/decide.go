@@ -10,7 +10,7 @@ type intent string
 const (
 	// leave: there is no plan for this member; whatever is there stays.
 	leave intent = "leave"
-	// await: the planner has not planned this generation yet, or all changes are suspended; only look.
+	// await: the planner has not planned this generation yet, all changes are suspended, or the hub is behind; only look.
 	await intent = "await"
 	// maintain: bring the member's objects in line with the row.
 	maintain intent = "maintain"
@@ -24,6 +24,8 @@ func decide(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) intent {
 	switch {
 	case app == nil, row == nil, row.Phase == v1alpha1.ClusterDetached:
 		return leave
+	case app.Status.IsHubBehind():
+		return await
 	case row.Phase == v1alpha1.ClusterRemoving && app.Spec.Suspend && app.DeletionTimestamp.IsZero():
 		return await
 	case row.Phase == v1alpha1.ClusterRemoving:

@@ -23,6 +23,12 @@ func row(cluster string, phase v1alpha1.ClusterPhase, generation int64) v1alpha1
 	return v1alpha1.ClusterStatus{Name: cluster, Phase: phase, Generation: generation, Replicas: 1}
 }
 
+// ahead is the row of a cluster that the hub is behind.
+func ahead(row v1alpha1.ClusterStatus) v1alpha1.ClusterStatus {
+	row.HubBehind = &v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: "9-00000000"}
+	return row
+}
+
 func TestDecide(t *testing.T) {
 	deleting := app()
 	deleting.DeletionTimestamp = new(metav1.Now())
@@ -69,6 +75,16 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s while suspended and being deleted: got %s", phase, got)
 		}
 	}
+	for _, phase := range phases {
+		behind, row := app(row("east", phase, 2), ahead(row("west", v1alpha1.ClusterUnknown, 2))), row("east", phase, 2)
+		if got := decide(behind, &row); got != await && phase != v1alpha1.ClusterDetached {
+			t.Errorf("%s while the hub is behind another cluster: got %s", phase, got)
+		}
+		behind.DeletionTimestamp = new(metav1.Now())
+		if got := decide(behind, &row); got != await && phase != v1alpha1.ClusterDetached {
+			t.Errorf("%s while the hub is behind and it is being deleted: got %s", phase, got)
+		}
+	}
 	if got := decide(app(), nil); got != leave {
 		t.Errorf("without a row: got %s", got)
 	}
@@ -112,14 +128,33 @@ func TestDispatch(t *testing.T) {
 			after:  app(row("east", ready, 1)),
 			want:   []string{"east"},
 		},
-		"another generation that is accepted": {
+		"a stamp that is accepted": {
 			before: app(row("east", ready, 2)),
-			after:  func() *v1alpha1.AppService { a := app(row("east", ready, 2)); accepts("9")(a); return a }(),
+			after:  func() *v1alpha1.AppService { a := app(row("east", ready, 2)); accepts("9-00000000")(a); return a }(),
 			want:   []string{"east"},
+		},
+		"a hub that is behind one cluster stops all": {
+			before: app(row("east", ready, 2), row("west", ready, 2)),
+			after:  app(row("east", ready, 2), ahead(row("west", ready, 2))),
+			want:   []string{"east", "west"},
+		},
+		"a hub that is behind one cluster more": {
+			before: app(row("east", ready, 2), ahead(row("north", ready, 2)), row("west", ready, 2)),
+			after:  app(row("east", ready, 2), ahead(row("north", ready, 2)), ahead(row("west", ready, 2))),
+			want:   []string{"west"},
+		},
+		"a hub that is behind no more": {
+			before: app(row("east", ready, 2), ahead(row("west", ready, 2))),
+			after:  app(row("east", ready, 2), row("west", ready, 2)),
+			want:   []string{"east", "west"},
 		},
 		"another annotation": {
 			before: app(row("east", ready, 2)),
-			after:  func() *v1alpha1.AppService { a := app(row("east", ready, 2)); accepts("no number")(a); return a }(),
+			after: func() *v1alpha1.AppService {
+				a := app(row("east", ready, 2))
+				a.Annotations = map[string]string{"a": "b"}
+				return a
+			}(),
 		},
 		"another AppService of that name": {
 			before: func() *v1alpha1.AppService { a := app(row("east", ready, 2)); a.UID = "uid-0"; return a }(),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -88,9 +89,11 @@ func TestMember_gets_what_is_planned_and_nothing_else(t *testing.T) {
 			"fleetwright.dev/appservice":   "web",
 		},
 		Annotations: map[string]string{
-			"fleetwright.dev/hub":            thisHub,
-			"fleetwright.dev/appservice-uid": string(s.app.UID),
-			"fleetwright.dev/generation":     "1",
+			"fleetwright.dev/hub":                thisHub,
+			"fleetwright.dev/appservice-uid":     string(s.app.UID),
+			"fleetwright.dev/appservice-created": s.app.CreationTimestamp.UTC().Format(time.RFC3339),
+			"fleetwright.dev/generation":         "1",
+			"fleetwright.dev/spec-hash":          s.app.Status.PlannedSpecs[0].Hash,
 		},
 	}
 	want := map[string]marks{

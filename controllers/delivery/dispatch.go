@@ -112,7 +112,8 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 // dispatch has every member look at the AppService whose part of it changed. A member whose entry is gone looks as well: it may have
 // been lost, as by a restore, and what is still there has to be reported.
 func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
-	same := before.UID == after.UID && before.Generation == after.Generation && acceptedGeneration(before) == acceptedGeneration(after)
+	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
+		before.Status.IsHubBehind() == after.Status.IsHubBehind() // on any cluster: it stops all of them
 	old := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
 	for _, row := range before.Status.Clusters {
 		old[row.Name] = row

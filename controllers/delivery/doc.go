@@ -17,7 +17,8 @@
 //     object is made by an apply that fails when there is one, and changed by an apply that names the UID of the one that was seen.
 //   - Nothing is deleted, adopted or let go of but after a live read of the AppService that says so, and by the UID that was seen. Where the
 //     deletion policy is Orphan, nothing is deleted at all.
-//   - An object that was applied for a later generation than the hub knows is left alone until that is acknowledged.
+//   - While any member has an object of the AppService that this hub cannot account for (see package lineage), nothing of the AppService is
+//     created, changed or deleted, until somebody accepts that. It is reported only after a live read of the hub and of the member.
 //   - Kinds that only some AppServices have (see part) are watched on a member from the first that has one there; what the
 //     credentials may not do with them stops those AppServices, not the member.
 package delivery

@@ -73,7 +73,7 @@ func (r *reconciler) correct(ctx context.Context, t task, existing client.Object
 	switch changed := missing.Leaves().Difference(dropped); {
 	case !changed.Empty():
 		return true, r.putBack(ctx, t, existing, want, changed)
-	case generationOf(existing) > t.app.Generation:
+	case needsStamp(t.app, existing):
 		return true, r.change(ctx, existing, want)
 	}
 	return r.leaveDropped(ctx, t, existing, want, dropped)

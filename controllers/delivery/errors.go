@@ -36,18 +36,18 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errNotMeant):
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
 	case errors.As(err, &met):
-		return r.stopped(t, met)
+		return r.stopped(ctx, t, met)
 	case isFenced(err), apierrors.IsConflict(err):
 		return reconcile.Result{}, err // somebody has changed it meanwhile, or another replica may
 	case errors.Is(err, errBehind): // we have
 		ctrl.LoggerFrom(ctx).V(1).Info("Trying again", "why", err.Error())
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonNamespaceTerminating, passes: true, retry: removalPoll, message: "the namespace is being deleted on the member; it is made again when it is gone"})
+		return r.stopped(ctx, t, &obstacle{reason: v1alpha1.ReasonNamespaceTerminating, passes: true, retry: removalPoll, message: "the namespace is being deleted on the member; it is made again when it is gone"})
 	case takesPort(err):
-		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonPortConflict, message: err.Error()})
+		return r.stopped(ctx, t, &obstacle{reason: v1alpha1.ReasonPortConflict, message: err.Error()})
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return r.stopped(t, &obstacle{reason: v1alpha1.ReasonRefused, message: err.Error()})
+		return r.stopped(ctx, t, &obstacle{reason: v1alpha1.ReasonRefused, message: err.Error()})
 	}
 	phase := v1alpha1.ClusterProgressing
 	if t.row.Phase == v1alpha1.ClusterRemoving {

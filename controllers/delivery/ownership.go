@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
 // live are the objects of one AppService on one member; nil where there is none.
@@ -123,11 +124,11 @@ func (r *reconciler) obstacles(app *v1alpha1.AppService, objects live) *obstacle
 func (r *reconciler) obstacleOf(app *v1alpha1.AppService, object client.Object) *obstacle {
 	owner, whose := r.ownerOf(app, object)
 	switch {
-	case owner == ours:
-		return ahead(app, object)
+	case owner == ours, owner == predecessors:
+		return r.ahead(app, object)
 	case owner == strangers && app.Spec.ConflictPolicy != v1alpha1.ConflictAdopt && app.Spec.ConflictPolicy != v1alpha1.ConflictAdoptIfIdentical:
 		whose += "; spec.conflictPolicy can let it be adopted"
-	case owner == strangers, owner == predecessors:
+	case owner == strangers:
 		return nil
 	}
 	return conflict(object, whose)
@@ -137,34 +138,8 @@ func conflict(object client.Object, whose string) *obstacle {
 	return &obstacle{reason: v1alpha1.ReasonConflict, message: fmt.Sprintf("%s %s exists and is not this AppService's: %s", kindOf(object), object.GetName(), whose)}
 }
 
-// ahead is the obstacle of an object that was applied for a later generation than the hub knows, or nil. It can be
-// acknowledged.
-func ahead(app *v1alpha1.AppService, object client.Object) *obstacle {
-	stamp := generationOf(object)
-	if stamp <= max(app.Generation, acceptedGeneration(app)) {
-		return nil
-	}
-	return &obstacle{reason: v1alpha1.ReasonHubBehind, message: fmt.Sprintf(
-		"%s was applied for generation %d, the hub has only %d, as after a restore; to go on with what the hub has, annotate the AppService: %s=%d",
-		kindOf(object), stamp, app.Generation, v1alpha1.AnnotationAcceptGeneration, stamp)}
-}
-
-func acceptedGeneration(app *v1alpha1.AppService) int64 {
-	accepted, err := strconv.ParseInt(app.Annotations[v1alpha1.AnnotationAcceptGeneration], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return accepted
-}
-
-// generationOf is the generation that an object was applied for; 0 when it does not say.
-func generationOf(object client.Object) int64 {
-	generation, err := strconv.ParseInt(object.GetAnnotations()[v1alpha1.AnnotationGeneration], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return generation
-}
+// generationOf returns the generation that an object was applied for; 0 when it does not say.
+func generationOf(object client.Object) int64 { return lineage.Of(object).Generation }
 
 // apiVersions are those of the kinds that an AppService may have on a member.
 var apiVersions = map[string]schema.GroupVersion{

@@ -134,7 +134,7 @@ func (r *reconciler) dropPart(ctx context.Context, t task, p part) (found bool, 
 		if owner != ours && owner != predecessors {
 			return false, nil
 		}
-		if behind := ahead(t.app, object); owner == ours && behind != nil {
+		if behind := r.ahead(t.app, object); behind != nil {
 			return true, behind
 		}
 		if err := r.takeAway(ctx, t, object); err != nil {

@@ -94,7 +94,7 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 		return r.remove(ctx, t)
 	}
 	if obstacle := r.obstacles(t.app, t.objects); obstacle != nil {
-		return r.stopped(t, obstacle)
+		return r.stopped(ctx, t, obstacle)
 	}
 	if t.member == nil { // its row is about to be Detached, or the cache is about to bring it
 		result, err := r.observe(ctx, t, t.row.ObservedGeneration)
@@ -271,7 +271,10 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 }
 
 // stopped reports what stands in the way, and looks again later: what it is may be of a kind that is not watched.
-func (r *reconciler) stopped(t task, o *obstacle) (reconcile.Result, error) {
+func (r *reconciler) stopped(ctx context.Context, t task, o *obstacle) (reconcile.Result, error) {
+	if o.reason == v1alpha1.ReasonHubBehind {
+		return r.reportBehind(ctx, t, o)
+	}
 	phase := v1alpha1.ClusterFailed
 	switch {
 	case t.row.Phase == v1alpha1.ClusterRemoving:

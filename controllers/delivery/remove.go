@@ -32,7 +32,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	}
 	t.objects = objects
 	if obstacle := r.keepsFromRemoval(t); obstacle != nil {
-		return r.stopped(t, obstacle)
+		return r.stopped(ctx, t, obstacle)
 	}
 	act := r.takeAway
 	if t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
@@ -73,7 +73,7 @@ func (r *reconciler) keepsFromRemoval(t task) *obstacle {
 		if owner == anotherHubs && object.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) {
 			return conflict(object, whose)
 		}
-		if obstacle := ahead(t.app, object); owner == ours && obstacle != nil {
+		if obstacle := r.ahead(t.app, object); obstacle != nil {
 			return obstacle
 		}
 	}
@@ -109,14 +109,15 @@ func (r *reconciler) deleteObject(ctx context.Context, object client.Object) err
 	return nil
 }
 
-// confirm reads the AppService live: it must be the same one, of the same generation, and ask the same of this member.
+// confirm reads the AppService live: it must be the same one, of the same generation, and ask the same of this member. No cluster may be
+// ahead of the hub.
 func (r *reconciler) confirm(ctx context.Context, t task) error {
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
 		return fmt.Errorf("confirm it with the hub: %w", err)
 	}
 	row := app.Status.Cluster(r.cluster)
-	if app.UID != t.app.UID || app.Generation != t.app.Generation || row == nil || !row.SamePlan(*t.row) {
+	if app.UID != t.app.UID || app.Generation != t.app.Generation || row == nil || !row.SamePlan(*t.row) || app.Status.IsHubBehind() {
 		return errNotMeant
 	}
 	return nil

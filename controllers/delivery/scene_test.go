@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
@@ -206,6 +207,8 @@ func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 
 func (s *scene) writeRows(rows ...v1alpha1.ClusterStatus) {
 	s.Helper()
+	s.app.Status.PlannedSpecs = lineage.Planned(s.app)
+	s.app.Status.ObservedGeneration = s.app.Generation
 	s.app.Status.Clusters = rows
 	s.must(onHub.Status().Update(s.Context(), s.app))
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // abandons tells whether the AppService's annotation says to let go of a cluster. While it is suspended it waits: what is let go of is
-// removed.
+// removed. It waits, too, while the hub is behind.
 func (in Input) abandons(cluster string) bool {
 	if in.suspended() {
 		return false
 	}
 	for name := range strings.SplitSeq(in.App.Annotations[v1alpha1.AnnotationAbandon], ",") {
 		if strings.TrimSpace(name) == cluster {
-			return true
+			return !in.App.Status.IsHubBehind()
 		}
 	}
 	return false

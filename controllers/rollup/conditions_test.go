@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
@@ -379,6 +380,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			rest := cmpopts.IgnoreFields(v1alpha1.AppServiceStatus{}, "Conditions", "Clusters")
+			test.want.PlannedSpecs = lineage.Planned(test.in.App)
 			if diff := cmp.Diff(test.want, rollup.Status(test.in), rest); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}

@@ -38,6 +38,8 @@ type Observation struct {
 	// GoneSince is set when nothing is left on the member: it is the Since of the Removing row
 	// that this answers.
 	GoneSince metav1.Time
+	// HubBehind is set when objects of the member are ahead of the hub.
+	HubBehind *v1alpha1.HubBehind
 	// Found is set when objects of the AppService were found on a member that has no row for it. Planned is then how many replicas the
 	// Deployment asks for.
 	Found bool

@@ -37,6 +37,7 @@ func (in Input) rows() (rows []v1alpha1.ClusterStatus, notes []string) {
 		}
 	}
 	notes = append(in.lower(drafts), in.remove(drafts)...)
+	in.holdBehind(drafts)
 	for _, d := range drafts {
 		d.row.Since = in.since(d.previous, d.row.Phase)
 		rows = append(rows, d.row)
@@ -171,7 +172,8 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 	case previous == nil || previous.Phase == v1alpha1.ClusterPending || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
 	case previous.Phase == v1alpha1.ClusterReady && (row.ObservedGeneration < row.Generation || row.Replicas != previous.Replicas || row.Arriving),
-		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Phase == v1alpha1.ClusterProgressing && previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
+		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Reason == v1alpha1.ReasonHubBehind,
+		previous.Phase == v1alpha1.ClusterProgressing && previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 	}
 	row.Arriving = row.Arriving && row.Phase != v1alpha1.ClusterReady

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
@@ -44,6 +45,7 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
 		Placement:          v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()},
+		PlannedSpecs:       lineage.Planned(in.App),
 		Clusters:           rows,
 	}
 }
@@ -111,10 +113,16 @@ func planned(row v1alpha1.ClusterStatus) bool {
 func (in Input) conditions(rows []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, notes []string) []metav1.Condition {
 	if in.deleting() {
 		message := "removing it " + from(rows)
+		if behind := in.behind(rows); behind != nil {
+			message = meta.FindStatusCondition(behind, v1alpha1.ConditionReady).Message
+		}
 		return []metav1.Condition{
 			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, message),
 			condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonDeleting, message),
 		}
+	}
+	if behind := in.behind(rows); behind != nil {
+		return behind
 	}
 	if in.PlanError != nil {
 		return append(unplaced(v1alpha1.ReasonInvalidPlacement, in.PlanError.Error()), in.suspension()...)

@@ -1,0 +1,169 @@
+package lineage_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+)
+
+var created = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// planned is an AppService of the given generation whose status has this history, newest first.
+func planned(generation int64, history ...v1alpha1.PlannedSpec) *v1alpha1.AppService {
+	app := &v1alpha1.AppService{}
+	app.UID, app.Generation, app.CreationTimestamp = "uid-1", generation, created
+	app.Spec.Image = "web:1"
+	app.Status.PlannedSpecs, app.Status.ObservedGeneration = history, generation
+	return app
+}
+
+func spec(generation int64, hash string) v1alpha1.PlannedSpec {
+	return v1alpha1.PlannedSpec{Generation: generation, Hash: hash}
+}
+
+// full is a history of generations 11 to 20 with the hash "h".
+func full() (history []v1alpha1.PlannedSpec) {
+	for generation := int64(20); generation > 10; generation-- {
+		history = append(history, spec(generation, "h"))
+	}
+	return history
+}
+
+func TestIsAhead(t *testing.T) {
+	now := planned(5, spec(5, "e"), spec(4, "d"), spec(2, "b"))
+	tests := map[string]struct {
+		app   *v1alpha1.AppService
+		stamp lineage.Stamp
+		want  bool
+	}{
+		"the present spec":                                     {now, lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"a spec that was planned before":                       {now, lineage.Stamp{Generation: 2, SpecHash: "b"}, false},
+		"a later generation":                                   {now, lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
+		"a later generation with a spec that was planned":      {now, lineage.Stamp{Generation: 6, SpecHash: "d"}, true},
+		"the present generation with another spec":             {now, lineage.Stamp{Generation: 5, SpecHash: "x"}, true},
+		"an earlier generation that this hub never planned":    {now, lineage.Stamp{Generation: 3, SpecHash: "c"}, true},
+		"a generation before a history that has lost nothing":  {now, lineage.Stamp{Generation: 1, SpecHash: "a"}, true},
+		"a generation before a full history":                   {planned(20, full()...), lineage.Stamp{Generation: 9, SpecHash: "x"}, false},
+		"a generation within a full history with another spec": {planned(20, full()...), lineage.Stamp{Generation: 12, SpecHash: "x"}, true},
+		"of an older version, an earlier generation":           {now, lineage.Stamp{Generation: 3}, false},
+		"of an older version, the present generation":          {now, lineage.Stamp{Generation: 5}, false},
+		"of an older version, a later generation":              {now, lineage.Stamp{Generation: 6}, true},
+		"without a generation":                                 {now, lineage.Stamp{}, false},
+		"a backup of an older version":                         {planned(5), lineage.Stamp{Generation: 5, SpecHash: "e"}, true},
+		"another AppService that was created before":           {now, lineage.Stamp{UID: "uid-0", Generation: 9, SpecHash: "x", Created: created.Add(-time.Second)}, false},
+		"another AppService that was created later":            {now, lineage.Stamp{UID: "uid-2", Generation: 1, SpecHash: "e", Created: created.Add(time.Second)}, true},
+		"another AppService of an older version":               {now, lineage.Stamp{UID: "uid-2", Generation: 9}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.stamp.UID == "" {
+				test.stamp.UID = "uid-1"
+			}
+			if got := lineage.IsAhead(test.app, test.stamp); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+			accepted := test.app.DeepCopy()
+			accepted.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: "1-00000000, " + test.stamp.Token()}
+			if lineage.IsAhead(accepted, test.stamp) {
+				t.Error("it is accepted, and still ahead")
+			}
+			for _, other := range []lineage.Stamp{
+				{UID: test.stamp.UID, Generation: test.stamp.Generation + 1, SpecHash: test.stamp.SpecHash},
+				{UID: test.stamp.UID, Generation: test.stamp.Generation, SpecHash: test.stamp.SpecHash + "0"},
+				{UID: test.stamp.UID + "0", Generation: test.stamp.Generation, SpecHash: test.stamp.SpecHash},
+			} {
+				accepted.Annotations[v1alpha1.AnnotationAcceptHub] = other.Token()
+				if got := lineage.IsAhead(accepted, test.stamp); got != test.want {
+					t.Errorf("%+v is accepted: got %v, want %v", other, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestStamp_is_read_as_it_was_written(t *testing.T) {
+	app := planned(5, spec(5, "e"))
+	object := &corev1.Service{}
+	object.Annotations = map[string]string{v1alpha1.AnnotationUID: "uid-1"}
+	maps.Copy(object.Annotations, lineage.For(app).Annotations())
+	want := lineage.Stamp{UID: "uid-1", Created: created.Time, Generation: 5, SpecHash: "e"}
+	if diff := cmp.Diff(want, lineage.Of(object)); diff != "" {
+		t.Errorf("stamp (-want +got):\n%s", diff)
+	}
+	object.Annotations[v1alpha1.AnnotationGeneration], object.Annotations[v1alpha1.AnnotationCreated] = "five", "yesterday"
+	if diff := cmp.Diff(lineage.Stamp{UID: "uid-1", SpecHash: "e"}, lineage.Of(object)); diff != "" {
+		t.Errorf("malformed stamp (-want +got):\n%s", diff)
+	}
+	if got := lineage.For(planned(6, spec(5, "e"))).SpecHash; got != "" {
+		t.Errorf("the stamp names spec %q before the status does", got)
+	}
+}
+
+func TestPlanned(t *testing.T) {
+	fresh := planned(1)
+	fresh.Status.ObservedGeneration = -1
+	hash := lineage.Planned(fresh)[0].Hash
+	tests := map[string]struct {
+		app  *v1alpha1.AppService
+		want []v1alpha1.PlannedSpec
+	}{
+		"the first plan":                         {fresh, []v1alpha1.PlannedSpec{spec(1, hash)}},
+		"the same generation":                    {planned(5, spec(5, "e"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(5, "e"), spec(4, "d")}},
+		"the next generation":                    {planned(7, spec(5, "e"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(7, hash), spec(5, "e"), spec(4, "d")}},
+		"no more than ten":                       {planned(21, full()...), append([]v1alpha1.PlannedSpec{spec(21, hash)}, full()[:9]...)},
+		"a status of an older version stays":     {planned(5), nil},
+		"a status that is ahead of its spec":     {planned(5, spec(6, "f"), spec(5, "x"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(5, hash), spec(4, "d")}},
+		"an edit after a status of an older one": {func() *v1alpha1.AppService { a := planned(5); a.Status.ObservedGeneration = 4; return a }(), []v1alpha1.PlannedSpec{spec(5, hash)}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := lineage.Planned(test.app)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("history (-want +got):\n%s", diff)
+			}
+			again := test.app.DeepCopy()
+			again.Status.PlannedSpecs, again.Status.ObservedGeneration = got, test.app.Generation
+			if diff := cmp.Diff(got, lineage.Planned(again)); diff != "" {
+				t.Errorf("history of its own history (-want +got):\n%s", diff)
+			}
+		})
+	}
+	other := planned(6, spec(5, hash))
+	other.Spec.Image = "web:2"
+	if got := lineage.Planned(other)[0].Hash; got == hash {
+		t.Error("another spec has the same hash")
+	}
+}
+
+func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
+	app := planned(4, spec(4, "d"))
+	deployment := lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "f"}
+	service := lineage.Stamp{UID: "uid-1", Generation: 5, SpecHash: "e"}
+	got := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": deployment, "Service": service})
+	want := &v1alpha1.HubBehind{Kind: "Deployment", Generation: 6, Accept: service.Token() + "," + deployment.Token()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for value, want := range map[string]bool{
+		got.Accept: true, "x," + got.Accept: true, service.Token(): false, deployment.Token(): false, "": false,
+	} {
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: value}
+		if accepted := lineage.IsAccepted(app, got); accepted != want {
+			t.Errorf("%q accepts it: %v, want %v", value, accepted, want)
+		}
+	}
+	if got := lineage.Behind(app, nil); got != nil {
+		t.Errorf("of nothing: %+v", got)
+	}
+	recreated := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": {UID: "uid-2", Generation: 1}})
+	if recreated.UID != "uid-2" {
+		t.Errorf("of another AppService: %+v", recreated)
+	}
+}

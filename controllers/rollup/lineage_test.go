@@ -1,0 +1,154 @@
+package rollup_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+const (
+	token    = "9-0a0b0c0d"
+	howTo    = "bring the AppService up to date, then let it overwrite the clusters by annotation fleetwright.dev/accept-hub=" + token
+	isAhead  = "Deployment was applied for generation 9, which this hub has never planned: the hub is behind, as after a restore; " + howTo
+	isBehind = "nothing is changed here, because the hub is behind 1 cluster: a, as after a restore; " + howTo
+)
+
+var ahead = v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: token}
+
+// seesAhead is what delivery reports of a cluster that the hub is behind.
+func seesAhead(seen *rollup.Observation) {
+	seen.Phase, seen.Reason, seen.Message, seen.HubBehind = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, isAhead, &ahead
+}
+
+// isHubBehind is the row of a cluster that the hub is behind.
+func isHubBehind(row *v1alpha1.ClusterStatus) {
+	row.Phase, row.Reason, row.Message, row.HubBehind = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, isAhead, &ahead
+}
+
+// blocked is the row of another cluster.
+func blocked(row *v1alpha1.ClusterStatus) {
+	row.Phase, row.Reason, row.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, isBehind
+}
+
+func TestHub_that_is_behind_one_cluster_stops_all(t *testing.T) {
+	rollsOut := seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, ""))
+	tests := map[string]struct {
+		in   rollup.Input
+		want []v1alpha1.ClusterStatus
+	}{
+		"others that need a change say so": {
+			in: given(chosen("a"), chosen("b"), chosen("c"), has(row("a", v1alpha1.ClusterReady), row("b", v1alpha1.ClusterProgressing)),
+				saw("a", seen("", seesAhead)), saw("b", rollsOut)),
+			want: []v1alpha1.ClusterStatus{
+				row("a", "", isHubBehind, since(now)), row("b", "", blocked, since(now)),
+				row("c", "", blocked, neverSeen, arriving, since(now)),
+			},
+		},
+		"others that are Ready stay so": {
+			in: given(chosen("a"), chosen("b"), has(row("a", v1alpha1.ClusterReady), row("b", v1alpha1.ClusterReady)),
+				saw("a", seen("", seesAhead)), saw("b", seen(v1alpha1.ClusterReady))),
+			want: []v1alpha1.ClusterStatus{row("a", "", isHubBehind, since(now)), row("b", v1alpha1.ClusterReady)},
+		},
+		"it stays so when nothing is seen of it any more": {
+			in: given(chosen("a"), chosen("b"), has(row("a", "", isHubBehind), row("b", "", blocked)), saw("a", seen(v1alpha1.ClusterReady))),
+			want: []v1alpha1.ClusterStatus{
+				row("a", "", isHubBehind), row("b", "", blocked),
+			},
+		},
+		"it stays so when it cannot be observed": {
+			in: given(chosen("a"), unreachable("a"), has(row("a", "", isHubBehind))),
+			want: []v1alpha1.ClusterStatus{row("a", v1alpha1.ClusterUnknown, since(now), func(row *v1alpha1.ClusterStatus) {
+				row.Reason, row.HubBehind = v1alpha1.ReasonClusterUnreachable, &ahead
+				row.Message = "MemberCluster a is not Ready; last known: Failed, 2 of 2 replicas ready"
+			})},
+		},
+		"a removal says so": {
+			in:   given(notChosen("b"), chosen("a"), has(row("a", "", isHubBehind), row("b", v1alpha1.ClusterRemoving))),
+			want: []v1alpha1.ClusterStatus{row("a", "", isHubBehind), row("b", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonHubBehind, isBehind))},
+		},
+		"it goes on when that is accepted": {
+			in: given(chosen("a"), chosen("b"), has(row("a", "", isHubBehind), row("b", "", blocked)), annotated(v1alpha1.AnnotationAcceptHub, token)),
+			want: []v1alpha1.ClusterStatus{
+				row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), since(now)),
+				row("b", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), since(now)),
+			},
+		},
+		"another stamp that is accepted changes nothing": {
+			in:   given(chosen("a"), has(row("a", "", isHubBehind)), annotated(v1alpha1.AnnotationAcceptHub, "8-0a0b0c0d")),
+			want: []v1alpha1.ClusterStatus{row("a", "", isHubBehind)},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			status := rollup.Status(test.in)
+			if diff := cmp.Diff(test.want, status.Clusters); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(status, rollup.Status(then(test.in))); diff != "" {
+				t.Errorf("status of its own answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An edit does not end it: only an acknowledgement does.
+func TestHub_that_is_behind_stays_so_when_it_is_edited(t *testing.T) {
+	in := given(chosen("a"), has(row("a", "", isHubBehind)), func(in *rollup.Input) { in.App.Generation = 9 })
+	want := row("a", "", isHubBehind, plannedFor(9, 2))
+	if diff := cmp.Diff([]v1alpha1.ClusterStatus{want}, rollup.Status(in).Clusters); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+func TestHub_that_is_behind_is_said_in_a_line(t *testing.T) {
+	const message = "the hub is behind 2 clusters: a, b, as after a restore: nothing is created, changed or deleted on any cluster; " +
+		"bring the AppService up to date, then let it overwrite the clusters by annotation fleetwright.dev/accept-hub=7-0a0b0c0d," + token
+	other := func(row *v1alpha1.ClusterStatus) {
+		isHubBehind(row)
+		row.HubBehind = &v1alpha1.HubBehind{Kind: "Service", Generation: 7, Accept: "7-0a0b0c0d"}
+	}
+	in := given(chosen("a"), chosen("b"), has(row("a", "", isHubBehind), row("b", "", other)))
+	got := map[string]metav1.Condition{}
+	for _, c := range rollup.Status(in).Conditions {
+		got[c.Type] = metav1.Condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
+	}
+	want := map[string]metav1.Condition{
+		v1alpha1.ConditionPlaced:  {Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPlaced, Message: "placed on 2 clusters of 2"},
+		v1alpha1.ConditionReady:   {Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHubBehind, Message: message},
+		v1alpha1.ConditionStalled: {Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHubBehind, Message: message},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	deleting(&in)
+	for _, c := range rollup.Status(in).Conditions {
+		if c.Message != message || c.Reason != v1alpha1.ReasonDeleting {
+			t.Errorf("while it is being deleted, %s says %s: %s", c.Type, c.Reason, c.Message)
+		}
+	}
+}
+
+// A removal that waits for somebody's word is known by its reason.
+func TestHub_that_is_behind_hides_no_removal_that_is_held(t *testing.T) {
+	in := given(chosen("a"), notChosen("b"), has(row("a", "", isHubBehind)), saw("b", found))
+	status := rollup.Status(in)
+	if got := status.Cluster("b").Reason; got != v1alpha1.ReasonRemovalHeld {
+		t.Errorf("the reason is %s", got)
+	}
+}
+
+// What is let go of is removed when the cluster is back.
+func TestHub_that_is_behind_lets_go_of_nothing(t *testing.T) {
+	in := given(chosen("a"), notChosen("b"), unreachable("b"), annotated(v1alpha1.AnnotationAbandon, "b"),
+		has(row("a", "", isHubBehind), row("b", v1alpha1.ClusterRemoving)))
+	if got := in.ToRemember(); got != nil {
+		t.Errorf("to remember: %v", got)
+	}
+	if status := rollup.Status(in); status.Cluster("b") == nil {
+		t.Error("the row is gone")
+	}
+}
