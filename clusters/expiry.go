@@ -1,46 +1,81 @@
 package clusters
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
 )
 
-// expiryWarning is how long ahead the end of credentials is warned of.
-const expiryWarning = 7 * 24 * time.Hour
+// Credentials that are about to end are warned of when less than a fifth of their lifetime is left, and at the most maxWarning ahead. What
+// renews short-lived credentials by itself does so before that: a kubelet, for example, when 80 % of the lifetime have passed. If the beginning
+// is not known, the warning is maxWarning ahead: a warning too early costs less than none.
+const (
+	maxWarning   = 7 * 24 * time.Hour
+	warningShare = 5
+)
+
+// expiry is when credentials end, and from when on that is warned of. The zero value stands for credentials that do not say.
+type expiry struct{ end, warning time.Time }
+
+// newExpiry returns the expiry of credentials that are valid between two times. The beginning may be zero.
+func newExpiry(begin, end time.Time) expiry {
+	if end.IsZero() {
+		return expiry{}
+	}
+	ahead := maxWarning
+	if lifetime := end.Sub(begin); !begin.IsZero() && lifetime > 0 {
+		ahead = min(ahead, lifetime/warningShare)
+	}
+	return expiry{end: end, warning: end.Add(-ahead)}
+}
+
+func (e expiry) equal(other expiry) bool {
+	return e.end.Equal(other.end) && e.warning.Equal(other.warning)
+}
 
 // maxExpiry is the end of the year 9999, in seconds since 1970: later times have no text in RFC 3339.
 const maxExpiry = 253402300799
 
-// expiry is when the credentials end; zero when they do not say. A token is read, not verified: what it says serves
-// as a reminder only.
-func (t *target) expiry() time.Time {
-	ends := tokenExpiry(t.token)
+// expiry returns that of the credentials which end first. A token is read, not verified: what it says serves as a reminder only.
+func (t *target) expiry() expiry {
+	token := tokenExpiry(t.token)
 	if t.certificate == nil || t.certificate.Leaf == nil {
-		return ends
+		return token
 	}
-	if certificate := t.certificate.Leaf.NotAfter; ends.IsZero() || certificate.Before(ends) {
-		return certificate
+	leaf := t.certificate.Leaf
+	if token.end.IsZero() || leaf.NotAfter.Before(token.end) {
+		return newExpiry(leaf.NotBefore, leaf.NotAfter)
 	}
-	return ends
+	return token
 }
 
-// tokenExpiry is the claim exp of a JSON Web Token (RFC 7519, section 4.1.4); zero for any other token.
-func tokenExpiry(token string) time.Time {
+// tokenExpiry returns what the claims of a JSON Web Token say (RFC 7519, section 4.1): exp, and iat or else nbf for the beginning.
+func tokenExpiry(token string) expiry {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return time.Time{}
+		return expiry{}
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return time.Time{}
+		return expiry{}
 	}
 	var claims struct {
-		Expiry float64 `json:"exp"`
+		Expiry    float64 `json:"exp"`
+		IssuedAt  float64 `json:"iat"`
+		NotBefore float64 `json:"nbf"`
 	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Expiry <= 0 || claims.Expiry > maxExpiry {
+	if json.Unmarshal(payload, &claims) != nil {
+		return expiry{}
+	}
+	return newExpiry(cmp.Or(claimedTime(claims.IssuedAt), claimedTime(claims.NotBefore)), claimedTime(claims.Expiry))
+}
+
+// claimedTime returns the time that a claim names; zero if there is no such time.
+func claimedTime(seconds float64) time.Time {
+	if seconds <= 0 || seconds > maxExpiry {
 		return time.Time{}
 	}
-	return time.Unix(int64(claims.Expiry), 0).UTC()
+	return time.Unix(int64(seconds), 0).UTC()
 }

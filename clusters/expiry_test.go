@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"encoding/base64"
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,11 +54,57 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
-			if got := target.expiry(); !got.Equal(test.want) {
+			if got := target.expiry().end; !got.Equal(test.want) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
+}
+
+// The warning is a share of the lifetime: an hourly token must not be warned of for ever.
+func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
+	const day = 24 * time.Hour
+	const end = 7292520306 // in 2201
+	ends := time.Unix(end, 0)
+	year := newPairFor(ends.Add(-400*day), ends)
+	tests := map[string]struct {
+		edits []edit
+		want  time.Duration // before the end
+	}{
+		"an hourly token":                              {[]edit{token(jwt(claims(end, "iat", time.Hour)))}, 12 * time.Minute},
+		"a token of ten minutes":                       {[]edit{token(jwt(claims(end, "iat", 10*time.Minute)))}, 2 * time.Minute},
+		"a token of a day":                             {[]edit{token(jwt(claims(end, "iat", day)))}, day / 5},
+		"a token of 35 days":                           {[]edit{token(jwt(claims(end, "iat", 35*day)))}, 7 * day},
+		"a token of ten years":                         {[]edit{token(jwt(claims(end, "iat", 3650*day)))}, 7 * day},
+		"a token that says only from when it is valid": {[]edit{token(jwt(claims(end, "nbf", time.Hour)))}, 12 * time.Minute},
+		"a token that does not say when it began":      {[]edit{token(jwt(fmt.Sprintf(`{"exp":%d}`, end)))}, 7 * day},
+		"a token that begins when it ends":             {[]edit{token(jwt(claims(end, "iat", 0)))}, 7 * day},
+		"a token that begins after it ends":            {[]edit{token(jwt(claims(end, "iat", -time.Hour)))}, 7 * day},
+		"a certificate of a year":                      {[]edit{withoutToken, certificate(year.certificate, year.key)}, 7 * day},
+		"an hourly token, which ends first, and a certificate": {
+			[]edit{certificate(year.certificate, year.key), token(jwt(claims(end-1, "iat", time.Hour)))}, 12 * time.Minute,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			target, refusal := parse(kubeconfig(t, test.edits...), Policy{})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			expires := target.expiry()
+			if got := expires.end.Sub(expires.warning); got != test.want {
+				t.Errorf("warned of %s before the end, want %s", got, test.want)
+			}
+		})
+	}
+	if got := (&target{}).expiry(); got != (expiry{}) {
+		t.Errorf("credentials that do not say when they end: %+v", got)
+	}
+}
+
+// claims of a token that ends at a time and began so long before that.
+func claims(end int64, begin string, lifetime time.Duration) string {
+	return fmt.Sprintf(`{"exp":%d,%q:%d}`, end, begin, end-int64(lifetime.Seconds()))
 }
 
 func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
@@ -86,14 +133,15 @@ func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := test.given.at(test.expiry, test.now); got != test.want {
+			expires := newExpiry(time.Time{}, test.expiry)
+			if got := test.given.at(expires, test.now); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			recheck := recheckAfter(test.expiry, test.now)
+			recheck := recheckAfter(expires, test.now)
 			if recheck != test.recheck {
 				t.Errorf("looked at again after %s, want %s", recheck, test.recheck)
 			}
-			if then := test.now.Add(recheck); recheck > 0 && test.want == accepted && test.given.at(test.expiry, then) == accepted {
+			if then := test.now.Add(recheck); recheck > 0 && test.want == accepted && test.given.at(expires, then) == accepted {
 				t.Errorf("looked at again at %s, when nothing has changed", then)
 			}
 		})

@@ -148,7 +148,7 @@ func TestAWatchThatTellsNothing(t *testing.T) {
 			m.create(t, m.kubeconfig(t))
 			e := m.engaged(t, 1, soon)
 			m.ends(t, e, soon)
-			m.shows(t, soon, conditions(unhealthy, "True ExpiringSoon"))
+			m.shows(t, soon, conditions(unhealthy, "True Accepted"))
 		})
 	}
 }
@@ -214,7 +214,7 @@ func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 		m.shows(t, 0, joined)
 		return
 	}
-	timed(t, "shown", func() { m.shows(t, within, conditions(bad.joined, "True ExpiringSoon")) })
+	timed(t, "shown", func() { m.shows(t, within, conditions(bad.joined, "True Accepted")) })
 	m.ends(t, first, 5*time.Second)
 	m.deploy(t, m.name)
 	m.front.become(id)

@@ -235,8 +235,7 @@ func summary(mc *v1alpha1.MemberCluster) string {
 }
 
 // joined is what a MemberCluster shows when all is well.
-// The credentials of a test environment end within the week.
-const joined = "Ready True Connected, CredentialsValid True ExpiringSoon"
+const joined = "Ready True Connected, CredentialsValid True Accepted"
 
 // detached is what a MemberCluster shows without its Secret.
 const detached = "Ready False SecretMissing, CredentialsValid False SecretMissing"

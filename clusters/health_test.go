@@ -22,7 +22,7 @@ func TestHealth(t *testing.T) {
 			m := w.newMember(t, w.own(t, "fleet-"+label(name), usual), "health-"+label(name))
 			first := m.join(t)
 			m.link.turn(t, mode)
-			m.shows(t, noticed, "Ready Unknown Unreachable, CredentialsValid True ExpiringSoon")
+			m.shows(t, noticed, "Ready Unknown Unreachable, CredentialsValid True Accepted")
 			m.ends(t, first, 5*time.Second)
 			m.deploy(t, m.name+"-app")
 			m.link.turn(t, pass)
@@ -83,6 +83,6 @@ func TestHealth(t *testing.T) {
 		}
 		m.link.cut() // the watches that there are would go on for some minutes
 		m.ends(t, e, noticed)
-		m.shows(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True ExpiringSoon")
+		m.shows(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True Accepted")
 	})
 }

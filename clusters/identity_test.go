@@ -28,6 +28,17 @@ func (m *member) accept(t *testing.T, id types.UID) {
 	}
 }
 
+// consumes waits until the acknowledgement of an identity, which has been used, is gone.
+func (m *member) consumes(t *testing.T) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		if accepted, found := m.memberCluster(t).Annotations[v1alpha1.AnnotationAcceptIdentity]; found {
+			return fmt.Errorf("%s still accepts %q", m.name, accepted)
+		}
+		return nil
+	})
+}
+
 // is waits until the MemberCluster shows an identity.
 func (m *member) is(t *testing.T, id types.UID) {
 	t.Helper()
@@ -59,15 +70,19 @@ func TestIdentityIsPinned(t *testing.T) {
 		old := m.front.identity()
 		m.front.become("another")
 		m.ends(t, first, noticed)
-		m.shows(t, soon, changed+"True ExpiringSoon")
+		m.shows(t, soon, changed+"True Accepted")
 		m.is(t, old)
 		m.accept(t, "a third one")
 		m.neverEngaged(t, 1)
+		if m.memberCluster(t).Annotations[v1alpha1.AnnotationAcceptIdentity] != "a third one" {
+			t.Error("an acknowledgement that was not used is gone")
+		}
 		m.accept(t, "another")
 		m.engaged(t, 2, retried)
 		m.is(t, "another")
+		m.consumes(t)
 		m.front.become(old) // the acknowledgement is not of this one
-		m.shows(t, noticed, changed+"True ExpiringSoon")
+		m.shows(t, noticed, changed+"True Accepted")
 		m.neverEngaged(t, 2)
 		m.front.become("another")
 		m.engaged(t, 3, retried)
@@ -98,8 +113,10 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotTried")
 		m.goesOn(t, e)
 		m.accept(t, next.front.identity())
-		m.engaged(t, 2, soon)
+		e = m.engaged(t, 2, soon)
 		m.is(t, next.front.identity())
+		m.consumes(t)
+		m.goesOn(t, e)
 	})
 
 	t.Run("another cluster that was acknowledged ahead is connected anew, not taken for the old one", func(t *testing.T) {

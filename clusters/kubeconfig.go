@@ -118,12 +118,15 @@ func pieces(raw []byte) int {
 	return count
 }
 
-// refuseKeys wants each key once: of two, another reader of the Secret may take the other.
+// refuseKeys requires keys that are text, and each of them once: of two, another reader of the Secret may take the other.
 func refuseKeys(raw []byte) *Refusal {
-	if _, err := yaml.YAMLToJSONStrict(raw); err != nil {
-		return refuse(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key twice")
+	if _, err := yaml.YAMLToJSONStrict(raw); err == nil {
+		return nil
 	}
-	return nil
+	if _, err := yaml.YAMLToJSON(raw); err != nil { // its text may quote the content
+		return refuse(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key that is no text, but a list, a map or null")
+	}
+	return refuse(v1alpha1.ReasonKubeconfigMalformed, "the content has a key twice; remove one of the two")
 }
 
 // parse decides on a kubeconfig, on its raw form: resolving it with clientcmd would already read the files

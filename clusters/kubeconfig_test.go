@@ -80,6 +80,11 @@ var (
 
 // newPair is for 127.0.0.1, signed by itself, and valid for some time from two hours ago.
 func newPair(validFor time.Duration) pair {
+	return newPairFor(time.Now().Add(-2*time.Hour), time.Now().Add(validFor))
+}
+
+// newPairFor returns one that is valid from and until the given times.
+func newPairFor(from, until time.Time) pair {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
@@ -87,8 +92,8 @@ func newPair(validFor time.Duration) pair {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: "canary-name"},
-		NotBefore:    time.Now().Add(-2 * time.Hour),
-		NotAfter:     time.Now().Add(validFor),
+		NotBefore:    from,
+		NotAfter:     until,
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA:         true, BasicConstraintsValid: true,
 	}
@@ -338,5 +343,34 @@ func TestTargetOfReadsTheFirstKeyThatIsThere(t *testing.T) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// What is wrong with the keys is said as it is.
+func TestRefusalOfKeys(t *testing.T) {
+	const (
+		noText = "the content is not YAML, or has a key that is no text, but a list, a map or null"
+		twice  = "the content has a key twice; remove one of the two"
+	)
+	for content, want := range map[string]string{
+		"kind: Config\n? [canary]\n: x\n":    noText,
+		"? {canary: x}\n: x\n":               noText,
+		"null: canary\n":                     noText,
+		"kind: [canary":                      noText,
+		"kind: canary\nkind: Config\n":       twice,
+		"users: [{name: x, name: canary}]":   twice,
+		"1: x\n1: canary\n":                  twice,
+		"1: x\ntrue: canary\nkind: Config\n": "", // as JSON has them, these are text
+	} {
+		got := ""
+		if refusal := refuseKeys([]byte(content)); refusal != nil {
+			got = refusal.Message
+			if refusal.Reason != v1alpha1.ReasonKubeconfigMalformed {
+				t.Errorf("%q: reason %s", content, refusal.Reason)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
 	}
 }

@@ -71,13 +71,13 @@ type member struct {
 type snapshot struct {
 	ready, credentials verdict
 	facts              facts
-	expiry             time.Time
+	expiry             expiry
 	// contested is the identity that the last attempt met and that belongs to another member.
 	contested types.UID
 }
 
 func (s snapshot) equal(other snapshot) bool {
-	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.facts.equal(other.facts) &&
+	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.equal(other.expiry) && s.facts.equal(other.facts) &&
 		s.contested == other.contested
 }
 

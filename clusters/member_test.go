@@ -56,7 +56,7 @@ func TestSecret(t *testing.T) {
 			CredentialsExpire:  ends,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
-				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonExpiringSoon, "the credentials end at "+ends.UTC().Format(time.RFC3339)+"; renew the Secret's kubeconfig"),
+				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // for an hour: a fifth is not over
 				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"),
 			},
 		}

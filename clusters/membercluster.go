@@ -23,7 +23,7 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 			status.Allocatable = known.facts.allocatable
 		}
 		status.ID, status.Version = known.facts.id, known.facts.version
-		status.CredentialsExpire = timeOrNil(known.expiry)
+		status.CredentialsExpire = timeOrNil(known.expiry.end)
 	}
 	for _, c := range []struct {
 		kind         string
@@ -54,29 +54,29 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 }
 
 // at is the verdict on credentials that are accepted, given when they end.
-func (v verdict) at(expiry, now time.Time) verdict {
-	if v != accepted || expiry.IsZero() {
+func (v verdict) at(expires expiry, now time.Time) verdict {
+	if v != accepted || expires.end.IsZero() {
 		return v
 	}
-	end := expiry.UTC().Format(time.RFC3339)
+	end := expires.end.UTC().Format(time.RFC3339)
 	switch {
-	case !now.Before(expiry):
+	case !now.Before(expires.end):
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
-	case expiry.Sub(now) <= expiryWarning:
+	case !now.Before(expires.warning):
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
 	}
 	return v
 }
 
 // recheckAfter is when the verdict on credentials changes by time alone; 0 for never.
-func recheckAfter(expiry, now time.Time) time.Duration {
-	if expiry.IsZero() {
+func recheckAfter(expires expiry, now time.Time) time.Duration {
+	if expires.end.IsZero() {
 		return 0
 	}
-	if warning := expiry.Add(-expiryWarning); now.Before(warning) {
-		return warning.Sub(now) + time.Second
+	if now.Before(expires.warning) {
+		return expires.warning.Sub(now) + time.Second
 	}
-	return max(0, expiry.Sub(now)+time.Second)
+	return max(0, expires.end.Sub(now)+time.Second)
 }
 
 func timeOrNil(t time.Time) *metav1.Time {

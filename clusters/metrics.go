@@ -23,12 +23,16 @@ var (
 		Name: "fleetwright_member_credential_expiry_timestamp_seconds",
 		Help: "When the credentials in use end, in seconds since 1970; absent when they do not say.",
 	}, memberLabels)
+	credentialWarning = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fleetwright_member_credential_warning_timestamp_seconds",
+		Help: "From when on the credentials in use are ExpiringSoon, in seconds since 1970; absent when they do not say when they end.",
+	}, memberLabels)
 
 	memberLabels = []string{"member"}
 )
 
 func init() {
-	metrics.Registry.MustRegister(up, probeLatency, connections, credentialExpiry)
+	metrics.Registry.MustRegister(up, probeLatency, connections, credentialExpiry, credentialWarning)
 }
 
 // measure sets what the snapshot says.
@@ -38,11 +42,13 @@ func (s snapshot) measure(member string) {
 		value = 1
 	}
 	up.WithLabelValues(member).Set(value)
-	if s.expiry.IsZero() {
+	if s.expiry.end.IsZero() {
 		credentialExpiry.DeleteLabelValues(member)
+		credentialWarning.DeleteLabelValues(member)
 		return
 	}
-	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.Unix()))
+	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.end.Unix()))
+	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.warning.Unix()))
 }
 
 // unmeasure drops a member's series.
@@ -51,4 +57,5 @@ func unmeasure(member string) {
 	probeLatency.DeleteLabelValues(member)
 	connections.DeleteLabelValues(member)
 	credentialExpiry.DeleteLabelValues(member)
+	credentialWarning.DeleteLabelValues(member)
 }

@@ -145,7 +145,30 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 		rival:        rival,
 	}, refusal)
 	known := m.known()
-	return recheckAfter(known.expiry, time.Now()), r.publish(ctx, claim, mc, known)
+	if err := r.publish(ctx, claim, mc, known); err != nil {
+		return 0, err
+	}
+	return recheckAfter(known.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
+}
+
+// consumeAcknowledgement removes the annotation that acknowledged another identity, once the status has it. It would let in that
+// cluster again after the member has become another one.
+func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
+	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
+	if !found || mc.Status.ID == "" || types.UID(accepted) != mc.Status.ID {
+		return nil
+	}
+	updated := mc.DeepCopy()
+	delete(updated.Annotations, v1alpha1.AnnotationAcceptIdentity)
+	err := r.hub.Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil // the cache is behind; what it brings is looked at again
+	case err != nil:
+		return fmt.Errorf("remove annotation %s of MemberCluster: %w", v1alpha1.AnnotationAcceptIdentity, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("The acknowledged identity is in use", "cluster", mc.Name, "id", mc.Status.ID)
+	return nil
 }
 
 // sooner returns the shorter of two durations, of which 0 stands for never.
@@ -235,6 +258,9 @@ func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
 		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		if is != nil && kind != v1alpha1.ConditionReady && is.Reason == v1alpha1.ReasonSecretMissing {
+			continue // Ready has told it
+		}
 		if is == nil || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonNotTried || was != nil && was.Reason == is.Reason {
 			continue
 		}

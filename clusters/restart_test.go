@@ -24,7 +24,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	refused.shows(t, soon, "Ready False NoConnection, CredentialsValid False FileRefused")
 	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotTried")
 	healthy.join(t)
-	const events = 5 // Connected, ExpiringSoon; NoConnection, FileRefused; Unreachable: they are written a moment later
+	const events = 5 // Connected, Accepted; NoConnection, FileRefused; Unreachable: they are written a moment later
 	eventually(t, soon, func() error {
 		written := slices.DeleteFunc(slices.Clone(w.hub.writes(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
 		if len(written) != events {

@@ -82,7 +82,7 @@ var (
 	labelName = regexp.MustCompile(`[a-z_]+`)
 	word      = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 	counted   = regexp.MustCompile(`\b(?:rate|increase)\(([a-z_]+)(?:\{[^}]*\})?\[\]\)`)
-	promQL    = []string{"max", "min", "sum", "count", "topk", "sort", "rate", "increase", "histogram_quantile", "time", "vector", "or", "unless"}
+	promQL    = []string{"max", "min", "sum", "count", "topk", "sort", "rate", "increase", "histogram_quantile", "time", "vector", "and", "or", "unless"}
 )
 
 // wrong says what an expression asks for that there is not. It is no parser of PromQL, for those are heavy: it knows the little that is

@@ -183,7 +183,8 @@ const (
 const (
 	// ReasonAccepted: the kubeconfig is accepted and in use.
 	ReasonAccepted = "Accepted"
-	// ReasonExpiringSoon: the kubeconfig is accepted and in use, and its credentials end within seven days. Renew them.
+	// ReasonExpiringSoon: the kubeconfig is accepted and in use, and less than a fifth of its credentials' lifetime is left, and less than
+	// seven days. Renew them.
 	ReasonExpiringSoon = "ExpiringSoon"
 	// ReasonExpired: the credentials have ended, by their own word. Renew them.
 	ReasonExpired = "Expired"
@@ -244,4 +245,11 @@ const (
 const (
 	// ReasonNameTaken: another Secret is a member of that name already. Rename one of the two.
 	ReasonNameTaken = "NameTaken"
+)
+
+// Reasons of events on MemberClusters, beside those of their conditions.
+const (
+	// ReasonClusterProfileTaken: the ClusterProfile of the member's name belongs to another cluster manager, by its spec or its label. It
+	// is left alone, and this member is not published. Rename the member, or delete that ClusterProfile.
+	ReasonClusterProfileTaken = "ClusterProfileTaken"
 )

@@ -36,7 +36,8 @@ const (
 	// without it was made by an administrator, ahead of its Secret.
 	AnnotationSecret = "fleetwright.dev/secret"
 	// AnnotationAcceptIdentity, on a MemberCluster, names the UID of the cluster that the member is from now on. It is
-	// how an administrator acknowledges that another cluster answers under the same Secret.
+	// how an administrator acknowledges that another cluster answers under the same Secret. Fleetwright removes it once
+	// status.id has that UID.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
 	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. What

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -246,6 +247,48 @@ func TestInventory(t *testing.T) {
 	ready := &want.Status.Conditions[0]
 	ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "it is silent"
 	w.expect("east", want)
+
+	t.Run("leaves alone what belongs to another manager, until that goes", func(t *testing.T) { w.leavesAlone(t) })
+}
+
+// leavesAlone has a foreign ClusterProfile be there before its member.
+func (w world) leavesAlone(t *testing.T) {
+	for name, foreign := range map[string]*inventory.ClusterProfile{
+		"by-spec": {Spec: inventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: inventory.ClusterManager{Name: "another"}}},
+		"by-label": {
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{inventory.LabelClusterManagerKey: "another"}},
+			Spec:       inventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: inventory.ClusterManager{Name: "fleetwright"}},
+		},
+	} {
+		foreign.Namespace, foreign.Name = namespace, name
+		w.must(w.Create(t.Context(), foreign))
+		before := profile{Labels: foreign.Labels, Spec: foreign.Spec}
+		w.expect(name, before)
+		w.must(w.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		w.told(name, v1alpha1.ReasonClusterProfileTaken)
+		w.expect(name, before)
+		w.must(w.Delete(t.Context(), foreign))
+		w.expect(name, profile{
+			Labels: map[string]string{inventory.LabelClusterManagerKey: "fleetwright"},
+			Owner:  "MemberCluster " + name,
+			Spec:   inventory.ClusterProfileSpec{DisplayName: name, ClusterManager: inventory.ClusterManager{Name: "fleetwright"}},
+		})
+	}
+}
+
+// told waits for an event about a MemberCluster.
+func (w world) told(name, reason string) {
+	w.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		var events eventsv1.EventList
+		w.must(w.List(w.Context(), &events))
+		for _, event := range events.Items {
+			if event.Regarding.Name == name && event.Reason == reason {
+				return
+			}
+		}
+	}
+	w.Fatalf("%s: no event %s", name, reason)
 }
 
 func TestPropertiesKeepTheTimeOfWhatHasNotChanged(t *testing.T) {
