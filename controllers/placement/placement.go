@@ -20,6 +20,8 @@ type Decision struct {
 	Replicas int32
 	// MinReplicas and MaxReplicas are the bounds of the cluster's autoscaler; 0 where spec.autoscaling gives it none.
 	MinReplicas, MaxReplicas int32
+	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; 0 unless spec.replicaPolicy.weights is Allocatable.
+	Weight int64
 }
 
 // Chosen tells whether the cluster is in the plan.
@@ -75,13 +77,13 @@ func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) [
 	candidates := make([]candidate, len(members))
 	for i := range members {
 		member, row := &members[i], rows[members[i].Name]
-		candidates[i] = candidate{member: member, row: row, standing: standingOf(row, app.Status.ObservedGeneration), rank: ranks.of(member.Name)}
+		candidates[i] = candidate{member: member, row: row, standing: standingOf(row), rank: ranks.of(member.Name)}
 	}
 	return candidates
 }
 
 // runs tells whether the cluster runs the AppService, as part of its plan or until it is removed.
-func (c candidate) runs() bool { return c.standing <= settling }
+func (c candidate) runs() bool { return c.standing <= spared }
 
 // Find returns the decision for the named cluster, or one that is not chosen.
 func (p Plan) Find(cluster string) Decision {

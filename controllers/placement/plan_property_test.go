@@ -135,7 +135,7 @@ func rowsWorth(row *v1alpha1.ClusterStatus) int {
 		return 3
 	case row.Phase == v1alpha1.ClusterRemoving:
 		return 2
-	case slices.Contains([]string{v1alpha1.ReasonRemovalHeld, v1alpha1.ReasonRemovalWaiting}, row.Reason):
+	case row.Transition.Type != "":
 		return 1
 	}
 	return 0

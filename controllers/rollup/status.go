@@ -34,7 +34,7 @@ type Input struct {
 // Status returns the status of the AppService.
 func Status(in Input) v1alpha1.AppServiceStatus {
 	in = in.Recover()
-	rows, notes := in.rows()
+	rows, removals, notes := in.rows()
 	summary := summarize(rows)
 	return v1alpha1.AppServiceStatus{
 		ObservedGeneration: in.App.Generation,
@@ -42,9 +42,18 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 		Replicas:           in.pods(rows),
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
-		Placement:          v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()},
+		Placement:          in.placement(),
+		Removals:           removals,
 		Clusters:           rows,
 	}
+}
+
+// placement says why clusters are not in the plan. An AppService that is being deleted has no plan.
+func (in Input) placement() v1alpha1.PlacementStatus {
+	if in.deleting() {
+		return v1alpha1.PlacementStatus{}
+	}
+	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()}
 }
 
 func summarize(rows []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
