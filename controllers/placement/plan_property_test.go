@@ -153,7 +153,7 @@ func carryOut(t *rapid.T, app *v1alpha1.AppService, plan placement.Plan) {
 		switch {
 		case d.Chosen():
 			rows = append(rows, v1alpha1.ClusterStatus{
-				Name: d.Cluster, Phase: v1alpha1.ClusterPending, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
+				Name: d.Cluster, Phase: v1alpha1.ClusterPending, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Weight: d.Weight,
 			})
 		case old != nil:
 			row := *old

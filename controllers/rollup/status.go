@@ -161,7 +161,7 @@ func (in Input) placed() metav1.Condition {
 	if chosen == 0 {
 		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(in.Plan))
 	}
-	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d", clusters(chosen), len(in.Plan)))
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", clusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
 }
 
 // readiness is the Ready condition: the worst of the rows decides.

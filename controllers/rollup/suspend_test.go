@@ -71,7 +71,7 @@ func TestSuspended_conditions(t *testing.T) {
 		"a removal that has begun, and a cluster that is gone, wait for nothing": {
 			in: given(suspended, in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), in("north", v1alpha1.ClusterDetached)),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
 				isSuspended,
 				is("Reconciling", isTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
@@ -88,7 +88,7 @@ func TestSuspended_conditions(t *testing.T) {
 		"all there is waits, and something has failed: that is no stall": {
 			in: given(suspended, chosen("east"), has(old("east")), chosen("north"), notChosen("south"), has(row("south", v1alpha1.ClusterReady)), in("west", v1alpha1.ClusterFailed)),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 3 clusters of 4"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 3 clusters of 4; not on 1 cluster with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: generation 2 is not rolled out to 1 cluster: east; "+
 					"it is not added to 1 cluster: north; it is not removed from 1 cluster: south; 1 of 3 clusters not ready: west (Refused)"),
 				isSuspended,
