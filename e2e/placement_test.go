@@ -46,7 +46,7 @@ func TestPlacement(t *testing.T) {
 			name: "a taint and unschedulable keep new ones away", app: "plain",
 			want: []string{"east"},
 			excluded: []v1alpha1.ExcludedClusters{
-				notReady, {Reason: v1alpha1.ReasonTaintNotTolerated, Count: 1, Examples: []string{"north"}}, unschedulable,
+				notReady, {Reason: v1alpha1.ReasonTaintNotTolerated, Count: 1, Examples: []string{"north"}, Requirements: []string{"e2e:NoSchedule"}}, unschedulable,
 			},
 		},
 		{

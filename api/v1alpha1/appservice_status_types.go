@@ -43,6 +43,10 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=10
 	PlannedSpecs []PlannedSpec `json:"plannedSpecs,omitempty"`
 
+	// Removals counts the removals that later ones depend on.
+	// +optional
+	Removals RemovalsStatus `json:"removals,omitzero"`
+
 	// Clusters has a row for each cluster that runs this AppService, or shall, or did and may still; sorted by name.
 	// +optional
 	// +listType=map
@@ -100,6 +104,28 @@ type PlacementStatus struct {
 	Excluded []ExcludedClusters `json:"excluded,omitempty"`
 }
 
+// RemovalsStatus counts removals that have begun: those that somebody accepted, and those without an edit.
+type RemovalsStatus struct {
+	// Accepted is how many removals the annotation fleetwright.dev/accept-removals has allowed at AcceptedGeneration. A new generation begins at none.
+	// +optional
+	Accepted int32 `json:"accepted,omitempty"`
+	// AcceptedGeneration is the generation of the AppService that Accepted is about.
+	// +optional
+	AcceptedGeneration int64 `json:"acceptedGeneration,omitempty"`
+	// WithoutEdit are the removals of the last hour that followed from no edit and that nobody accepted. Further ones wait when they are too many.
+	// +optional
+	// +listType=atomic
+	WithoutEdit []RemovalCount `json:"withoutEdit,omitempty"`
+}
+
+// RemovalCount counts the removals that began within five minutes.
+type RemovalCount struct {
+	// Since is when the five minutes began.
+	Since metav1.Time `json:"since"`
+	// Count is how many removals began.
+	Count int32 `json:"count"`
+}
+
 // ExcludedClusters are the clusters that one reason keeps out of the plan.
 type ExcludedClusters struct {
 	// Reason is one of the documented reasons, such as SelectorMismatch.
@@ -109,6 +135,10 @@ type ExcludedClusters struct {
 	// Examples are the first three of them by name.
 	// +listType=atomic
 	Examples []string `json:"examples"`
+	// Requirements are what these clusters would have to meet, such as region=eu; those of the most clusters first, at most three.
+	// +optional
+	// +listType=atomic
+	Requirements []string `json:"requirements,omitempty"`
 }
 
 // ClusterPhase is the state of an AppService on one cluster.
@@ -132,6 +162,51 @@ const (
 	ClusterDetached ClusterPhase = "Detached"
 )
 
+// TransitionType is what is under way between an AppService and a cluster.
+// +kubebuilder:validation:Enum=ScaleDownPending;RemovalPending;RemovalHeld;Removing
+type TransitionType string
+
+const (
+	// TransitionScaleDownPending: the cluster keeps more replicas than its share until others are ready elsewhere.
+	TransitionScaleDownPending TransitionType = "ScaleDownPending"
+	// TransitionRemovalPending: the cluster is no longer in the plan, and its removal waits for clusters to become ready, or for its turn.
+	TransitionRemovalPending TransitionType = "RemovalPending"
+	// TransitionRemovalHeld: the cluster is no longer in the plan, and keeps the workload until somebody accepts its removal.
+	TransitionRemovalHeld TransitionType = "RemovalHeld"
+	// TransitionRemoving: the workload is being removed from the cluster.
+	TransitionRemoving TransitionType = "Removing"
+)
+
+// TransitionCause is why a cluster left the plan, or is to run fewer replicas.
+// +kubebuilder:validation:Enum=Edit;Deletion;Drift;Displaced;Recovered;Rejoined
+type TransitionCause string
+
+const (
+	// CauseEdit: the AppService was edited.
+	CauseEdit TransitionCause = "Edit"
+	// CauseDeletion: the AppService is being deleted.
+	CauseDeletion TransitionCause = "Deletion"
+	// CauseDrift: clusters changed, such as their labels or taints, and the AppService was not edited.
+	CauseDrift TransitionCause = "Drift"
+	// CauseDisplaced: spec.placement.limit is reached by other clusters, such as one that has returned.
+	CauseDisplaced TransitionCause = "Displaced"
+	// CauseRecovered: the workload was found on a cluster that had no entry, as after a restore.
+	CauseRecovered TransitionCause = "Recovered"
+	// CauseRejoined: the cluster had left the fleet and joined it again.
+	CauseRejoined TransitionCause = "Rejoined"
+)
+
+// ClusterTransition is what is under way between an AppService and a cluster, and why. The planner remembers it from one decision to the next.
+type ClusterTransition struct {
+	// Type is ScaleDownPending, RemovalPending, RemovalHeld or Removing.
+	Type TransitionType `json:"type"`
+	// Cause is why: Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
+	Cause TransitionCause `json:"cause"`
+	// Accepted reports that the annotation fleetwright.dev/accept-removals covers the removal.
+	// +optional
+	Accepted bool `json:"accepted,omitempty"`
+}
+
 // ClusterStatus is the row of one cluster: what it is to run, and what was observed there.
 //
 // +structType=atomic
@@ -154,6 +229,12 @@ type ClusterStatus struct {
 	// What leaves other clusters waits for it.
 	// +optional
 	Arriving bool `json:"arriving,omitempty"`
+	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable. It follows the cluster when that changes by a tenth or more.
+	// +optional
+	Weight int64 `json:"weight,omitempty"`
+	// Transition is what is under way on the cluster; absent while the cluster is as planned.
+	// +optional
+	Transition ClusterTransition `json:"transition,omitzero"`
 	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

@@ -49,10 +49,10 @@ func TestPlan_says_where_it_runs_and_why_not_elsewhere(t *testing.T) {
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.declare()
 	s.has(s.row("east", v1alpha1.ClusterPending))
-	s.says(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 4")
+	s.says(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 4; not on 1 cluster not Ready, 1 cluster with other labels (want tier=prod), 1 cluster with spec.unschedulable")
 	want := []v1alpha1.ExcludedClusters{
 		{Reason: v1alpha1.ReasonClusterNotReady, Count: 1, Examples: []string{"north"}},
-		{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"west"}},
+		{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"west"}, Requirements: []string{"tier=prod"}},
 		{Reason: v1alpha1.ReasonUnschedulable, Count: 1, Examples: []string{"south"}},
 	}
 	if diff := cmp.Diff(want, s.app.Status.Placement.Excluded); diff != "" {

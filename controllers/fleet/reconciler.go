@@ -20,12 +20,6 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
-// recheck is how often a deletion is looked at for what no watch tells of: time that has passed, a namespace that goes.
-const recheck = 10 * time.Second
-
-// waitRecheck is how often an AppService is looked at that arrives somewhere: what leaves others waits for what fails for some time only.
-const waitRecheck = time.Minute
-
 // Reconciler plans AppServices.
 type Reconciler struct {
 	hub          client.Client
@@ -115,7 +109,7 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 
 // write writes the status where it says something new, and not too often, and then tells what became of clusters.
 func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
-	done := reconcile.Result{RequeueAfter: recheckAfter(app, status)}
+	done := reconcile.Result{RequeueAfter: in.RecheckAfter(status)}
 	if equality.Semantic.DeepEqual(app.Status, status) {
 		return done, nil
 	}
@@ -147,20 +141,6 @@ func (r *Reconciler) settle(in rollup.Input, status v1alpha1.AppServiceStatus) {
 		}
 	}
 	r.announce(in, status)
-}
-
-// recheckAfter is when to look again at an AppService that nothing may come of before; 0 for never.
-func recheckAfter(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus) time.Duration {
-	waits := func(row v1alpha1.ClusterStatus) bool {
-		return row.Reason == v1alpha1.ReasonRemovalWaiting || row.Arriving
-	}
-	switch {
-	case !app.DeletionTimestamp.IsZero():
-		return recheck
-	case slices.ContainsFunc(status.Clusters, waits):
-		return waitRecheck
-	}
-	return 0
 }
 
 // samePlan tells whether two statuses ask the same of every cluster.

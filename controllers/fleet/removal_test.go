@@ -223,8 +223,8 @@ func TestDeletion_lets_go_of_a_member_that_is_Detached_for_a_while(t *testing.T)
 		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
 	s.has(detached)
 	s.delete()
-	if wait := s.look().RequeueAfter; wait != recheck {
-		t.Errorf("looks again after %v, want %v", wait, recheck)
+	if wait := s.look().RequeueAfter; wait != 10*time.Second {
+		t.Errorf("looks again after %v, want 10s", wait)
 	}
 	s.has(detached)
 	s.neverRemoved()

@@ -274,7 +274,8 @@ func saying(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
 }
 
-var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "Since")
+// Transitions are tested in rollup.
+var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "Since", "Transition")
 
 // has waits until the AppService has these rows and no other, and reads it.
 func (s *scene) has(rows ...v1alpha1.ClusterStatus) {

@@ -33,8 +33,8 @@ func TestNamespace_that_is_deleted_ends_the_deletion_of_what_is_in_it(t *testing
 	s.answers("west", metav1.ConditionFalse)
 	s.delete()
 	s.has(s.removing("east"), s.unreachable("west"))
-	if wait := s.look().RequeueAfter; wait != recheck {
-		t.Errorf("looks again after %v, want %v", wait, recheck)
+	if wait := s.look().RequeueAfter; wait != 10*time.Second {
+		t.Errorf("looks again after %v, want 10s", wait)
 	}
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.look()

@@ -57,13 +57,14 @@ func TestMembers_that_no_longer_fit_all_at_once_keep_it_until_that_is_accepted(t
 	s.member("north", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.member("south", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.start()
-	held := saying(v1alpha1.ReasonRemovalHeld, "no longer fits, as 2 clusters in all: annotate the AppService with fleetwright.dev/accept-removals=2 to let it be removed")
+	held := saying(v1alpha1.ReasonRemovalHeld, "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them: "+
+		"annotate the AppService with fleetwright.dev/accept-removals=2@1 to remove it")
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterProgressing, ran(1, 2), held), s.row("south", v1alpha1.ClusterProgressing, ran(1, 2), held))
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 3 clusters not ready: north (RemovalHeld), south (RemovalHeld); "+
-		"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2")
+		"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@1")
 	s.look()
 	s.neverRemoved()
-	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2"))
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2@1"))
 	s.has(s.row("east", v1alpha1.ClusterReady), s.removing("north"), s.removing("south"))
 }
 
@@ -138,7 +139,7 @@ func TestFound_objects_become_rows_again(t *testing.T) {
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 	s.neverRemoved()
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1", v1alpha1.AnnotationAcceptUnready: "true"} // it would be held, or wait for east
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true"} // it would be held, or wait for east
 	})
 	s.sees("west", found) // is not in the placement any more
 	removing := s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
@@ -158,7 +159,7 @@ func TestFound_objects_that_are_on_record_become_no_rows(t *testing.T) {
 	s.look()
 	s.has(s.row("east", v1alpha1.ClusterReady))
 	s.neverRemoved()
-	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1")) // it would be held
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1@2")) // it would be held
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = nil })
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }))
 }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -10,8 +11,15 @@ import (
 
 // matcher is a ClusterMatch, compiled.
 type matcher struct {
-	listed   map[string]bool // nil: every name
-	selector labels.Selector
+	listed       map[string]bool // nil: every name
+	selector     labels.Selector
+	requirements []requirement // of the selector
+}
+
+// requirement is one of a selector, and how it is written.
+type requirement struct {
+	labels.Requirement
+	text string
 }
 
 // compileMatch compiles the match at a path of the AppService, which the error names.
@@ -21,6 +29,10 @@ func compileMatch(path string, match v1alpha1.ClusterMatch) (matcher, error) {
 		return matcher{}, fmt.Errorf("%s.clusterSelector: %w", path, err)
 	}
 	m := matcher{selector: selector}
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		m.requirements = append(m.requirements, requirement{r, r.String()})
+	}
 	if len(match.ClusterNames) > 0 {
 		m.listed = make(map[string]bool, len(match.ClusterNames))
 	}
@@ -42,6 +54,17 @@ func (m matcher) selects(member *v1alpha1.MemberCluster) bool {
 	return m.selector.Matches(labels.Set(member.Labels))
 }
 
+// unmet returns the requirements of the selector that a member does not meet, as a selector is written.
+func (m matcher) unmet(member *v1alpha1.MemberCluster) string {
+	var unmet []string
+	for i := range m.requirements {
+		if r := &m.requirements[i]; !r.Matches(labels.Set(member.Labels)) {
+			unmet = append(unmet, r.text)
+		}
+	}
+	return bounded(strings.Join(unmet, ","))
+}
+
 // criteria say which clusters fit a Placement.
 type criteria struct {
 	matcher
@@ -56,40 +79,51 @@ func compile(p *v1alpha1.Placement) (criteria, error) {
 	return criteria{matcher: match, tolerations: p.Tolerations}, err
 }
 
-// reason is why a cluster does not fit, or takes nothing that it does not hold yet; empty when it does.
-func (c criteria) reason(of candidate) string {
+// reason returns why a cluster does not fit, or takes nothing that it does not hold yet, and which requirement it does not meet. Both are
+// empty when it fits.
+func (c criteria) reason(of candidate) (reason, requirement string) {
 	member := of.member
 	switch {
 	case !c.names(member):
-		return v1alpha1.ReasonNotNamed
+		return v1alpha1.ReasonNotNamed, ""
 	case !c.selects(member):
-		return v1alpha1.ReasonSelectorMismatch
+		return v1alpha1.ReasonSelectorMismatch, c.unmet(member)
 	case !member.HasSecret():
-		return v1alpha1.ReasonSecretMissing
-	case c.repelled(member, v1alpha1.TaintNoExecute):
-		return v1alpha1.ReasonTaintNotTolerated
-	case of.row != nil:
-		return ""
-	case !member.DeletionTimestamp.IsZero():
-		return v1alpha1.ReasonClusterDeleting
-	case member.Spec.Unschedulable:
-		return v1alpha1.ReasonUnschedulable
-	case c.repelled(member, v1alpha1.TaintNoSchedule):
-		return v1alpha1.ReasonTaintNotTolerated
-	case !member.IsReady():
-		return v1alpha1.ReasonClusterNotReady
+		return v1alpha1.ReasonSecretMissing, ""
 	}
-	return ""
+	if taint := c.untolerated(member, v1alpha1.TaintNoExecute); taint != "" {
+		return v1alpha1.ReasonTaintNotTolerated, taint
+	}
+	switch {
+	case of.row != nil:
+		return "", ""
+	case !member.DeletionTimestamp.IsZero():
+		return v1alpha1.ReasonClusterDeleting, ""
+	case member.Spec.Unschedulable:
+		return v1alpha1.ReasonUnschedulable, ""
+	}
+	if taint := c.untolerated(member, v1alpha1.TaintNoSchedule); taint != "" {
+		return v1alpha1.ReasonTaintNotTolerated, taint
+	}
+	if !member.IsReady() {
+		return v1alpha1.ReasonClusterNotReady, ""
+	}
+	return "", ""
 }
 
-// repelled tells whether a member has a taint of that effect which nothing tolerates.
-func (c criteria) repelled(member *v1alpha1.MemberCluster, effect v1alpha1.TaintEffect) bool {
+// untolerated returns the first taint of that effect that nothing tolerates, as kubectl writes taints, or "".
+func (c criteria) untolerated(member *v1alpha1.MemberCluster, effect v1alpha1.TaintEffect) string {
 	for _, taint := range member.Spec.Taints {
-		if taint.Effect == effect && !c.tolerates(taint) {
-			return true
+		if taint.Effect != effect || c.tolerates(taint) {
+			continue
 		}
+		text := taint.Key
+		if taint.Value != "" {
+			text += "=" + taint.Value
+		}
+		return bounded(text + ":" + string(taint.Effect))
 	}
-	return false
+	return ""
 }
 
 func (c criteria) tolerates(taint v1alpha1.Taint) bool {

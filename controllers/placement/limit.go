@@ -11,24 +11,24 @@ import (
 type standing int
 
 const (
-	running  standing = iota // part of the plan
-	spared                   // no longer part of it, and still running
-	settling                 // part of the plan, and it has taken nothing on yet
+	running  standing = iota // in the plan
+	settling                 // in the plan, and the cluster has taken on nothing yet
+	spared                   // left the plan, and not being removed yet
 	leaving                  // being removed
 	newcomer                 // nothing there
 )
 
-// standingOf is that of a cluster with this row, in a status of the given generation.
-func standingOf(row *v1alpha1.ClusterStatus, planned int64) standing {
-	switch {
-	case row == nil:
+// standingOf returns the standing of a cluster with this row. A cluster of the plan ranks before every cluster outside of it, whatever is
+// running on either: otherwise the two would change places for ever.
+func standingOf(row *v1alpha1.ClusterStatus) standing {
+	if row == nil {
 		return newcomer
+	}
+	switch transition := row.Transition.Type; {
 	case row.Phase == v1alpha1.ClusterRemoving:
 		return leaving
-	case row.Reason == v1alpha1.ReasonRemovalWaiting, row.Reason == v1alpha1.ReasonRemovalHeld:
+	case transition == v1alpha1.TransitionRemovalPending, transition == v1alpha1.TransitionRemovalHeld:
 		return spared
-	case row.Phase == v1alpha1.ClusterUnknown && row.Generation != 0 && row.Generation < planned:
-		return spared // its reason is that it cannot be observed; its generation is that of the last plan that it was part of
 	case row.Arriving && row.ObservedGeneration == 0:
 		return settling
 	}

@@ -37,13 +37,17 @@ func TestDecide_keeps_to_the_limit(t *testing.T) {
 		"what is held is as what waits": {
 			app: app(limited(1), running("a", 1, removing), running("c", 1, removalHeld)), members: abc, want: placement.Plan{no("a"), no("b"), chosen("c", 1)},
 		},
-		"what waits for its removal and is lost is known by the generation": {
-			app:     app(limited(1), planned(7), running("a", 1, lost(6)), running("b", 1, lost(7))),
+		"what waits for its removal and is lost": {
+			app:     app(limited(1), running("a", 1, removalWaits, lost), running("b", 1, lost)),
 			members: members(member("a", notReady), member("b", notReady)),
 			want:    placement.Plan{no("a"), chosen("b", 1)},
 		},
+		"what is in the plan and has taken on nothing is taken before what left it": {
+			app:     app(limited(1), running("a", 1, removalWaits), running("c", 1, settling)),
+			members: abc, want: placement.Plan{no("a"), no("b"), chosen("c", 1)},
+		},
 		"what was found and is lost runs": {
-			app:     app(limited(1), planned(7), running("a", 1, lost(0)), running("b", 1, removalWaits)),
+			app:     app(limited(1), running("a", 1, lost), running("b", 1, removalWaits)),
 			members: members(member("a", notReady), member("b")),
 			want:    placement.Plan{chosen("a", 1), no("b")},
 		},

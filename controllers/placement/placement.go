@@ -7,19 +7,20 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxExamples is how many clusters are named for each reason that excludes some.
-const maxExamples = 3
-
 // Decision is what was decided for one cluster.
 type Decision struct {
 	// Cluster is the name of a MemberCluster, or one that clusterNames lists and no MemberCluster has.
 	Cluster string
 	// Reason is why the cluster is not chosen; empty when it is.
 	Reason string
+	// Requirement is what the cluster does not meet, such as region=eu, where the reason is about one.
+	Requirement string
 	// Replicas is how many pods the cluster is to run, when it is chosen; to begin with, where it is autoscaled.
 	Replicas int32
 	// MinReplicas and MaxReplicas are the bounds of the cluster's autoscaler; 0 where spec.autoscaling gives it none.
 	MinReplicas, MaxReplicas int32
+	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; 0 unless spec.replicaPolicy.weights is Allocatable.
+	Weight int64
 }
 
 // Chosen tells whether the cluster is in the plan.
@@ -42,8 +43,8 @@ func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, e
 	plan := make(Plan, 0, len(members))
 	candidates := make([]candidate, 0, len(members))
 	for _, c := range candidatesFor(app, members) {
-		if reason := fits.reason(c); reason != "" {
-			plan = append(plan, Decision{Cluster: c.member.Name, Reason: reason})
+		if reason, requirement := fits.reason(c); reason != "" {
+			plan = append(plan, Decision{Cluster: c.member.Name, Reason: reason, Requirement: requirement})
 		} else {
 			candidates = append(candidates, c)
 		}
@@ -75,13 +76,13 @@ func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) [
 	candidates := make([]candidate, len(members))
 	for i := range members {
 		member, row := &members[i], rows[members[i].Name]
-		candidates[i] = candidate{member: member, row: row, standing: standingOf(row, app.Status.ObservedGeneration), rank: ranks.of(member.Name)}
+		candidates[i] = candidate{member: member, row: row, standing: standingOf(row), rank: ranks.of(member.Name)}
 	}
 	return candidates
 }
 
 // runs tells whether the cluster runs the AppService, as part of its plan or until it is removed.
-func (c candidate) runs() bool { return c.standing <= settling }
+func (c candidate) runs() bool { return c.standing <= spared }
 
 // Find returns the decision for the named cluster, or one that is not chosen.
 func (p Plan) Find(cluster string) Decision {
@@ -90,25 +91,4 @@ func (p Plan) Find(cluster string) Decision {
 		return Decision{Cluster: cluster, Reason: v1alpha1.ReasonNoSuchCluster}
 	}
 	return p[i]
-}
-
-// Excluded groups the clusters that are not chosen by reason, sorted by it.
-func (p Plan) Excluded() []v1alpha1.ExcludedClusters {
-	var excluded []v1alpha1.ExcludedClusters
-	for _, decision := range p {
-		if decision.Chosen() {
-			continue
-		}
-		i, found := slices.BinarySearchFunc(excluded, decision.Reason, func(e v1alpha1.ExcludedClusters, reason string) int {
-			return cmp.Compare(e.Reason, reason)
-		})
-		if !found {
-			excluded = slices.Insert(excluded, i, v1alpha1.ExcludedClusters{Reason: decision.Reason})
-		}
-		excluded[i].Count++
-		if len(excluded[i].Examples) < maxExamples {
-			excluded[i].Examples = append(excluded[i].Examples, decision.Cluster)
-		}
-	}
-	return excluded
 }

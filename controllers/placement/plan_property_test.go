@@ -135,7 +135,7 @@ func rowsWorth(row *v1alpha1.ClusterStatus) int {
 		return 3
 	case row.Phase == v1alpha1.ClusterRemoving:
 		return 2
-	case slices.Contains([]string{v1alpha1.ReasonRemovalHeld, v1alpha1.ReasonRemovalWaiting}, row.Reason):
+	case row.Transition.Type != "":
 		return 1
 	}
 	return 0
@@ -153,7 +153,7 @@ func carryOut(t *rapid.T, app *v1alpha1.AppService, plan placement.Plan) {
 		switch {
 		case d.Chosen():
 			rows = append(rows, v1alpha1.ClusterStatus{
-				Name: d.Cluster, Phase: v1alpha1.ClusterPending, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
+				Name: d.Cluster, Phase: v1alpha1.ClusterPending, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Weight: d.Weight,
 			})
 		case old != nil:
 			row := *old

@@ -103,10 +103,11 @@ func scalingBounds(scaling *v1alpha1.Autoscaling) (least, most int32) {
 }
 
 func (c counts) divideReplicas(total int64, chosen []candidate, decisions []Decision) {
-	claims := claimsOf(chosen, c.terms(chosen), func(row *v1alpha1.ClusterStatus) int32 { return row.Replicas })
+	bounds := c.terms(chosen)
+	claims := claimsOf(chosen, bounds, func(row *v1alpha1.ClusterStatus) int32 { return row.Replicas })
 	divide(total, claims)
 	for i, claim := range claims {
-		decisions[i].Replicas = int32(claim.given)
+		decisions[i].Replicas, decisions[i].Weight = int32(claim.given), c.weightOf(bounds[i])
 	}
 }
 
@@ -130,6 +131,7 @@ func (c counts) divideScaling(scaling *v1alpha1.Autoscaling, chosen []candidate,
 	for i, of := range chosen {
 		d := &decisions[i]
 		d.MinReplicas, d.MaxReplicas = int32(mins[i].given), int32(maxs[i].given)
+		d.Weight = c.weightOf(bounds[i])
 		d.Replicas = d.MinReplicas
 		if of.runs() {
 			d.Replicas = within(of.row.Replicas, d.MinReplicas, d.MaxReplicas)
@@ -172,6 +174,14 @@ func (c counts) terms(chosen []candidate) []terms {
 	return all
 }
 
+// weightOf returns the weight to remember: that of a cluster whose share follows its capacity.
+func (c counts) weightOf(t terms) int64 {
+	if !c.allocatable {
+		return 0
+	}
+	return int64(t.weight)
+}
+
 // ruled are the terms by the first rule that matches the member.
 func (c counts) ruled(member *v1alpha1.MemberCluster) terms {
 	t := terms{weight: 1, most: math.MaxInt32}
@@ -194,13 +204,18 @@ func (c counts) ruled(member *v1alpha1.MemberCluster) terms {
 	return t
 }
 
-// capacities are the CPUs of the clusters, in thousandths. One of which they are not known counts as the smallest of which they are.
+// capacities are the CPUs of the clusters, in thousandths. One of which they are not known counts as the smallest of which they are. While the CPUs of
+// a cluster differ by less than a tenth from those that its share was computed from, or are not known any more, it keeps the latter: a
+// node that comes and goes moves nothing.
 func capacities(chosen []candidate) []uint64 {
 	all := make([]uint64, len(chosen))
 	smallest := uint64(maxWeight)
 	known := false
 	for i, of := range chosen {
 		all[i] = thousandths(of.member.Status.Allocatable[corev1.ResourceCPU])
+		if of.row != nil && isNear(all[i], of.row.Weight) {
+			all[i] = uint64(of.row.Weight)
+		}
 		if all[i] > 0 {
 			smallest, known = min(smallest, all[i]), true
 		}
@@ -214,6 +229,15 @@ func capacities(chosen []candidate) []uint64 {
 		}
 	}
 	return all
+}
+
+// isNear reports whether a capacity is not known, or differs by less than a tenth from the weight that a share was computed from.
+func isNear(capacity uint64, weight int64) bool {
+	if weight <= 0 || weight > maxWeight {
+		return false
+	}
+	difference := int64(capacity) - weight
+	return capacity == 0 || max(difference, -difference) < (weight+9)/10
 }
 
 // thousandths of a quantity, from 0 to [maxWeight]: there is no telling what a member says of itself.

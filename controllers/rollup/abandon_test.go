@@ -61,7 +61,7 @@ func TestAbandon(t *testing.T) {
 
 // A lost cluster that waits for its turn to be removed would else never come to be let go of.
 func TestAbandon_of_a_lost_cluster_waits_for_no_other(t *testing.T) {
-	if diff := cmp.Diff("R?R", letters(rollup.Status(with(clusters("Uuu"), annotated(v1alpha1.AnnotationAbandon, "c"))))); diff != "" {
+	if diff := cmp.Diff("RhR", letters(rollup.Status(with(clusters("Uuu"), annotated(v1alpha1.AnnotationAbandon, "c"))))); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff("Rww", letters(rollup.Status(with(clusters("Gee"), annotated(v1alpha1.AnnotationAbandon, "c"))))); diff != "" {
@@ -106,7 +106,8 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"where it is not chosen it is held, until somebody says so": {
 			in: given(notChosen("east"), saw("east", found)),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, heldAlone
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, "it was found here without an entry, and the plan does not choose the cluster"+asks
+				moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRecovered)(row)
 			}),
 		},
 		"where it is chosen it is brought in line": {
@@ -117,14 +118,18 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 			in:   given(chosen("east"), saw("east", found), suspended),
 			want: foundRow(),
 		},
-		"when it is suspended and not chosen it is only observed": {
-			in:   given(notChosen("east"), saw("east", found), suspended),
-			want: foundRow(),
+		"when it is suspended and not chosen it is held": {
+			in: given(notChosen("east"), saw("east", found), suspended),
+			want: foundRow(func(row *v1alpha1.ClusterStatus) {
+				row.Reason, row.Message = v1alpha1.ReasonRemovalHeld, heldUndecided
+				moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRecovered)(row)
+			}),
 		},
 		"when it is deleted it is removed": {
 			in: given(deleting, notChosen("east"), saw("east", found)),
 			want: foundRow(plannedFor(generation, 0), func(row *v1alpha1.ClusterStatus) {
 				row.Phase, row.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+				moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion)(row)
 			}),
 		},
 		"a row that there is stays as it is": {

@@ -39,7 +39,7 @@ func TestArriving_ends_when_all_of_it_is_ready(t *testing.T) {
 		"a share is lowered, and nothing was seen":                     {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(generation, 3)))), false, v1alpha1.ClusterProgressing},
 		"a share is lowered, and seen as it was":                       {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(generation, 3))), saw("east", seen(v1alpha1.ClusterReady, to(3)))), false, v1alpha1.ClusterProgressing},
 		"a failure with the share before is no answer":                 {given(divided(2), chosen("east"), has(row("east", v1alpha1.ClusterFailed, plannedFor(generation, 3))), saw("east", seen(v1alpha1.ClusterFailed, to(3)))), false, v1alpha1.ClusterProgressing},
-		"it leaves": {given(notChosen("east"), newcomer), false, v1alpha1.ClusterRemoving},
+		"it leaves": {given(notChosen("east"), accepting("1@2"), newcomer), false, v1alpha1.ClusterRemoving},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -173,6 +173,20 @@ func neverSeen(row *v1alpha1.ClusterStatus) {
 
 func arriving(row *v1alpha1.ClusterStatus) { row.Arriving = true }
 
+// moves gives a row a transition.
+func moves(transition v1alpha1.TransitionType, cause v1alpha1.TransitionCause) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.Transition = v1alpha1.ClusterTransition{Type: transition, Cause: cause}
+	}
+}
+
+func accepted(row *v1alpha1.ClusterStatus) { row.Transition.Accepted = true }
+
+// accepting annotates the AppService with the removals that are accepted.
+func accepting(value string) func(*rollup.Input) {
+	return annotated(v1alpha1.AnnotationAcceptRemovals, value)
+}
+
 // scaled gives a row an autoscaler.
 func scaled(least, most int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.MinReplicas, row.MaxReplicas = least, most }

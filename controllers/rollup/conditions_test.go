@@ -30,7 +30,7 @@ func TestStatus_conditions(t *testing.T) {
 		"every cluster Ready": {
 			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterReady), notChosen("north")),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 3"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 3; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west"),
 			),
 		},
@@ -100,7 +100,7 @@ func TestStatus_conditions(t *testing.T) {
 		"Ready, and one Removing": {
 			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving)),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
 				is("Reconciling", isTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
 			),
@@ -108,7 +108,7 @@ func TestStatus_conditions(t *testing.T) {
 		"Failed, and one Removing": {
 			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterRemoving)),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
 				is("Stalled", isTrue, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
 			),
@@ -131,7 +131,7 @@ func TestStatus_conditions(t *testing.T) {
 		"no member chosen": {
 			in: given(notChosen("east"), notChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
 			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen (NoSuchCluster: 1, SelectorMismatch: 2)"),
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 			),

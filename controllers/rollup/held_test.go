@@ -42,8 +42,8 @@ func TestHeld_clusters_stay_held(t *testing.T) {
 		"no plan over a restart":                {steps{both(edit, invalid), restarted, restarted, both(edit, planned)}, "rhh"},
 		"no plan, and lost meanwhile":           {steps{both(edit, invalid), unreachable("c"), both(edit, planned)}, "rhh"},
 		"suspended without a plan":              {steps{both(edit, suspended), both(edit, invalid), both(edit, planned), both(edit, resumed)}, "rhh"},
-		"until somebody says so":                {steps{both(edit, suspended), both(edit, resumed), annotated(v1alpha1.AnnotationAcceptRemovals, "2")}, "rRR"},
-		"somebody's word waits while suspended": {steps{both(edit, suspended), annotated(v1alpha1.AnnotationAcceptRemovals, "2")}, "rhh"},
+		"until somebody says so":                {steps{both(edit, suspended), both(edit, resumed), accepting("2@4")}, "rRR"},
+		"somebody's word waits while suspended": {steps{both(edit, suspended), accepting("2@3")}, "rhh"},
 		"until they fit again":                  {steps{both(edit, suspended), chosen("c"), both(edit, resumed)}, "rhr"},
 		"until they fit again, without a plan":  {steps{both(edit, invalid), both(planned, chosen("c"))}, "rhr"},
 		"until they fit again, while suspended": {steps{both(edit, suspended), chosen("c")}, "rhr"},
@@ -70,17 +70,19 @@ func both(first, second func(*rollup.Input)) func(*rollup.Input) {
 	return func(in *rollup.Input) { first(in); second(in) }
 }
 
+const heldUndecided = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation fleetwright.dev/accept-removals"
+
 func TestHeld_clusters_say_so_while_nothing_can_be_decided(t *testing.T) {
-	const want = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation fleetwright.dev/accept-removals"
+	drifted := moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseDrift)
 	for name, change := range map[string]func(*rollup.Input){"suspended": suspended, "no plan": planError(errors.New("no"))} {
 		t.Run(name, func(t *testing.T) {
 			in := then(clusters("rdd"), later(time.Minute), change)
-			held := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalHeld, want), since(now))
+			held := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalHeld, heldUndecided), drifted, since(now))
 			if diff := cmp.Diff(held, *new(rollup.Status(in)).Cluster("c")); diff != "" {
 				t.Errorf("row (-want +got):\n%s", diff)
 			}
 			failed := with(in, saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"))))
-			held = row("c", v1alpha1.ClusterFailed, because(v1alpha1.ReasonRemovalHeld, "quota"), since(in.Now))
+			held = row("c", v1alpha1.ClusterFailed, because(v1alpha1.ReasonRefused, "quota"), drifted, since(in.Now))
 			if diff := cmp.Diff(held, *new(rollup.Status(failed)).Cluster("c")); diff != "" {
 				t.Errorf("row of one that failed (-want +got):\n%s", diff)
 			}

@@ -55,13 +55,13 @@ func (in Input) holdBehind(drafts []draft) {
 	}
 }
 
-// isHeldBehind reports whether a cluster status can say that the hub is behind. One that cannot be observed says that, and one whose removal
-// waits is known by its reason.
+// isHeldBehind reports whether an entry can say that the hub is behind. An entry whose cluster cannot be observed says that instead, and one
+// whose removal waits says why it waits.
 func isHeldBehind(row *v1alpha1.ClusterStatus) bool {
 	switch {
 	case row.Phase == v1alpha1.ClusterUnknown, row.Phase == v1alpha1.ClusterDetached:
 		return false
-	case row.Reason == v1alpha1.ReasonRemovalHeld, row.Reason == v1alpha1.ReasonRemovalWaiting:
+	case row.Transition.Type == v1alpha1.TransitionRemovalHeld, row.Transition.Type == v1alpha1.TransitionRemovalPending:
 		return false
 	}
 	return true

@@ -124,11 +124,40 @@ func whyNone(plan placement.Plan) string {
 	if len(plan) == 0 {
 		return "there is no MemberCluster; add a cluster by a kubeconfig Secret"
 	}
+	return fmt.Sprintf("none of %s is chosen%s", clusters(int32(len(plan))), whyNot(": ", plan))
+}
+
+// whyNot says why clusters are not chosen, such as "3 clusters with other labels (want region=eu)", after an introduction; "" when all are.
+func whyNot(introduction string, plan placement.Plan) string {
 	var reasons []string
 	for _, excluded := range plan.Excluded() {
-		reasons = append(reasons, fmt.Sprintf("%s: %d", excluded.Reason, excluded.Count))
+		reason := fmt.Sprintf("%s %s", clusters(excluded.Count), excludedBy[excluded.Reason])
+		switch details := strings.Join(excluded.Requirements, " or "); {
+		case excluded.Reason == v1alpha1.ReasonSelectorMismatch && details != "":
+			reason += fmt.Sprintf(" (want %s)", details)
+		case details != "":
+			reason += fmt.Sprintf(" (%s)", details)
+		case excluded.Reason == v1alpha1.ReasonNoSuchCluster:
+			reason += fmt.Sprintf(" (%s)", strings.Join(excluded.Examples, ", "))
+		}
+		reasons = append(reasons, reason)
 	}
-	return fmt.Sprintf("none of %s is chosen (%s)", clusters(int32(len(plan))), strings.Join(reasons, ", "))
+	if len(reasons) == 0 {
+		return ""
+	}
+	return introduction + strings.Join(reasons, ", ")
+}
+
+// excludedBy says in words what the reasons of status.placement.excluded mean.
+var excludedBy = map[string]string{
+	v1alpha1.ReasonNotNamed:          "that clusterNames does not list",
+	v1alpha1.ReasonSelectorMismatch:  "with other labels",
+	v1alpha1.ReasonUnschedulable:     "with spec.unschedulable",
+	v1alpha1.ReasonTaintNotTolerated: "with taints",
+	v1alpha1.ReasonLimitReached:      "beyond the limit",
+	v1alpha1.ReasonClusterNotReady:   "not Ready",
+	v1alpha1.ReasonClusterDeleting:   "being deleted",
+	v1alpha1.ReasonNoSuchCluster:     "in clusterNames without a MemberCluster",
 }
 
 // named is a cluster with its reason, unless that is the usual one.

@@ -250,7 +250,7 @@ var (
 			func(*rollup.Input) {},
 			func(*rollup.Input) {},
 			annotated(v1alpha1.AnnotationAbandon, "a,c"),
-			annotated(v1alpha1.AnnotationAcceptRemovals, "2"),
+			annotated(v1alpha1.AnnotationAcceptRemovals, "2@2"),
 			annotated(v1alpha1.AnnotationAcceptRemovals, "all"),
 		}).Draw(t, "annotated")(&in)
 		rapid.SampledFrom([]func(*rollup.Input){

@@ -3,182 +3,253 @@ package rollup
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// heldBefore is what a row says that was held, while nothing can be decided.
+// heldBefore is what an entry says whose removal is held, while nothing can be decided.
 const heldBefore = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation " + v1alpha1.AnnotationAcceptRemovals
 
-// remove begins the removal from clusters that are no longer in the plan, from so many at a time as may be, in order of name, and says on
-// the others why not yet. It returns what there is to say of them all together.
+// departure returns the transition of an entry that is not being removed yet: none while its cluster is in the plan, otherwise
+// why the cluster left the plan. The cause is decided when the cluster leaves, and remembered.
+func (in Input) departure(d *draft, decision placement.Decision) v1alpha1.ClusterTransition {
+	before := d.row.Transition
+	switch {
+	case in.PlanError != nil:
+		return before
+	case decision.Chosen() && before.Type == v1alpha1.TransitionScaleDownPending:
+		return before // until assign decides again
+	case decision.Chosen():
+		return v1alpha1.ClusterTransition{}
+	case d.previous.Phase == v1alpha1.ClusterDetached:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalHeld, Cause: v1alpha1.CauseRejoined}
+	case before.Type == v1alpha1.TransitionRemovalPending, before.Type == v1alpha1.TransitionRemovalHeld:
+		return before
+	case d.previous.Generation == 0:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalHeld, Cause: v1alpha1.CauseRecovered}
+	case in.App.Status.ObservedGeneration != in.App.Generation && d.previous.Generation != in.App.Generation:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
+	case decision.Reason == v1alpha1.ReasonLimitReached:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDisplaced}
+	}
+	return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDrift}
+}
+
+// isUnintended reports whether a cluster left the plan in a way that may be an accident, and nobody has accepted that.
+func isUnintended(d *draft) bool {
+	switch d.row.Transition.Cause {
+	case v1alpha1.CauseDrift, v1alpha1.CauseRecovered, v1alpha1.CauseRejoined:
+		return !d.row.Transition.Accepted
+	}
+	return false
+}
+
+// remove begins removals from clusters that left the plan, in order of name, and explains on the others why not yet. It returns the
+// count of removals, and notes about them all together. A removal begins in these steps:
 //
-// A row that leaves the plan keeps its generation. So one that is older than the AppService leaves because of an edit: it
-// waits for its turn. One of the present generation leaves because members changed, their labels say, which may be an
-// accident: when that would take it from more clusters than may be removed at once, none of them goes until somebody says so.
-//
-// None goes either before what is new on other clusters is ready there, unless somebody says so: else it could run on fewer clusters than before, or
-// on none.
-func (in Input) remove(drafts []draft) []string {
+//  1. One that nobody may have meant is held until somebody accepts it: when such removals are more than a fifth of the clusters within
+//     an hour, or the cluster was recovered, or has rejoined.
+//  2. It waits for the clusters that must become ready first: see awaited, and unreadyInPlan.
+//  3. While the plan chooses no cluster, the last one that is ready is held.
+//  4. At most a fifth of the clusters are removed from at a time, and those that are accepted.
+func (in Input) remove(drafts []draft) (v1alpha1.RemovalsStatus, []string) {
+	counted := in.removals()
 	if in.suspended() || in.PlanError != nil {
 		in.keepHeld(drafts)
-		return nil
+		return counted, nil
 	}
-	t := in.tally(drafts)
+	t := in.tally(drafts, counted)
 	if len(t.leaving) == 0 {
+		return counted, nil
+	}
+	t.acknowledge()
+	surging, unready := in.awaited(drafts), in.unreadyInPlan(drafts)
+	for _, d := range t.leaving {
+		d.blockers = surging
+		if d.row.Transition.Cause != v1alpha1.CauseEdit && in.mayServe(d) {
+			d.blockers = sortedUnion(surging, unready)
+		}
+		if t.verdict(d) == begins {
+			t.begin(d)
+		}
+	}
+	return t.counted, t.explain()
+}
+
+// verdict is what becomes of a cluster that left the plan.
+type verdict int
+
+const (
+	begins  verdict = iota // its removal begins
+	held                   // it waits for somebody to accept it
+	blocked                // it waits for other clusters to become ready
+	waits                  // it waits for its turn
+)
+
+// verdict decides on one removal.
+func (t *tally) verdict(d *draft) verdict {
+	switch {
+	case t.needsAcknowledgement(d):
+		return held
+	case !d.member.IsReady() && t.in.abandons(d.row.Name):
+		return begins
+	case len(d.blockers) > 0:
+		return blocked
+	case t.isLast(d) && !d.row.Transition.Accepted:
+		return held
+	case t.admits(d):
+		return begins
+	}
+	return waits
+}
+
+// keepHeld explains on held entries that they are held, while there is no plan or it is suspended.
+func (in Input) keepHeld(drafts []draft) {
+	for i := range drafts {
+		d := &drafts[i]
+		if d.row.Transition.Type == v1alpha1.TransitionRemovalHeld && planned(d.row) && (d.leaves || in.PlanError != nil) {
+			keep(d, v1alpha1.ReasonRemovalHeld, heldBefore)
+		}
+	}
+}
+
+// mayServe reports whether pods of the AppService may be ready on a cluster, also when it cannot be observed.
+func (in Input) mayServe(d *draft) bool {
+	return d.row.ReadyReplicas > 0 && in.App.DesiredReplicas() > 0
+}
+
+// serves reports whether pods of the AppService are known to be ready on a cluster, and stay there.
+func serves(d *draft) bool {
+	return d.member != nil && d.member.IsReady() && planned(d.row) && ready(d.row) > 0 && wanted(d.row) > 0
+}
+
+// unreadyInPlan returns the clusters of the plan that must become ready before anything may be taken away that nobody asked to take away.
+// Where the clusters divide the replicas, all must be ready; otherwise one must.
+func (in Input) unreadyInPlan(drafts []draft) []string {
+	if in.waitsForNone() {
 		return nil
 	}
-	arriving := in.awaited(drafts)
-	for _, d := range t.leaving {
-		lost := !d.member.IsReady() && in.abandons(d.row.Name)
+	if in.divided() {
+		return in.shortfall(drafts, isInPlan).clusters
+	}
+	var names []string
+	for i := range drafts {
+		d := &drafts[i]
 		switch {
-		case in.drifted(d) && (t.drifting > t.most || unmeant(d) && t.accepted < t.drifting):
+		case !isInPlan(d):
+		case serves(d) && complete(d.row):
+			return nil
+		default:
+			names = append(names, d.row.Name)
+		}
+	}
+	return names
+}
+
+// isInPlan reports whether the plan has the cluster.
+func isInPlan(d *draft) bool { return planned(d.row) && !d.leaves }
+
+// keep explains on an entry why its cluster is not removed from yet. A cluster that cannot be observed stays Unknown, and a held one that
+// has failed stays Failed, because both may last.
+func keep(d *draft, reason, message string) {
+	switch d.row.Phase {
+	case v1alpha1.ClusterUnknown:
+		return
+	case v1alpha1.ClusterFailed:
+		if reason == v1alpha1.ReasonRemovalHeld {
+			return
+		}
+		d.row.Phase = v1alpha1.ClusterProgressing
+	case v1alpha1.ClusterPending: // nothing is known still
+	default:
+		d.row.Phase = v1alpha1.ClusterProgressing
+	}
+	d.row.Reason, d.row.Message = reason, bounded(message)
+}
+
+// explain sets the transitions of the clusters that are not removed from yet, explains them, and returns notes about them all together.
+func (t *tally) explain() []string {
+	for _, d := range t.leaving {
+		if !d.leaves {
+			continue // it has begun
+		}
+		switch t.verdict(d) {
+		case held:
 			t.held = append(t.held, d)
-		case lost || len(arriving) == 0 && t.admits(d.member.IsReady()):
-			d.row = *in.removing(*d.previous, d.previous, d.seen, d.member)
-			t.begin(d)
+		case blocked:
+			t.blocked = append(t.blocked, d)
 		default:
 			t.waiting = append(t.waiting, d)
 		}
 	}
-	return t.explain(arriving)
-}
-
-// explain says on rows why they are not being removed yet, and returns what there is to say of them all together.
-func (t *tally) explain(arriving []string) []string {
 	var notes []string
-	waiting, held := clusters(int32(len(t.waiting))), clusters(int32(len(t.held)))
-	switch {
-	case len(t.waiting) == 0:
-	case len(arriving) > 0:
-		keep(t.waiting, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed when it is ready on: %s%s", capped(arriving), t.complaint))
-		notes = append(notes, fmt.Sprintf("it waits to be removed from %s until it is ready on: %s", waiting, capped(arriving)))
-	default:
-		slices.Sort(t.removing)
-		keep(t.waiting, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint))
-		notes = append(notes, fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", waiting, t.most))
+	for _, note := range []string{t.explainBlocked(), t.explainWaiting(), t.explainHeld()} {
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
-	if len(t.held) > 0 {
-		keep(t.held, v1alpha1.ReasonRemovalHeld, fmt.Sprintf("no longer fits, as %s in all: annotate the AppService with %s=%d to let it be removed%s",
-			clusters(t.drifting), v1alpha1.AnnotationAcceptRemovals, t.drifting, t.complaint))
-		notes = append(notes, fmt.Sprintf("it is kept on %s until it is annotated with %s=%d", held, v1alpha1.AnnotationAcceptRemovals, t.drifting))
-	}
-	if len(notes) > 0 && t.complaint != "" {
-		notes = append(notes, t.complaint[len("; "):])
+	if complaint := t.complaint(); len(notes) > 0 && complaint != "" {
+		notes = append(notes, complaint[len("; "):])
 	}
 	return notes
 }
 
-// keepHeld keeps, while it is suspended or there is no plan, the mark by which unmeant knows what was held before: it must be there when
-// there is something to decide again.
-func (in Input) keepHeld(drafts []draft) {
-	for i := range drafts {
-		d := &drafts[i]
-		held := d.previous != nil && (d.previous.Reason == v1alpha1.ReasonRemovalHeld || d.leaves && d.previous.Phase == v1alpha1.ClusterDetached)
-		if held && planned(d.row) && (d.leaves || in.PlanError != nil) {
-			keep([]*draft{d}, v1alpha1.ReasonRemovalHeld, heldBefore)
-		}
+// explainWaiting explains the removals that wait for their turn.
+func (t *tally) explainWaiting() string {
+	if len(t.waiting) == 0 {
+		return ""
 	}
+	slices.Sort(t.removing)
+	for _, d := range t.waiting {
+		d.row.Transition.Type = v1alpha1.TransitionRemovalPending
+		keep(d, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint()))
+	}
+	return fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", clusters(int32(len(t.waiting))), t.most)
 }
 
-// drifted tells whether a row that leaves the plan does so though the AppService was not edited.
-func (in Input) drifted(d *draft) bool { return d.row.Generation == in.App.Generation || unmeant(d) }
-
-// unmeant tells whether a row leaves the plan in a way that nobody can have meant: it was found on a member, or its MemberCluster was gone and
-// is back, or it was held before. It waits for somebody's word, though it may be the only one, and whatever else is edited.
-func unmeant(d *draft) bool {
-	if d.previous == nil {
-		return false
+// explainHeld explains the removals that somebody has to accept.
+func (t *tally) explainHeld() string {
+	if len(t.held) == 0 {
+		return ""
 	}
-	found := d.previous.Generation == 0
-	return found || d.previous.Phase == v1alpha1.ClusterDetached || d.previous.Reason == v1alpha1.ReasonRemovalHeld
+	for _, d := range t.held {
+		why := t.whyHeld(d)
+		d.row.Transition.Type = v1alpha1.TransitionRemovalHeld
+		keep(d, v1alpha1.ReasonRemovalHeld, fmt.Sprintf("%s: annotate the AppService with %s to remove it%s", why, t.toAccept(), t.complaint()))
+	}
+	return fmt.Sprintf("it is kept on %s until it is annotated with %s", clusters(int32(len(t.held))), t.toAccept())
 }
 
-// tally counts what decides how many clusters may be left.
-type tally struct {
-	leaving   []*draft // no longer in the plan, and not being removed yet
-	waiting   []*draft // of those, what waits for its turn, or for what arrives elsewhere
-	held      []*draft // of those, what waits for somebody's word
-	drifting  int32    // of those, and of those being removed, how many leave without an edit
-	removing  []string // being removed, from clusters that can be reached
-	lost      int      // to be removed from clusters that cannot be reached: they must not keep others waiting
-	most      int32    // so many may be removed from at a time
-	accepted  int32    // of them by annotation
-	complaint string   // on an annotation that cannot be understood
+// explainBlocked explains the removals that wait for clusters to become ready.
+func (t *tally) explainBlocked() string {
+	var blockers []string
+	for _, d := range t.blocked {
+		d.row.Transition.Type = v1alpha1.TransitionRemovalPending
+		keep(d, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed when it is ready on: %s%s", capped(d.blockers), t.complaint()))
+		blockers = sortedUnion(blockers, d.blockers)
+	}
+	if len(t.blocked) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it waits to be removed from %s until it is ready on: %s", clusters(int32(len(t.blocked))), capped(blockers))
 }
 
-func (in Input) tally(drafts []draft) tally {
-	var t tally
-	var runs int32
-	for i := range drafts {
-		d := &drafts[i]
-		if d.member == nil {
-			continue
-		}
-		if d.row.ObservedGeneration > 0 { // a cluster that has yet to take it on is none that could be spared
-			runs++
-		}
-		switch {
-		case d.leaves:
-			t.leaving = append(t.leaving, d)
-		case d.row.Phase == v1alpha1.ClusterRemoving:
-			t.begin(d)
-		}
-		if in.drifted(d) && (d.leaves || d.row.Phase == v1alpha1.ClusterRemoving && d.member.IsReady()) {
-			t.drifting++
-		}
+// whyHeld says why somebody has to accept a removal.
+func (t *tally) whyHeld(d *draft) string {
+	switch {
+	case t.isLast(d):
+		return "the plan chooses no cluster, and no other one is known to be ready"
+	case d.row.Transition.Cause == v1alpha1.CauseRecovered:
+		return "it was found here without an entry, and the plan does not choose the cluster"
+	case d.row.Transition.Cause == v1alpha1.CauseRejoined:
+		return "the cluster has joined again, and the plan does not choose it"
 	}
-	accepted, complaint := in.acceptedRemovals()
-	t.most, t.accepted, t.complaint = max(1, runs/5, accepted), accepted, complaint
-	return t
+	return fmt.Sprintf("nobody edited the AppService, and the plan no longer chooses %s, this one among them", clusters(t.unintended))
 }
 
-// begin notes that the removal from a cluster has begun.
-func (t *tally) begin(d *draft) {
-	if d.member.IsReady() {
-		t.removing = append(t.removing, d.row.Name)
-	} else {
-		t.lost++
-	}
-}
-
-// admits tells whether the removal from one more cluster may begin. The lost ones take no place from those that can be reached; but
-// only so many become Removing, for all may be back at the same time.
-func (t *tally) admits(reachable bool) bool {
-	busy := len(t.removing)
-	if !reachable {
-		busy += t.lost
-	}
-	return busy < int(t.most)
-}
-
-// acceptedRemovals is the number in the annotation, or 0 and what is wrong with it.
-func (in Input) acceptedRemovals() (accepted int32, complaint string) {
-	value, found := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals]
-	if !found {
-		return 0, ""
-	}
-	number, err := strconv.ParseInt(value, 10, 32)
-	if err != nil || number < 1 {
-		return 0, fmt.Sprintf("; annotation %s is %.32q, not a number of one or more", v1alpha1.AnnotationAcceptRemovals, value)
-	}
-	return int32(number), ""
-}
-
-// keep says on rows why they are not being removed yet. What cannot be observed stays Unknown, and a failure that may last is not
-// hidden by what may last too.
-func keep(drafts []*draft, reason, message string) {
-	for _, d := range drafts {
-		if held := reason == v1alpha1.ReasonRemovalHeld; held && (d.row.Phase == v1alpha1.ClusterFailed || d.row.Phase == v1alpha1.ClusterUnknown) {
-			d.row.Reason = reason // by which it is known to be held
-			continue
-		} else if d.row.Phase == v1alpha1.ClusterUnknown {
-			continue
-		}
-		if d.row.Phase != v1alpha1.ClusterPending { // of which nothing is known still
-			d.row.Phase = v1alpha1.ClusterProgressing
-		}
-		d.row.Reason, d.row.Message = reason, bounded(message)
-	}
+func sortedUnion(a, b []string) []string {
+	union := slices.Concat(a, b)
+	slices.Sort(union)
+	return slices.Compact(union)
 }

@@ -38,18 +38,22 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 		"one of few at a time, in order of name":               {"reee", "rRww", ""},
 		"a fifth at a time":                                    {"eeeeerrrrr", "RRwwwrrrrr", ""},
 		"a fifth is rounded down":                              {"eeeeerrrr", "Rwwwwrrrr", ""},
-		"as many as accepted":                                  {"eeeer", "RRRwr", "3"},
-		"accepting less than a fifth takes nothing away":       {"eeeeerrrrr", "RRwwwrrrrr", "1"},
+		"as many as accepted":                                  {"eeeer", "RRRwr", "3@2"},
+		"accepting less than a fifth takes nothing away":       {"eeeeerrrrr", "RRwwwrrrrr", "1@2"},
 		"those under way have their places":                    {"eeeeGrrrrr", "RwwwRrrrrr", ""},
 		"those under way, however many, let no other begin":    {"eGGGrrrrrr", "wRRRrrrrrr", ""},
 		"all of it, one at a time":                             {"eee", "Rww", ""},
+		"all of it, and the last is held":                      {"Ge", "Rh", ""},
+		"all of it, by somebody's word":                        {"ee", "RR", "2@2"},
+		"the last of it, by somebody's word":                   {"Ge", "RR", "1@2"},
+		"the last that is known to be ready":                   {"Geu", "Rh?", ""},
 		"of an annotation that is no number nothing follows":   {"eee", "Rww", "lots"},
-		"of an annotation that is zero nothing follows":        {"eee", "Rww", "0"},
-		"of an annotation that is negative nothing follows":    {"eee", "Rww", "-3"},
-		"a lost cluster takes no place from the others":        {"UUUeee", "RRRRww", ""},
-		"a lost cluster begins when there is a place":          {"uee", "RRw", ""},
-		"of lost clusters no more begin than of any":           {"uuue", "R??R", ""},
-		"a lost cluster waits for those that can be reached":   {"Guuu", "R???", ""},
+		"of an annotation that is zero nothing follows":        {"eee", "Rww", "0@2"},
+		"of an annotation that is negative nothing follows":    {"eee", "Rww", "-3@2"},
+		"a lost cluster takes no place from the others":        {"UUUeeer", "RRRRwwr", ""},
+		"a lost cluster begins when there is a place":          {"ueer", "RRwr", ""},
+		"of lost clusters no more begin than of any":           {"uuuer", "R??Rr", ""},
+		"a lost cluster waits for those that can be reached":   {"Guuur", "R???r", ""},
 		"a lost cluster that goes on lets no lost one begin":   {"Uuur", "R??r", ""},
 		"a lost one and one that can be reached, side by side": {"Uer", "RRr", ""},
 
@@ -60,8 +64,8 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 		"more than a fifth: none":                             {"dddrrrrrrr", "hhhrrrrrrr", ""},
 		"all of it: none":                                     {"ddd", "hhh", ""},
 		"those under way count":                               {"dDDrrrrrrr", "hRRrrrrrrr", ""},
-		"more than a fifth, accepted: all":                    {"dddrrrrrrr", "RRRrrrrrrr", "3"},
-		"accepted are fewer than there are: none":             {"dddrrrrrrr", "hhhrrrrrrr", "2"},
+		"more than a fifth, accepted: all":                    {"dddrrrrrrr", "RRRrrrrrrr", "3@2"},
+		"accepted are fewer than there are: none":             {"dddrrrrrrr", "hhhrrrrrrr", "2@2"},
 		"those that leave by an edit do not count":            {"dGrrrrrrrr", "RRrrrrrrrr", ""},
 		"those that leave by an edit take their places":       {"dGGrrrrrrr", "wRRrrrrrrr", ""},
 		"what drifted too far keeps no edited one from going": {"dddeeerrrr", "hhhRRwrrrr", ""},
@@ -70,7 +74,7 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := clusters(test.clusters)
 			if test.accept != "" {
-				annotated(v1alpha1.AnnotationAcceptRemovals, test.accept)(&in)
+				accepting(test.accept)(&in)
 			}
 			status := rollup.Status(in)
 			if diff := cmp.Diff(test.want, letters(status)); diff != "" {
@@ -92,7 +96,10 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 }
 
 func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
-	const wrong = `; annotation fleetwright.dev/accept-removals is "lots", not a number of one or more`
+	const wrong = `; annotation fleetwright.dev/accept-removals is "lots", not NUMBER@GENERATION: set fleetwright.dev/accept-removals=1@2`
+	const held2 = "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them"
+	const held3 = "nobody edited the AppService, and the plan no longer chooses 3 clusters, this one among them"
+	const accept = ": annotate the AppService with fleetwright.dev/accept-removals="
 	tests := map[string]struct {
 		in         rollup.Input
 		row, ready string
@@ -104,15 +111,15 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 		},
 		"held": {
 			in:  clusters("rddd"),
-			row: "no longer fits, as 3 clusters in all: annotate the AppService with fleetwright.dev/accept-removals=3 to let it be removed",
+			row: held3 + accept + "3@2 to remove it",
 			ready: "3 of 4 clusters not ready: b (RemovalHeld), c (RemovalHeld), d (RemovalHeld); " +
-				"it is kept on 3 clusters until it is annotated with fleetwright.dev/accept-removals=3",
+				"it is kept on 3 clusters until it is annotated with fleetwright.dev/accept-removals=3@2",
 		},
 		"held, and what is under way counts": {
 			in:  clusters("rDDd"),
-			row: "no longer fits, as 3 clusters in all: annotate the AppService with fleetwright.dev/accept-removals=3 to let it be removed",
+			row: held3 + accept + "1@2 to remove it",
 			ready: "1 of 2 clusters not ready: d (RemovalHeld); " +
-				"it is kept on 1 cluster until it is annotated with fleetwright.dev/accept-removals=3",
+				"it is kept on 1 cluster until it is annotated with fleetwright.dev/accept-removals=1@2",
 		},
 		"waiting, with an annotation that is no number": {
 			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
@@ -126,14 +133,14 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 		},
 		"held, with an annotation that is no number": {
 			in:  with(clusters("rdd"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row: "no longer fits, as 2 clusters in all: annotate the AppService with fleetwright.dev/accept-removals=2 to let it be removed" + wrong,
+			row: held2 + accept + "2@2 to remove it" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 			ready: "2 of 3 clusters not ready: b (RemovalHeld), c (RemovalHeld); " +
-				"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2" + wrong,
+				"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 		},
 		"held, and failed": {
 			in:    with(clusters("rdd"), saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))),
 			row:   "quota",
-			ready: "2 of 3 clusters not ready: c (RemovalHeld), b (RemovalHeld); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2",
+			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalHeld); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2",
 		},
 	}
 	for name, test := range tests {
@@ -181,13 +188,17 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, drifts, going, drifting, dead, darkness}), 1, 25).Draw(t, "clusters")))
 		accept := rapid.IntRange(0, 6).Draw(t, "accept")
-		annotated(v1alpha1.AnnotationAcceptRemovals, fmt.Sprint(accept))(&in)
-		most := max(1, len(in.App.Status.Clusters)/5, accept)
+		accepting(fmt.Sprintf("%d@2", accept))(&in)
+		most := max(1, len(in.App.Status.Clusters)/5)
 		status := rollup.Status(in)
-		var begins, removing, drifted int
+		var begins, removing, drifted, accepted int
 		for _, row := range status.Clusters {
 			before := in.App.Status.Cluster(row.Name)
 			reachable, isDrift := in.Members[row.Name].IsReady(), before.Generation == generation
+			if row.Transition.Accepted {
+				accepted++
+				continue
+			}
 			if row.Phase == v1alpha1.ClusterRemoving && reachable {
 				removing++
 			}
@@ -198,12 +209,15 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 				drifted++
 			}
 		}
+		if accepted > accept {
+			t.Fatalf("%d removals are accepted, of %d", accepted, accept)
+		}
 		if begins > 0 && removing > most {
 			t.Fatalf("removing from %d clusters, and %d begin; at most %d may be\n%s", removing, begins, most, letters(status))
 		}
 		for _, row := range status.Clusters {
 			before := in.App.Status.Cluster(row.Name)
-			if drifted > most && before.Generation == generation && before.Phase != v1alpha1.ClusterRemoving && row.Phase == v1alpha1.ClusterRemoving {
+			if drifted > most && !row.Transition.Accepted && before.Generation == generation && before.Phase != v1alpha1.ClusterRemoving && row.Phase == v1alpha1.ClusterRemoving {
 				t.Fatalf("%s begins to be removed, though %d clusters drifted and nobody accepted that\n%s", row.Name, drifted, letters(status))
 			}
 		}
@@ -213,7 +227,7 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 // With nothing but edits, and members that do what they are told, every edit comes to its end; a dead one keeps nobody from it.
 func TestRemovals_come_to_an_end(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, dead, darkness}), 1, 25).Draw(t, "clusters")))
+		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, dead, darkness}), 1, 25).Draw(t, "clusters")) + string(runs))
 		for range len(in.App.Status.Clusters) + 1 {
 			in = then(in, later(time.Second))
 			for _, row := range in.App.Status.Clusters {
@@ -250,10 +264,10 @@ func clusters(letters string) rollup.Input {
 			saw(name, seen(v1alpha1.ClusterReady))(&in)
 		case going, dead:
 			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterRemoving, plannedFor(1, 2), tookOn(1), because(v1alpha1.ReasonRemoving, "")))(&in)
+			has(row(name, v1alpha1.ClusterRemoving, plannedFor(1, 2), tookOn(1), because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit)))(&in)
 		case drifting:
 			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, "")))(&in)
+			has(row(name, v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift)))(&in)
 		}
 		if letter == dead || letter == darkness {
 			unreachable(name)(&in)
@@ -271,14 +285,14 @@ func letters(status v1alpha1.AppServiceStatus) string {
 	for _, row := range status.Clusters {
 		letter := runs
 		switch {
-		case row.Reason == v1alpha1.ReasonRemovalWaiting:
-			letter = waits
-		case row.Reason == v1alpha1.ReasonRemovalHeld:
-			letter = held
 		case row.Phase == v1alpha1.ClusterRemoving:
 			letter = begun
+		case row.Transition.Type == v1alpha1.TransitionRemovalHeld:
+			letter = held
 		case row.Phase == v1alpha1.ClusterUnknown:
 			letter = unknown
+		case row.Transition.Type == v1alpha1.TransitionRemovalPending:
+			letter = waits
 		}
 		out.WriteRune(letter)
 	}

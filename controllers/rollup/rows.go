@@ -25,24 +25,28 @@ type draft struct {
 	member   *v1alpha1.MemberCluster // nil when it is gone
 	leaves   bool                    // it is no longer in the plan, and its removal has not begun
 	lowered  *placement.Decision     // what the cluster is to run in the end, when that is less than the row says; else nil
+	blockers []string                // the clusters that must become ready before its removal begins
 }
 
 // rows returns the new rows, sorted by name: one for each cluster of the plan and each that has one already
-// and is not done with. The notes are what there is to say of clusters that run more than they are to, or are not removed yet.
-func (in Input) rows() (rows []v1alpha1.ClusterStatus, notes []string) {
+// and is not done with. It returns the count of removals, too. The notes are what there is to say of clusters that run more than they are to,
+// or are not removed yet.
+func (in Input) rows() (rows []v1alpha1.ClusterStatus, counted v1alpha1.RemovalsStatus, notes []string) {
 	var drafts []draft
 	for _, name := range in.names() {
 		if d := in.draft(name); d != nil {
 			drafts = append(drafts, *d)
 		}
 	}
-	notes = append(in.lower(drafts), in.remove(drafts)...)
+	notes = in.lower(drafts)
+	counted, removals := in.remove(drafts)
+	notes = append(notes, removals...)
 	in.holdBehind(drafts)
 	for _, d := range drafts {
 		d.row.Since = in.since(d.previous, d.row.Phase)
 		rows = append(rows, d.row)
 	}
-	return rows, notes
+	return rows, counted, notes
 }
 
 // since is when the row of a phase came to have it. Two transitions of a row never have the same time, though times
@@ -87,9 +91,13 @@ func (in Input) draft(name string) *draft {
 	case d.member == nil:
 		row = in.detached(d.row, d.previous)
 	case in.deleting(), in.removes(d.row):
+		if in.deleting() {
+			d.row.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemoving, Cause: v1alpha1.CauseDeletion}
+		}
 		row = in.removing(d.row, d.previous, d.seen, d.member)
 	default:
 		d.leaves = in.PlanError == nil && !decision.Chosen()
+		d.row.Transition = in.departure(&d, decision)
 		d.row.Arriving = d.row.Arriving || !d.leaves && d.isNew()
 		if in.PlanError == nil && decision.Chosen() && !in.suspended() {
 			in.assign(&d, decision)
@@ -131,8 +139,7 @@ func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 }
 
 // removing is the row of a cluster that is no longer in the plan. It ends when delivery has confirmed, in
-// answer to this very row, that nothing is left, or when it is let go of. One that leaves the plan keeps its
-// generation: it tells whether that followed from an edit.
+// answer to this very row, that nothing is left, or when it is let go of. One that leaves the plan keeps its generation.
 func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
 	if in.deleting() {
 		row.Generation = in.App.Generation
@@ -172,12 +179,21 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 	case previous == nil || previous.Phase == v1alpha1.ClusterPending || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
 	case previous.Phase == v1alpha1.ClusterReady && (row.ObservedGeneration < row.Generation || row.Replicas != previous.Replicas || row.Arriving),
-		previous.Reason == v1alpha1.ReasonRemovalWaiting, previous.Reason == v1alpha1.ReasonHubBehind,
-		previous.Phase == v1alpha1.ClusterProgressing && previous.Reason == v1alpha1.ReasonRemovalHeld: // until it is seen, or said again
+		previous.Phase == v1alpha1.ClusterFailed && in.App.Status.IsHubBehind(),
+		in.explainsRemoval(previous): // until it is seen, or explained again
 		row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 	}
 	row.Arriving = row.Arriving && row.Phase != v1alpha1.ClusterReady
 	return &row
+}
+
+// explainsRemoval reports whether a row says of its removal why that waits, and nothing of its workload.
+func (in Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
+	switch previous.Transition.Type {
+	case v1alpha1.TransitionRemovalPending, v1alpha1.TransitionRemovalHeld:
+		return previous.Phase == v1alpha1.ClusterProgressing && !in.suspended() && in.PlanError == nil
+	}
+	return false
 }
 
 // observed fills in the observed half of a row. An answer to another generation, or to another number of replicas, says nothing of the

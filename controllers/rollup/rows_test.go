@@ -19,7 +19,10 @@ const (
 	waitsToRemove  = "it is removed when the cluster can be reached; see MemberCluster east"
 )
 
-const heldAlone = "no longer fits, as 1 cluster in all: annotate the AppService with fleetwright.dev/accept-removals=1 to let it be removed"
+const (
+	asks       = ": annotate the AppService with fleetwright.dev/accept-removals=1@2 to remove it"
+	heldAsLast = "the plan chooses no cluster, and no other one is known to be ready" + asks
+)
 
 func TestStatus_rows(t *testing.T) {
 	tests := map[string]struct {
@@ -196,7 +199,7 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"a Detached cluster whose Secret is back and that is no longer chosen is held": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonRemovalHeld, heldAlone), since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonRemovalHeld, heldAsLast), moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRejoined), since(now)),
 		},
 		"a cluster that detaches while it is deleted has its grace": {
 			in:   given(deleting, has(row("east", v1alpha1.ClusterReady))),
@@ -211,21 +214,21 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"a deletion removes it from a Detached cluster that is back": {
 			in:   given(deleting, chosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), since(now)),
 		},
 
 		// Removing.
 		"a cluster that is no longer chosen is Removing and keeps its counts and its generation": {
-			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(1, 2)))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), plannedFor(1, 2), since(now)),
+			in:   given(notChosen("east"), accepting("1@2"), has(row("east", v1alpha1.ClusterReady, plannedFor(1, 2)))),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), plannedFor(1, 2), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit), accepted, since(now)),
 		},
 		"a member that is not in the plan at all is Removing": {
-			in:   given(reachable("east"), has(row("east", v1alpha1.ClusterReady))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			in:   given(reachable("east"), accepting("1@2"), has(row("east", v1alpha1.ClusterReady))),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), accepted, since(now)),
 		},
 		"all clusters of a deleted AppService are Removing, and none is added": {
 			in:   given(deleting, chosen("east"), chosen("west"), has(row("east", v1alpha1.ClusterReady))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), since(now)),
 		},
 		"a cluster is Removing until delivery says that it is gone": {
 			in: given(notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""))),
@@ -256,9 +259,9 @@ func TestStatus_rows(t *testing.T) {
 			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), running(0, 0)),
 		},
 		"an answer to an earlier row does not remove one that only now is Removing": {
-			in: given(notChosen("east"), has(row("east", v1alpha1.ClusterReady)),
+			in: given(notChosen("east"), accepting("1@2"), has(row("east", v1alpha1.ClusterReady)),
 				saw("east", seen(v1alpha1.ClusterRemoving, goneSince(before), counting(2, 2)))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), accepted, since(now)),
 		},
 		"an answer for another AppService of that name does not remove a row": {
 			in: given(notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""))),
@@ -271,8 +274,8 @@ func TestStatus_rows(t *testing.T) {
 			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonClusterUnreachable, waitsToRemove)),
 		},
 		"a cluster that cannot be reached waits to be removed": {
-			in:   given(notChosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterReady))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonClusterUnreachable, waitsToRemove), since(now)),
+			in:   given(notChosen("east"), accepting("1@2"), unreachable("east"), has(row("east", v1alpha1.ClusterReady))),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonClusterUnreachable, waitsToRemove), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), accepted, since(now)),
 		},
 		"a cluster that can be reached again is being removed": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonClusterUnreachable, waitsToRemove)))),
@@ -300,7 +303,7 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"without a plan a deletion goes on": {
 			in:   given(planError(errors.New("no")), deleting, reachable("east"), has(row("east", v1alpha1.ClusterReady))),
-			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now)),
+			want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), since(now)),
 		},
 	}
 	for name, test := range tests {

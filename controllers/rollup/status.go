@@ -35,7 +35,7 @@ type Input struct {
 // Status returns the status of the AppService.
 func Status(in Input) v1alpha1.AppServiceStatus {
 	in = in.Recover()
-	rows, notes := in.rows()
+	rows, removals, notes := in.rows()
 	limitTexts(rows)
 	summary := in.summarize(rows)
 	return v1alpha1.AppServiceStatus{
@@ -44,10 +44,19 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 		Replicas:           in.pods(rows),
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
-		Placement:          v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()},
+		Placement:          in.placement(),
+		Removals:           removals,
 		PlannedSpecs:       lineage.Planned(in.App),
 		Clusters:           rows,
 	}
+}
+
+// placement says why clusters are not in the plan. An AppService that is being deleted has no plan.
+func (in Input) placement() v1alpha1.PlacementStatus {
+	if in.deleting() {
+		return v1alpha1.PlacementStatus{}
+	}
+	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()}
 }
 
 // summarize counts the cluster statuses. Replicas that were ready when a cluster was observed last are known only while its
@@ -165,7 +174,7 @@ func (in Input) placed() metav1.Condition {
 	if chosen == 0 {
 		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(in.Plan))
 	}
-	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d", clusters(chosen), len(in.Plan)))
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", clusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
 }
 
 // readiness is the Ready condition: the worst of the rows decides.

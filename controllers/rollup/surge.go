@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,11 +26,13 @@ func (d *draft) isNew() bool {
 // division moves replicas from one cluster to another: where each cluster runs all of them, an edit changes all clusters alike, and
 // nothing waits.
 func (in Input) assign(d *draft, decision placement.Decision) {
-	d.row.Generation = in.App.Generation
-	if in.divided() && d.previous != nil && in.lowers(d.row, decision) {
+	d.row.Generation, d.row.Weight = in.App.Generation, decision.Weight
+	if in.mayWait(d, decision) {
 		d.lowered = &decision
+		d.row.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionScaleDownPending, Cause: in.scaleDownCause(d)}
 		return
 	}
+	d.row.Transition = v1alpha1.ClusterTransition{}
 	had, began := wanted(d.row), d.row.Replicas
 	take(&d.row, decision)
 	d.row.Arriving = d.row.Arriving || in.divided() && d.previous != nil && d.previous.Generation > 0 && wanted(d.row) > had
@@ -39,6 +40,14 @@ func (in Input) assign(d *draft, decision placement.Decision) {
 	if (d.row.Arriving || settled) && !in.divided() && (in.App.Spec.Autoscaled || decision.MaxReplicas > 0) {
 		d.row.Replicas = in.begins(d, decision, began)
 	}
+}
+
+// mayWait reports whether the cluster is to run less, and may have to wait with that. One that is being removed keeps nothing.
+func (in Input) mayWait(d *draft, decision placement.Decision) bool {
+	if d.previous == nil || d.previous.Phase == v1alpha1.ClusterRemoving {
+		return false
+	}
+	return in.divided() && in.lowers(d.row, decision) || in.empties(d, decision)
 }
 
 // begins is with how many replicas an autoscaled workload begins on a cluster: with as many as it has where it leaves, for what
@@ -87,11 +96,11 @@ func complete(row v1alpha1.ClusterStatus) bool {
 	return row.ReadyReplicas >= wanted(row) || row.MaxReplicas == 0 && row.Pods < row.Replicas && row.ReadyReplicas >= row.Pods
 }
 
-// arrivals are what is new on clusters of the plan, and not ready yet.
-type arrivals struct {
-	clusters []string // where something is to arrive
-	shortage int64    // how many replicas are still to become ready
-	covered  int64    // how many ready ones there are on the clusters that leave, which stay until all has arrived
+// shortfall is what is not ready yet on clusters of the plan.
+type shortfall struct {
+	clusters []string // where replicas are to become ready
+	shortage int64    // how many replicas are to become ready
+	covered  int64    // how many are ready on the clusters that leave, which stay until all others are ready
 }
 
 // ready is how many replicas of a row are known to be. What was known before its cluster could no longer be observed, or was let go of, is no
@@ -103,73 +112,33 @@ func ready(row v1alpha1.ClusterStatus) int32 {
 	return row.ReadyReplicas
 }
 
-// arrivals of a plan. What arrives on a cluster that is itself to run less counts up to what it is to run in the end: it does not wait
-// for itself.
-func (in Input) arrivals(drafts []draft) arrivals {
-	var a arrivals
+// shortfall returns what is not ready yet on the clusters that count. A cluster that is itself to run less counts with what it is to run in
+// the end: it does not wait for itself.
+func (in Input) shortfall(drafts []draft, counts func(*draft) bool) shortfall {
+	var f shortfall
 	for i := range drafts {
 		d := &drafts[i]
 		switch {
 		case !planned(d.row):
 		case d.leaves:
-			a.covered += int64(min(ready(d.row), d.row.Replicas))
-		case d.row.Arriving:
+			f.covered += int64(min(ready(d.row), d.row.Replicas))
+		case counts(d):
 			final := d.row
 			if d.lowered != nil {
 				take(&final, *d.lowered)
 			}
-			if wants := wanted(final); wants > 0 {
-				a.clusters = append(a.clusters, d.row.Name)
-				a.shortage += int64(wants - min(wants, ready(d.row)))
+			wants := wanted(final)
+			if missing := wants - min(wants, ready(d.row)); missing > 0 || d.row.Arriving && wants > 0 {
+				f.clusters = append(f.clusters, d.row.Name)
+				f.shortage += int64(missing)
 			}
 		}
 	}
-	return a
+	return f
 }
 
-// lower lowers the rows that are to run less, as far as what arrives elsewhere is ready, and says how much is kept until then: of all that
-// they are to run less together, as many as are short elsewhere and not covered by clusters that leave. A row never gets back what was
-// taken from it. So the replicas that are ready never become fewer than those that were, or than those asked for, whichever are fewer.
-//
-// Without anything that arrives there is no shortage: it is lowered at once, however little is ready on a cluster that has long had its share.
-func (in Input) lower(drafts []draft) []string {
-	var lowered []*draft
-	for i := range drafts {
-		if d := &drafts[i]; d.lowered != nil {
-			lowered = append(lowered, d)
-			in.dropUnready(d)
-		}
-	}
-	if len(lowered) == 0 {
-		return nil
-	}
-	a := in.arrivals(drafts)
-	if in.waitsForNone() {
-		a = arrivals{}
-	}
-	var keeping int32
-	spare := max(0, a.shortage-a.covered)
-	for _, d := range lowered {
-		final := d.row
-		take(&final, *d.lowered)
-		switch {
-		case in.App.Spec.Autoscaling == nil:
-			keeps := min(spare, int64(d.row.Replicas-final.Replicas))
-			final.Replicas += int32(keeps)
-			spare -= keeps
-		case a.shortage > 0:
-			final = d.row
-		}
-		if in.lowers(final, *d.lowered) {
-			keeping++
-		}
-		in.replan(d, final)
-	}
-	if keeping == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("it keeps replicas on %s until it is ready on: %s", clusters(keeping), capped(a.clusters))}
-}
+// isArriving reports whether the cluster has new replicas that are not all ready.
+func isArriving(d *draft) bool { return d.row.Arriving }
 
 // waitsForNone tells whether somebody said not to wait for what arrives.
 func (in Input) waitsForNone() bool {
@@ -189,7 +158,7 @@ func (in Input) awaited(drafts []draft) []string {
 	var names []string
 	anyReady := slices.ContainsFunc(drafts, func(d draft) bool { return !d.leaves && d.row.Phase == v1alpha1.ClusterReady })
 	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
-	for _, name := range in.arrivals(drafts).clusters {
+	for _, name := range in.shortfall(drafts, isArriving).clusters {
 		i := slices.IndexFunc(drafts, func(d draft) bool { return d.row.Name == name })
 		if limited || in.divided() || !anyReady || !in.hasFailedLong(&drafts[i]) {
 			names = append(names, name)
@@ -206,8 +175,8 @@ func (in Input) hasFailedLong(d *draft) bool {
 	return bad && d.previous != nil && d.previous.Phase == d.row.Phase && in.Now.Sub(d.previous.Since.Time) >= arrivalPatience
 }
 
-// takers are the clusters that would take what leaves others, were they Ready: where the plan has no cluster; and, for a while, where it has
-// fewer than its limit.
+// takers returns the clusters that would take what leaves others, if they were Ready: while the plan chooses no cluster; and, for a while, while it
+// chooses fewer than its limit.
 func (in Input) takers() []string {
 	chosen := 0
 	for _, decision := range in.Plan {
@@ -218,7 +187,7 @@ func (in Input) takers() []string {
 	p := in.App.Spec.Placement
 	switch {
 	case chosen == 0:
-		return in.unready(false)
+		return append(in.unready(false), in.notJoined()...)
 	case p != nil && p.Limit != nil && chosen < int(*p.Limit):
 		return in.unready(true)
 	}
@@ -233,12 +202,31 @@ func (in Input) unready(lately bool) []string {
 		if decision.Reason != v1alpha1.ReasonClusterNotReady || member == nil {
 			continue
 		}
-		ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady)
-		if !lately || ready != nil && in.Now.Sub(ready.LastTransitionTime.Time) < arrivalPatience {
+		if !lately || in.Now.Time.Before(patience(member)) {
 			names = append(names, decision.Cluster)
 		}
 	}
 	return names
+}
+
+// notJoined returns the clusters that spec.placement.clusterNames lists and that have no MemberCluster.
+func (in Input) notJoined() []string {
+	var names []string
+	for _, decision := range in.Plan {
+		if decision.Reason == v1alpha1.ReasonNoSuchCluster {
+			names = append(names, decision.Cluster)
+		}
+	}
+	return names
+}
+
+// patience returns until when a MemberCluster that is not Ready counts as one that will be soon.
+func patience(member *v1alpha1.MemberCluster) time.Time {
+	ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil { // it has never been
+		return time.Time{}
+	}
+	return ready.LastTransitionTime.Add(arrivalPatience)
 }
 
 // dropUnready takes from a row whose own replicas are still to become ready those of them that it is not to have in the end, for

@@ -111,7 +111,7 @@ func TestDivided_replicas_leave_as_others_become_ready(t *testing.T) {
 		"at once where it is only asked for less":                {given(divided(4), share("a", 4, 4, 2), share("b", 4, 4, 2)), "a=2 b=2"},
 		"at once though a cluster has long been broken":          {given(divided(4), share("a", 4, 4, 2), share("b", 4, 0, 2)), "a=2 b=2"},
 		"at once by somebody's word":                             {given(divided(8), unready, share("a", 8, 8, 4), share("b", out, 0, 4)), "a=4 b=4+"},
-		"not by a word about removals":                           {given(divided(8), annotated(v1alpha1.AnnotationAcceptRemovals, "9"), share("a", 8, 8, 4), share("b", out, 0, 4)), "a=8 b=4+"},
+		"not by a word about removals":                           {given(divided(8), accepting("9@2"), share("a", 8, 8, 4), share("b", out, 0, 4)), "a=8 b=4+"},
 		"what was found keeps what it has":                       {given(divided(8), has(row("a", v1alpha1.ClusterPending, plannedFor(0, 8))), share("a", out, 0, 4), share("b", out, 0, 4)), "a=8 b=4+"},
 		"what was known of one that is lost says nothing":        {given(divided(8), share("a", 8, 8, 4), share("b", 4, 3, 4, arriving), unreachable("b")), "a=8 b=4+?"},
 		"nothing is kept for one that is gone":                   {given(divided(4), share("a", 8, 8, 4), share("b", 4, 0, 4, arriving), without("b")), "a=4 b=4+"},
@@ -198,14 +198,15 @@ func TestClusters_are_left_when_what_is_new_elsewhere_is_ready(t *testing.T) {
 		"what drifted waits as well":                {with(clusters("drr"), isNew("z")), "a=2w b=2 c=2 z=2+"},
 		"what is held is held":                      {with(clusters("ddr"), isNew("z")), "a=2h b=2h c=2 z=2+"},
 		"one that has long been broken is not new":  {with(clusters("e"), isNew("z", func(row *v1alpha1.ClusterStatus) { row.Arriving = false })), "a=2R z=2"},
-		"one that leaves is not waited for":         {with(clusters("ee"), func(in *rollup.Input) { in.App.Status.Clusters[1].Arriving = true }, saw("b", seen(v1alpha1.ClusterProgressing))), "a=2R b=2+w"},
-		"one that is gone is not waited for":        {with(clusters("e"), isNew("z"), without("z")), "a=2R z=2+"},
+		"one that leaves is not waited for":         {with(clusters("ee"), func(in *rollup.Input) { in.App.Status.Clusters[1].Arriving = true }, saw("b", seen(v1alpha1.ClusterProgressing))), "a=2R b=2+h"},
+		"one that is gone is waited for":            {with(clusters("e"), isNew("z"), without("z")), "a=2w z=2+"},
+		"unless others are chosen":                  {with(clusters("er"), isNew("z"), without("z")), "a=2R b=2 z=2+"},
 		"one that is to run none is not waited for": {with(clusters("e"), func(in *rollup.Input) { divided(0)(in); share("z", out, 0, 0)(in) }), "a=2R z=0+"},
 		"divided, too":                              {given(divided(2), share("a", 2, 2, out), share("b", out, 0, 2)), "a=2w b=2+"},
 		"divided, by the whole":                     {given(divided(2), share("a", 2, 2, out), share("b", 2, 1, 2, arriving)), "a=2w b=2+"},
 		"divided, when all is ready":                {given(divided(2), share("a", 2, 2, out), share("b", 2, 2, 2, arriving), at("b")), "a=2R b=2"},
 		"somebody's word":                           {with(clusters("ee"), isNew("z"), unready), "a=2R b=2w z=2+"},
-		"a word about removals is another":          {with(clusters("ee"), isNew("z"), annotated(v1alpha1.AnnotationAcceptRemovals, "2")), "a=2w b=2w z=2+"},
+		"a word about removals is another":          {with(clusters("ee"), isNew("z"), accepting("2@2")), "a=2w b=2w z=2+"},
 		"one that failed just now":                  {with(clusters("er"), isNew("z", failedFor(time.Minute))), "a=2w b=2 z=2+"},
 		"one that has failed for long is not":       {with(clusters("er"), isNew("z", failedFor(time.Hour))), "a=2R b=2 z=2+"},
 		"unless nothing else is Ready":              {with(clusters("e"), isNew("z", failedFor(time.Hour))), "a=2w z=2+"},
@@ -233,7 +234,7 @@ func TestClusters_are_left_when_what_is_new_elsewhere_is_ready(t *testing.T) {
 }
 
 func TestWhat_waits_for_what_arrives_is_told(t *testing.T) {
-	const wrong = `; annotation fleetwright.dev/accept-removals is "lots", not a number of one or more`
+	const wrong = `; annotation fleetwright.dev/accept-removals is "lots", not NUMBER@GENERATION: set fleetwright.dev/accept-removals=1@2`
 	many := with(clusters("e"), chosen("t"), chosen("u"), chosen("v"), chosen("w"), chosen("x"), chosen("y"), chosen("z"))
 	tests := map[string]struct {
 		in         rollup.Input

@@ -25,15 +25,15 @@ func TestSuspended_rows(t *testing.T) {
 	}{
 		"an edit is not planned":               {in: given(suspended, chosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east")}},
 		"a cluster is not added":               {in: given(suspended, chosen("east"))},
-		"a cluster is not removed":             {in: given(suspended, notChosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east")}},
-		"nor one that drifted":                 {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterReady)},
+		"a cluster is not removed":             {in: given(suspended, notChosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east", moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))}},
+		"nor one that drifted":                 {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterReady, moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseDrift))},
 		"a removal that has begun goes on":     {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, "")))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""))},
 		"a removal ends that nobody wants":     {in: given(suspended, chosen("east"), has(row("east", v1alpha1.ClusterRemoving, plannedFor(1, 3)))), want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), plannedFor(1, 3), arriving, since(now))},
-		"a deletion goes on":                   {in: given(suspended, deleting, chosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), since(now))},
+		"a deletion goes on":                   {in: given(suspended, deleting, chosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), since(now))},
 		"it is observed: Failed":               {in: given(suspended, chosen("east"), has(old("east")), saw("east", seen(v1alpha1.ClusterFailed, answering(1), to(3), saying("Because", "of it"), counting(3, 0)))), want: []v1alpha1.ClusterStatus{old("east", func(row *v1alpha1.ClusterStatus) { row.Phase = v1alpha1.ClusterFailed }, because("Because", "of it"), running(3, 0), since(now))}},
 		"it is observed: Unknown":              {in: given(suspended, chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady), since(now))},
 		"it is observed: Detached":             {in: given(suspended, has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone), since(now))},
-		"what waited for its removal stays so": {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalWaiting, "it waits")))), want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""))},
+		"what waited for its removal stays so": {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalWaiting, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit)))), want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalWaiting, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestSuspended_conditions(t *testing.T) {
 		"a removal that has begun, and a cluster that is gone, wait for nothing": {
 			in: given(suspended, in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), in("north", v1alpha1.ClusterDetached)),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
 				isSuspended,
 				is("Reconciling", isTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
@@ -88,7 +88,7 @@ func TestSuspended_conditions(t *testing.T) {
 		"all there is waits, and something has failed: that is no stall": {
 			in: given(suspended, chosen("east"), has(old("east")), chosen("north"), notChosen("south"), has(row("south", v1alpha1.ClusterReady)), in("west", v1alpha1.ClusterFailed)),
 			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 3 clusters of 4"),
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 3 clusters of 4; not on 1 cluster with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: generation 2 is not rolled out to 1 cluster: east; "+
 					"it is not added to 1 cluster: north; it is not removed from 1 cluster: south; 1 of 3 clusters not ready: west (Refused)"),
 				isSuspended,

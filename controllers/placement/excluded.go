@@ -1,0 +1,66 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+const (
+	// maxExamples is how many clusters, and how many requirements, are named for each reason that excludes clusters.
+	maxExamples = 3
+	// maxRequirement is how many characters a requirement has at most.
+	maxRequirement = 200
+)
+
+// Excluded groups the clusters that are not chosen by reason, sorted by it.
+func (p Plan) Excluded() []v1alpha1.ExcludedClusters {
+	var excluded []v1alpha1.ExcludedClusters
+	requirements := map[string]map[string]int{} // by reason, how many clusters each excludes
+	for _, decision := range p {
+		if decision.Chosen() {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(excluded, decision.Reason, func(e v1alpha1.ExcludedClusters, reason string) int {
+			return cmp.Compare(e.Reason, reason)
+		})
+		if !found {
+			excluded = slices.Insert(excluded, i, v1alpha1.ExcludedClusters{Reason: decision.Reason})
+			requirements[decision.Reason] = map[string]int{}
+		}
+		excluded[i].Count++
+		if len(excluded[i].Examples) < maxExamples {
+			excluded[i].Examples = append(excluded[i].Examples, decision.Cluster)
+		}
+		if decision.Requirement != "" {
+			requirements[decision.Reason][decision.Requirement]++
+		}
+	}
+	for i := range excluded {
+		excluded[i].Requirements = mostFrequent(requirements[excluded[i].Reason])
+	}
+	return excluded
+}
+
+// mostFrequent returns the requirements that exclude the most clusters; those that exclude as many in alphabetical order.
+func mostFrequent(counts map[string]int) []string {
+	var requirements []string
+	for requirement := range counts {
+		requirements = append(requirements, requirement)
+	}
+	slices.SortFunc(requirements, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	return requirements[:min(len(requirements), maxExamples)]
+}
+
+// bounded shortens a requirement that is too long.
+func bounded(requirement string) string {
+	characters := []rune(requirement)
+	if len(characters) <= maxRequirement {
+		return requirement
+	}
+	return string(characters[:maxRequirement-1]) + "…"
+}
