@@ -26,6 +26,12 @@ func (t *target) expiry() time.Time {
 	return ends
 }
 
+// hasEnded reports whether the credentials have ended, by their own word.
+func (t *target) hasEnded(now time.Time) bool {
+	expiry := t.expiry()
+	return !expiry.IsZero() && !now.Before(expiry)
+}
+
 // tokenExpiry is the claim exp of a JSON Web Token (RFC 7519, section 4.1.4); zero for any other token.
 func tokenExpiry(token string) time.Time {
 	parts := strings.Split(token, ".")
