@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -28,6 +29,7 @@ const (
 	responseHeaderTimeout = 30 * time.Second
 	// A connection that nothing is under way on is closed after some time; that for lists soon, see transports.
 	restIdle, listsIdle = 90 * time.Second, 5 * time.Second
+	maxHeaderBytes      = 64 << 10
 )
 
 // connection is the HTTP side of one member. Its credentials can be swapped while it is in use.
@@ -53,13 +55,16 @@ func (o *Options) newConnection(t *target) *connection {
 			DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
 			TLSHandshakeTimeout:   tlsTimeout,
 			ResponseHeaderTimeout: responseHeaderTimeout,
-			MaxIdleConnsPerHost:   2,
-			IdleConnTimeout:       idle,
+			// Headers are read before a body can be limited. The default is 10 MiB for each response.
+			MaxResponseHeaderBytes: maxHeaderBytes,
+			MaxIdleConnsPerHost:    2,
+			IdleConnTimeout:        idle,
 		})
 	}
 	c.transports = transports{lists: newTransport(listsIdle), rest: newTransport(restIdle)}
 	server := t.server()
-	sender := &sender{next: newBudget(c.transports), to: server.Host, credentials: &c.credentials}
+	limiter := newResponseLimiter(c.transports, rate.NewLimiter(rate.Limit(o.ReadRate), o.ReadBurst), o.MaxListBytes)
+	sender := &sender{next: limiter, to: server.Host, credentials: &c.credentials}
 	c.client = &http.Client{
 		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, transport.Wrappers(o.Wrap)(sender)),
 		// A redirect would carry the credentials to where the kubeconfig does not say.
@@ -68,7 +73,7 @@ func (o *Options) newConnection(t *target) *connection {
 	c.config = &rest.Config{
 		Host:      "https://" + anyMember + server.EscapedPath(),
 		UserAgent: o.UserAgent,
-		// JSON: what the budget weighs. An answer of any other form is refused.
+		// JSON: what the response limiter weighs. An answer of any other form is refused.
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
 		// One bucket for all kinds of this member.
 		RateLimiter:               flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst),

@@ -35,6 +35,7 @@ func badEdits() map[string]struct {
 		"a file of a token that would do":   {tokenFile, "False FileRefused"},
 		"a token that is none":              {always(withToken("canary")), "False Unauthorized"},
 		"a token that was revoked":          {revoked, "False Unauthorized"},
+		"a token that has ended":            {always(withToken(endedToken)), "False Expired"},
 		"the token of a user without roles": {stranger, "Unknown NotTried"},
 		"a server where nobody listens": {
 			func(t *testing.T, m *member) edit {
@@ -63,6 +64,9 @@ func badEdits() map[string]struct {
 		},
 	}
 }
+
+// endedToken says that it ended in 2001.
+const endedToken = "e30.eyJleHAiOjk4MTE3MzEwNn0.Y2FuYXJ5"
 
 // label makes a member's name of a test's.
 func label(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
@@ -173,6 +177,7 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 		"a file of a token that would do":   {tokenFile, refused("FileRefused")},
 		"a server that no member may have":  {badEdits()["a server that no member may have"].edit, refused("ServerRefused")},
 		"a token that was revoked":          {revoked, "Ready False Unauthorized, CredentialsValid False Unauthorized"},
+		"a token that has ended":            {badEdits()["a token that has ended"].edit, "Ready False Unauthorized, CredentialsValid False Expired"},
 		"the token of a user without roles": {stranger, "Ready False Forbidden, CredentialsValid Unknown NotTried"},
 		"a server that is silent":           {badEdits()["a server that is silent"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotTried"},
 	}

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,10 +15,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
-
-// defaultSecretGrace is the default of [Options].SecretGrace: long enough for a Secret that is replaced, restored, or lost to a
-// wrong selector which somebody notices.
-const defaultSecretGrace = 10 * time.Minute
 
 // detachOthers detaches the MemberClusters that were made from a Secret and that it makes no more: all if the claim is nil, else
 // those of another name. It returns when to look again; 0 for never.
@@ -53,7 +48,7 @@ func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (ag
 	if !isDisposable(mc) {
 		return 0, nil // a change of it is looked at again
 	}
-	grace := cmp.Or(r.provider.options.SecretGrace, defaultSecretGrace)
+	grace := r.provider.options.SecretGrace
 	if left := grace - now.Sub(status.SecretMissingSince.Time); mc.HasSecret() || left > 0 {
 		return max(left, time.Second), nil
 	}

@@ -19,6 +19,8 @@
 //   - [Provider.Get] returns a Cluster that is engaged, and none that has ended.
 //   - A cluster is engaged only with its caches in step. It is disengaged when it has not answered some probes in a row, and
 //     engaged anew, with new caches, when it is back: what was cached before an outage is never taken for the present.
+//   - Supervising never waits for the member: attempts to connect and surveys have goroutines of their own.
+//   - A member that sends much is throttled, never disconnected for its rate. What it may have the hub keep in memory is bounded.
 //   - Every step is bounded in time.
 //
 // # The data flow

@@ -51,6 +51,12 @@ func (t *target) expiry() expiry {
 	return token
 }
 
+// hasEnded reports whether the credentials have ended, by their own word.
+func (t *target) hasEnded(now time.Time) bool {
+	end := t.expiry().end
+	return !end.IsZero() && !now.Before(end)
+}
+
 // tokenExpiry returns what the claims of a JSON Web Token say (RFC 7519, section 4.1): exp, and iat or else nbf for the beginning.
 func tokenExpiry(token string) expiry {
 	parts := strings.Split(token, ".")

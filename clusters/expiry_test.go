@@ -1,8 +1,12 @@
 package clusters
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -147,3 +151,32 @@ func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
 		})
 	}
 }
+
+// A client certificate or a token that has ended is not accepted, whatever the member says of it.
+func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
+	refused := &statusError{code: http.StatusUnauthorized}
+	ended, valid := newPair(-time.Hour).tls(), identityA().tls()
+	for name, test := range map[string]struct {
+		err  error
+		with *target
+		want string
+	}{
+		"a certificate that has ended":                   {refused, &target{certificate: &ended}, v1alpha1.ReasonExpired},
+		"a token that has ended":                         {refused, &target{token: jwt(`{"exp":981173106}`)}, v1alpha1.ReasonExpired},
+		"a certificate that has not":                     {refused, &target{certificate: &valid}, v1alpha1.ReasonUnauthorized},
+		"a token that does not say":                      {refused, &target{token: "canary"}, v1alpha1.ReasonUnauthorized},
+		"a token that has ended, of one who is away":     {context.DeadlineExceeded, &target{token: jwt(`{"exp":981173106}`)}, v1alpha1.ReasonNotTried},
+		"a certificate that has ended, by a TLS alert":   {remote(45), &target{certificate: &ended}, v1alpha1.ReasonExpired},
+		"a certificate that has not ended, by TLS alert": {remote(42), &target{certificate: &valid}, v1alpha1.ReasonUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s snapshot
+			if s.failed(test.err, test.with, false); s.credentials.reason != test.want {
+				t.Errorf("got %+v", s.credentials)
+			}
+		})
+	}
+}
+
+// remote is an alert that a server has sent.
+func remote(alert tls.AlertError) error { return &net.OpError{Op: "remote error", Err: alert} }

@@ -240,7 +240,7 @@ func (m *member) settles(t testing.TB) {
 	})
 }
 
-// works waits until an engagement can read. One whose member has just sent too much may have no budget left for a second.
+// works waits until an engagement can read. One whose member has just sent much may be throttled for a while.
 func (e engagement) works(t testing.TB) {
 	t.Helper()
 	eventually(t, soon, func() error {

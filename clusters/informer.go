@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ type informer struct {
 	// survive is deferred by what is done to objects before they are stored; it turns a panic into an error. Nil lets panics pass.
 	survive func(ctx context.Context, err *error)
 	failed  toolscache.WatchErrorHandlerWithContext
+	limit   *cacheLimit
 	done    chan struct{}
 
 	mu       sync.Mutex
@@ -31,11 +31,11 @@ type informer struct {
 
 // newInformer makes one that lists and then watches, so that its watch's connection does not carry the list (see
 // transports): a watch that begins with all that there is would. It runs on the given context.
-func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtime.Object, indexers toolscache.Indexers) *informer {
+func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtime.Object, indexers toolscache.Indexers, limit *cacheLimit) *informer {
 	if funcs, ok := lw.(*toolscache.ListWatch); ok {
 		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
 	}
-	i := &informer{ctx: ctx, store: toolscache.NewIndexer(toolscache.DeletionHandlingMetaNamespaceKeyFunc, indexers), done: make(chan struct{})}
+	i := &informer{ctx: ctx, store: toolscache.NewIndexer(toolscache.DeletionHandlingMetaNamespaceKeyFunc, indexers), limit: limit, done: make(chan struct{})}
 	i.controller = toolscache.New(&toolscache.Config{
 		Queue: toolscache.NewRealFIFOWithOptions(toolscache.RealFIFOOptions{
 			KeyFunction: toolscache.MetaNamespaceKeyFunc, KnownObjects: i.store,
@@ -76,6 +76,9 @@ func (i *informer) process(object any, initial bool) error {
 // take brings the store up to date first: a handler that is added meanwhile finds the object in it, or is told.
 func (i *informer) take(delta toolscache.Delta, initial bool) error {
 	if delta.Type == toolscache.Deleted {
+		if before, found, _ := i.store.Get(delta.Object); found {
+			i.limit.add(nil, before)
+		}
 		if err := i.store.Delete(delta.Object); err != nil {
 			return err
 		}
@@ -83,7 +86,13 @@ func (i *informer) take(delta toolscache.Delta, initial bool) error {
 		return nil
 	}
 	before, found, err := i.store.Get(delta.Object)
-	if err := errors.Join(err, i.store.Update(delta.Object)); err != nil {
+	if err != nil {
+		return err
+	}
+	if !i.limit.add(delta.Object, before) {
+		return nil // the session is about to end
+	}
+	if err := i.store.Update(delta.Object); err != nil {
 		return err
 	}
 	i.tell(func(h toolscache.ResourceEventHandler) {

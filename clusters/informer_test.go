@@ -62,7 +62,7 @@ func TestInformer(t *testing.T) {
 			return &corev1.ServiceList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: <-lists}, nil
 		},
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return stream, nil },
-	}, &corev1.Service{}, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	}, &corev1.Service{}, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}, &cacheLimit{most: 1 << 30})
 	_ = i.SetTransform(toolscache.TransformFunc(func(o any) (any, error) { return o, nil }))
 	_ = i.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler)
 	first, later := &told{}, &told{}

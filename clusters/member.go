@@ -59,12 +59,14 @@ type member struct {
 	// Only the goroutine uses these.
 	session  *session
 	held     *target // what the session runs with
+	attempt  *attempt
 	tried    expectation
 	retryAt  time.Time // not to be tried before
-	fails    int       // attempts that failed in a row
-	flaps    int       // sessions that were short, in a row
-	misses   int       // probes that failed in a row
-	surveyed time.Time
+	probeAt  time.Time
+	surveyAt time.Time
+	fails    int // attempts that failed in a row
+	flaps    int // sessions that were short, in a row
+	misses   int // probes that failed in a row
 }
 
 // snapshot is what is known of a member. Verdicts without a status are not known yet.
@@ -144,63 +146,63 @@ func (m *member) tell(change func(*snapshot)) {
 	m.provider.changed(m.secret)
 }
 
-// run is the member's goroutine. It ends with the context, and leaves nothing connected.
+// run is the member's goroutine. It ends with the context, and leaves nothing connected. It waits for nothing that can take longer than a
+// probe: attempts to connect and surveys have goroutines of their own.
 func (m *member) run(ctx context.Context) {
 	defer m.retire()
+	defer m.abort()
 	for ctx.Err() == nil {
 		timer := time.NewTimer(m.step(ctx))
 		select {
 		case <-ctx.Done():
 		case <-m.wake:
+		case <-m.attempt.ended():
+			m.finish(ctx)
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// step brings the member one step towards what is wanted, and returns how long to wait before the next.
+// step begins what is due, and returns how long to wait before the next step.
 func (m *member) step(ctx context.Context) time.Duration {
 	want := m.wanted()
 	if want.target == nil {
 		return idle
 	}
 	if want != m.tried { // news is tried at once
+		if m.attempt != nil && m.attempt.want.target != want.target {
+			m.attempt.supersede()
+		}
 		m.tried, m.retryAt, m.fails = want, time.Time{}, 0
 	}
-	if m.held != want.target && !time.Now().Before(m.retryAt) {
-		m.adopt(ctx, want.target)
+	if m.attempt == nil && m.held != want.target && !time.Now().Before(m.retryAt) {
+		m.begin(ctx, want)
 	}
-	if m.session == nil {
-		return time.Until(m.retryAt)
+	if m.session != nil && !time.Now().Before(m.probeAt) {
+		m.probeAt = time.Now().Add(m.supervise(ctx))
 	}
-	return m.supervise(ctx)
+	if m.session != nil && !time.Now().Before(m.surveyAt) {
+		m.surveyAt = time.Now().Add(jitter(surveyInterval))
+		go m.survey(m.session)
+	}
+	return m.untilNextStep()
 }
 
-// adopt changes over to what is wanted: make before break.
-func (m *member) adopt(ctx context.Context, want *target) {
-	var err error
-	if m.session != nil && m.held.sameServer(want) {
-		err = m.rotate(ctx, want)
-	} else {
-		err = m.reconnect(ctx, want)
+// untilNextStep returns how long nothing is due.
+func (m *member) untilNextStep() time.Duration {
+	next := idle
+	if m.session != nil {
+		next = min(next, time.Until(m.probeAt), time.Until(m.surveyAt))
 	}
-	m.settle()
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		m.retryAt = time.Now().Add(backoff(m.fails, maxBackoff))
-		m.fails++
-		m.tell(func(s *snapshot) { s.failed(err, m.session != nil) })
-	default:
-		m.held, m.fails, m.misses = want, 0, 0
-		m.tell(func(s *snapshot) {
-			s.ready, s.credentials, s.facts, s.expiry, s.contested = connected, accepted, m.session.facts, want.expiry(), ""
-		})
+	if m.attempt == nil && m.held != m.tried.target {
+		next = min(next, time.Until(m.retryAt))
 	}
+	return next
 }
 
-// failed notes that the member could not be reached with what the Secret holds. A session that goes on stays Ready.
-func (s *snapshot) failed(err error, goesOn bool) {
+// failed notes that the member could not be reached with these credentials. A session that goes on stays Ready.
+func (s *snapshot) failed(err error, with *target, goesOn bool) {
 	v := diagnose(err)
 	s.contested = ""
 	if wrong := new(identityError); errors.As(err, &wrong) {
@@ -210,6 +212,10 @@ func (s *snapshot) failed(err error, goesOn bool) {
 	switch {
 	case errors.As(err, &refusal):
 		s.credentials = verdict{metav1.ConditionFalse, refusal.Reason, refusal.Message}
+	case v.reason == v1alpha1.ReasonUnauthorized && with.hasEnded(time.Now()):
+		// What the member says of them is less to the point: they were never accepted, or are no longer.
+		s.credentials = verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired,
+			"the credentials ended at " + with.expiry().end.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:
 		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:
@@ -220,41 +226,38 @@ func (s *snapshot) failed(err error, goesOn bool) {
 	}
 }
 
-// rotate swaps the credentials of the session in place, once they are proven to work on the same cluster.
-func (m *member) rotate(ctx context.Context, want *target) error {
-	trial := m.options.newConnection(want)
+// rotate proves that the credentials work on the same cluster. It returns a new session only if the cluster is another one, as acknowledged.
+func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
+	trial := m.options.newConnection(a.want.target)
 	defer trial.close()
 	id, err := probe(ctx, trial)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.identify(ctx, id); err != nil {
-		return err
+		return nil, err
 	}
-	if id != m.session.facts.id { // as acknowledged
-		return m.reconnect(ctx, want)
+	if id != a.previous.facts.id {
+		return m.reconnect(ctx, a)
 	}
-	m.session.connection.rotate(want)
-	return nil
+	return nil, nil
 }
 
-// reconnect replaces the session by a new one.
-func (m *member) reconnect(ctx context.Context, want *target) error {
-	next, err := m.connect(ctx, want)
+// reconnect returns a new session that is published.
+func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
+	next, err := m.connect(ctx, a)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if a.decided.Swap(true) {
+		next.close()
+		return nil, context.Canceled
 	}
 	if err := m.provider.publish(m, next); err != nil {
 		next.close()
-		return err
+		return nil, err
 	}
-	previous := m.session
-	m.session, m.surveyed = next, time.Now()
-	if previous != nil {
-		previous.close()
-	}
-	connections.WithLabelValues(m.name.String()).Inc()
-	return nil
+	return next, nil
 }
 
 // supervise asks the member for a sign of life, and returns when to ask again. One that has not given any for some time,
@@ -267,15 +270,15 @@ func (m *member) supervise(ctx context.Context) time.Duration {
 		return idle
 	case err == nil:
 		m.misses = 0
-		m.refresh(ctx)
 		return jitter(m.options.ProbeInterval)
 	case !errors.As(err, &wrong) && m.misses+1 < maxMisses:
 		m.misses++
 		return jitter(m.options.ProbeInterval / 2)
 	}
+	held := m.held
 	m.lose()
-	m.tell(func(s *snapshot) { s.failed(err, false) })
-	return time.Until(m.retryAt)
+	m.tell(func(s *snapshot) { s.failed(err, held, false) })
+	return idle
 }
 
 // check makes one probe of the session.
@@ -306,14 +309,17 @@ func (m *member) check(ctx context.Context) error {
 // cached is the old one's.
 var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
-// refresh surveys the member when it is time.
-func (m *member) refresh(ctx context.Context) {
-	if time.Since(m.surveyed) < surveyInterval {
+// survey reads what seldom changes, in a goroutine of its own, on a session's lifetime.
+func (m *member) survey(on *session) {
+	found := on.survey(on.ctx, m.known().facts)
+	if on.ctx.Err() != nil {
 		return
 	}
-	m.surveyed = time.Now()
-	m.session.facts = m.session.survey(ctx, m.session.facts)
-	m.tell(func(s *snapshot) { s.facts = m.session.facts })
+	m.tell(func(s *snapshot) {
+		if s.facts.id == found.id {
+			s.facts = found
+		}
+	})
 }
 
 // lose ends a session that is not of use any more, and puts off the next: longer, when this one was short.

@@ -60,9 +60,12 @@ func TestSecret(t *testing.T) {
 				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"),
 			},
 		}
-		if diff := cmp.Diff(want, mc.Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		eventually(t, soon, func() error { // it is surveyed after it was engaged
+			if diff := cmp.Diff(want, m.memberCluster(t).Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+				return fmt.Errorf("(-want +got)\n%s", diff)
+			}
+			return nil
+		})
 	})
 
 	t.Run("whose server ends with a slash is a member too", func(t *testing.T) {

@@ -22,7 +22,10 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 		if known.facts.allocatable != nil || known.facts.id != status.ID {
 			status.Allocatable = known.facts.allocatable
 		}
-		status.ID, status.Version = known.facts.id, known.facts.version
+		if known.facts.version != "" || known.facts.id != status.ID {
+			status.Version = known.facts.version
+		}
+		status.ID = known.facts.id
 		status.CredentialsExpire = timeOrNil(known.expiry.end)
 	}
 	for _, c := range []struct {

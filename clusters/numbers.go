@@ -10,8 +10,7 @@ import (
 var errAbsurd = errors.New("the member sends a number that nothing can be")
 
 // exponentCosts are what a quantity costs by the digits of its exponent, beside its bytes. Measured: to decode 1e-9999 takes 30 µs, and ten times
-// the exponent thirty times that: a second for 1e-9999999. So what a member sends at once takes the hub some three seconds, and what it sends
-// from then on 3 % of a core.
+// the exponent thirty times that: a second for 1e-9999999. So numbersBurst takes the hub some three seconds, and numbersRate 3 % of a core.
 var exponentCosts = map[int]int{3: 1 << 10, 4: 8 << 10, 5: 64 << 10, 6: 1 << 20, 7: 32 << 20}
 
 const (
@@ -22,7 +21,7 @@ const (
 	// millisecond for an exponent of three digits, 14 ms for four, and a second for five.
 	maxSmall, maxLargeExponent = 18, 3
 	largeCost                  = 16 << 10
-	// Reading a number takes the square of the number of its digits: over a second for a million, which this makes all of the budget.
+	// Reading a number takes the square of the number of its digits: over a second for a million, which this makes all of numbersBurst.
 	digitsCost = 14
 )
 
@@ -61,6 +60,9 @@ func (n *numbers) idle() bool {
 	}
 	return n.number.state == noNumber
 }
+
+// atEnd reports whether all objects and lists are closed.
+func (n *numbers) atEnd() bool { return n.depth == 0 && !n.quoted }
 
 // next takes a byte, and returns what a number costs that ends with it.
 func (n *numbers) next(b byte) (cost int, err error) {

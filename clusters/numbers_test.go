@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -105,11 +106,11 @@ func priced(document string) (all int, err error) {
 }
 
 // A number may come in pieces. Its end, and what follows, is not handed on.
-func TestBudgetEndsABodyWithAnAbsurdNumber(t *testing.T) {
+func TestTheLimiterEndsABodyWithAnAbsurdNumber(t *testing.T) {
 	for name, pieces := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
 		for _, number := range []string{`"1e-2000000000"`, `1e-2000000000`} {
 			t.Run(name+" "+number, func(t *testing.T) {
-				body := &counted{ReadCloser: io.NopCloser(pieces(strings.NewReader(`{"cpu":` + number + `} `))), budget: newBudget(nil)}
+				body := limiterOf(answers{body: pieces(strings.NewReader(`{"cpu":` + number + `} `))}).body(t, asking(t.Context(), http.MethodGet, ""))
 				read, err := io.ReadAll(body)
 				if _, again := body.Read(make([]byte, 1)); !errors.Is(err, errAbsurd) || !errors.Is(again, errAbsurd) || strings.Contains(string(read), "}") {
 					t.Errorf("read %s, then %v, then %v", read, err, again)
@@ -119,7 +120,7 @@ func TestBudgetEndsABodyWithAnAbsurdNumber(t *testing.T) {
 	}
 }
 
-// All that the budget lets through at once is read within seconds. Not parallel: others would take of the time.
+// All that the limits let through at once is read within seconds. Not parallel: others would take of the time.
 func TestNumbersCostLittle(t *testing.T) {
 	for _, text := range []string{"1e-999", "1e-9999", "1e-99999", "1e-999999", "1e-9999999", "1234567890123456789e999", "1e9999999", strings.Repeat("9", 1000), strings.Repeat("9", 300_000)} {
 		t.Run(text[:min(len(text), 30)], func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestNumbersCostLittle(t *testing.T) {
 				}
 				took = min(took, time.Since(once))
 			}
-			all := time.Duration(maxAtOnce/(len(document)+cost)) * took
+			all := time.Duration(min(numbersBurst/max(1, cost), DefaultReadBurst/len(document))) * took
 			t.Logf("one takes %s, all that is let through at once %s", took, all)
 			if most := 15 * time.Second * slowness(); all > most {
 				t.Errorf("that is more than %s", most)

@@ -89,15 +89,22 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 	o := &operator{namespace: namespace, user: "operator-of-" + namespace, engagements: &recorder{}, ended: make(chan struct{})}
 	lifetime, exit := context.WithCancel(ctx)
 	running, resign := context.WithCancel(lifetime)
-	o.provider, o.resign, o.exit = clusters.New(lifetime, with.Options), resign, exit
+	o.resign, o.exit = resign, exit
+	var err error
+	if o.provider, err = clusters.New(lifetime, with.Options); err != nil {
+		return nil, err
+	}
 	again := true
 	hub := w.hub.as(o.user)
 	hub.QPS = -1
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
-		Scheme:     kinds,
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: with.sources.Cache()}},
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &again}, // there are several in this process
+		Scheme:  kinds,
+		Cache:   cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: with.sources.Cache()}},
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{
+			SkipNameValidation:      &again, // there are several in this process
+			MaxConcurrentReconciles: 8,      // what must run once at a time says so itself
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -151,15 +158,11 @@ func memberOptions() clusters.Options {
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 			DefaultTransform:     cache.TransformStripManagedFields(),
 		},
-		Watch:          watched(),
-		UserAgent:      "fleetwright/test",
-		QPS:            20,
-		Burst:          40,
-		ConnectTimeout: 30 * time.Second,
-		WatchSilence:   150 * time.Second,
-		MaxConnecting:  32,
-		ProbeInterval:  2 * time.Second,
-		Policy:         clusters.Policy{AllowLoopback: true},
+		Watch:         watched(),
+		UserAgent:     "fleetwright/test",
+		ProbeInterval: 2 * time.Second,
+		MaxListBytes:  32 << 20, // a lying member takes less of the machine
+		Policy:        clusters.Policy{AllowLoopback: true},
 	}
 }
 

@@ -7,51 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
-
-// Options say how members are reached. All have to be set, but Wrap.
-type Options struct {
-	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on one.
-	Scheme *runtime.Scheme
-	Mapper meta.RESTMapper
-	// Cache is the template of each member's cache: its selectors and transforms.
-	Cache cache.Options
-	// Watch are the kinds that a member's cache holds; all are in step before it is engaged. The cache can be asked for an informer of another kind
-	// later: whatever becomes of that, the member stays engaged.
-	Watch []client.Object
-	// UserAgent is what members see in their audit logs.
-	UserAgent string
-	// QPS and Burst bound the requests to one member, over all kinds.
-	QPS   float32
-	Burst int
-	// ConnectTimeout bounds the listing that precedes an engagement.
-	ConnectTimeout time.Duration
-	// ProbeInterval is how often a connected member is asked for a sign of life, less or more a quarter. One that
-	// fails to give any three times in a row is disengaged.
-	ProbeInterval time.Duration
-	// WatchSilence is how long a watch may tell nothing, before the member is disengaged: an API server sends a bookmark each minute.
-	WatchSilence time.Duration
-	// MaxConnecting is how many members may be listing at the same time.
-	MaxConnecting int
-	// SecretGrace is how long a MemberCluster about which nobody has said anything is kept without its Secret; 10 minutes by default.
-	SecretGrace time.Duration
-	// Policy is what kubeconfigs may hold beyond what is safe.
-	Policy Policy
-	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
-	Wrap transport.WrapperFunc
-
-	lanes    lanes
-	decoders runtime.ClientNegotiator
-}
 
 // Provider has the members that are connected. It is safe for concurrent use.
 type Provider struct {
@@ -77,9 +38,12 @@ type Provider struct {
 
 var _ multicluster.Provider = (*Provider)(nil)
 
-// New returns a Provider whose members live no longer than the context.
-func New(lifetime context.Context, options Options) *Provider {
-	options.lanes, options.decoders = newLanes(options.MaxConnecting), newDecoders(options.Scheme)
+// New returns a Provider whose members live no longer than the context. It fails if an option has no valid value.
+func New(lifetime context.Context, options Options) (*Provider, error) {
+	if err := options.complete(); err != nil {
+		return nil, fmt.Errorf("member options: %w", err)
+	}
+	options.decoders = newDecoders(options.Scheme)
 	lifetime, end := context.WithCancel(lifetime)
 	return &Provider{
 		end:        end,
@@ -88,7 +52,7 @@ func New(lifetime context.Context, options Options) *Provider {
 		members:    map[multicluster.ClusterName]*member{},
 		sessions:   map[multicluster.ClusterName]*session{},
 		identities: map[types.UID]multicluster.ClusterName{},
-	}
+	}, nil
 }
 
 // Get returns the Cluster of a connected member, or [multicluster.ErrClusterNotFound].

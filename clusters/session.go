@@ -25,11 +25,13 @@ import (
 type session struct {
 	connection *connection
 	cluster    cluster.Cluster
-	facts      facts
+	facts      facts           // only the identity, which never changes
 	ctx        context.Context // the lifetime of the engagement, not of a request
 	cancel     context.CancelFunc
 	since      time.Time
 	trouble    watchTrouble
+	connecting *memberTimer // ends connecting when the member has been waited for long enough
+	cached     cacheLimit
 	decoders   runtime.ClientNegotiator // of watches
 	logPanic   sync.Once
 	// undecodable is set when the decoder has panicked on what the member sends.
@@ -39,14 +41,15 @@ type session struct {
 	stopped chan struct{}
 }
 
-// connect makes a session whose caches are in step. The session's context hangs off ctx; the waiting is
-// bounded apart from it.
-func (m *member) connect(ctx context.Context, t *target) (_ *session, err error) {
-	connection := m.options.newConnection(t)
+// connect makes a session whose caches are in step. The session lives on the attempt's context, and ends it; the waiting
+// is bounded apart from it.
+func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
+	connection := m.options.newConnection(a.want.target)
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
-	s.ctx, s.cancel = context.WithCancel(logr.NewContext(ctx, m.log)) // what client-go logs names the member
+	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // what client-go logs names the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
 	s.trouble.log, s.trouble.silence = m.log, m.options.WatchSilence
+	s.cached.most, s.cached.exceeded = m.options.MaxListBytes, func(err error) { s.trouble.lastsNow("cache", err) }
 	defer func() {
 		if err != nil {
 			s.close()
@@ -61,7 +64,7 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 		return nil, err
 	}
 	s.facts.id = id
-	leave, err := m.options.lanes.enter(s.ctx, m.fails > 0)
+	leave, err := m.options.lanes.enter(s.ctx, a.again)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +72,18 @@ func (m *member) connect(ctx context.Context, t *target) (_ *session, err error)
 	if err := m.build(s); err != nil {
 		return nil, err
 	}
-	s.facts = s.survey(s.ctx, s.facts)
 	return s, nil
 }
 
+// maxConnectTimeouts bounds the connecting of a member whose lists make progress, in ConnectTimeouts.
+const maxConnectTimeouts = 20
+
 // build makes and starts the Cluster of a session, and waits for its caches.
 func (m *member) build(s *session) (err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, m.options.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
+	s.connecting = newMemberTimer(m.options.ConnectTimeout, cancel)
+	defer s.connecting.stop()
 	s.trouble.refused = cancel // no need to wait any longer
 	if s.cluster, err = m.options.newCluster(s); err != nil {
 		return fmt.Errorf("make the client: %w", err)
@@ -94,7 +101,7 @@ func (m *member) build(s *session) (err error) {
 		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("list and watch: %w", cmp.Or(s.decodable(), s.trouble.last(), ctx.Err()))
+		return fmt.Errorf("list and watch: %w", cmp.Or(s.decodable(), s.trouble.last(), s.ctx.Err(), context.DeadlineExceeded))
 	}
 	s.trouble.clear()
 	return nil
@@ -103,7 +110,10 @@ func (m *member) build(s *session) (err error) {
 // newCluster makes a Cluster that shares the scheme and the mapper with all others, so that making it asks the
 // network nothing.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
-	watched := &http.Client{Transport: &takeBody{&observed{s.connection.client.Transport, &s.trouble, o.ConnectTimeout}}, CheckRedirect: s.connection.client.CheckRedirect}
+	watched := &http.Client{
+		Transport:     &takeBody{&observed{s.connection.client.Transport, &s.trouble, o.ConnectTimeout, s.connecting}},
+		CheckRedirect: s.connection.client.CheckRedirect,
+	}
 	return cluster.New(s.connection.config, func(to *cluster.Options) {
 		to.Scheme, to.HTTPClient = o.Scheme, watched
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
@@ -119,9 +129,9 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	// What a member sends must not flood the log: client-go has a line for each event that it does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
 	if s.watches(object) {
-		ctx = context.WithValue(ctx, essential{}, true)
+		ctx = withEssential(ctx, fmt.Sprintf("%T", object))
 	}
-	i := newInformer(ctx, s.contain(lw, object), object, indexers)
+	i := newInformer(ctx, s.contain(lw, object), object, indexers, &s.cached)
 	i.survive = s.survive
 	return i
 }

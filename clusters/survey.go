@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/version"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -25,10 +26,8 @@ const (
 	probeTimeout = 5 * time.Second
 	// surveyInterval is how often a member is asked for what seldom changes.
 	surveyInterval = 5 * time.Minute
-	// surveyTimeout bounds one survey.
-	surveyTimeout = 30 * time.Second
-	// nodePage is how many nodes are listed at a time.
-	nodePage = 200
+	// surveyTimeout bounds one survey, surveyPageTimeout how long the hub waits for one page of nodes.
+	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
 	// maxAnswer is how many bytes of an answer to a probe are read.
 	maxAnswer = 64 << 10
 )
@@ -63,16 +62,19 @@ func probe(ctx context.Context, c *connection) (types.UID, error) {
 
 var errNoAPIServer = errors.New("the server answers, but not as a Kubernetes API server does")
 
-// get reads a small JSON object, past the rate limiter: a busy member is not a dead one.
+// get reads a small JSON object. It bypasses the limits on requests and responses: a busy member is not a dead one.
 func (c *connection) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+path, http.NoBody)
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.config.Host+path, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
 	request.Header.Set("Accept", "application/json")
 	response, err := c.client.Do(request)
+	for tries := 1; isUnexplained(err) && tries < 3; tries++ {
+		response, err = c.client.Do(request)
+	}
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
@@ -90,7 +92,18 @@ func (c *connection) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// survey returns what is known anew of a member. What it does not tell now stays as it was.
+// isUnexplained reports whether the server had closed the connection before the request was written. The cause, such as a TLS alert that
+// demands a client certificate, is then in what was not read.
+func isUnexplained(err error) bool {
+	var request *url.Error
+	if !errors.As(err, &request) {
+		return false
+	}
+	var network *net.OpError
+	return request.Err.Error() == "http2: client conn could not be established" || errors.As(err, &network) && network.Op == "write"
+}
+
+// survey returns what is known of a member now. What it does not tell stays as it was.
 func (s *session) survey(ctx context.Context, known facts) facts {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
@@ -98,7 +111,7 @@ func (s *session) survey(ctx context.Context, known facts) facts {
 	if err := s.connection.get(ctx, "/version", &info); err == nil {
 		known.version = cut(clean(info.GitVersion), maxVersion)
 	}
-	switch sum, err := allocatable(ctx, s.cluster.GetAPIReader()); {
+	switch sum, err := s.connection.allocatable(ctx); {
 	case err == nil:
 		known.allocatable = sum
 		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"}
@@ -113,36 +126,13 @@ func (s *session) survey(ctx context.Context, known facts) facts {
 // maxVersion is how long a version may be.
 const maxVersion = 64
 
-// allocatable is the sum of what the nodes that take pods can hold.
-func allocatable(ctx context.Context, reader client.Reader) (sum corev1.ResourceList, err error) {
-	defer func() { // of the parser of quantities, with exponents near 2^31
-		if recover() != nil {
-			sum, err = nil, errors.New("a node has a quantity that cannot be read")
-		}
-	}()
-	sum = corev1.ResourceList{}
-	var page corev1.NodeList
-	for {
-		if err := reader.List(ctx, &page, client.Limit(nodePage), client.Continue(page.Continue)); err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
-		}
-		for i := range page.Items {
-			if !page.Items[i].Spec.Unschedulable {
-				add(sum, page.Items[i].Status.Allocatable)
-			}
-		}
-		if page.Continue == "" {
-			return sum, nil
-		}
-	}
-}
-
 // maxResources is how many kinds of resources are summed up.
 const maxResources = 64
 
 // maxQuantity is more than any node has of anything: an exabyte.
 const maxQuantity = 1e18
 
+// add adds resources to a sum, but those that nothing can have.
 func add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total, known := sum[name]

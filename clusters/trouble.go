@@ -57,6 +57,10 @@ func diagnose(err error) verdict {
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, errNoAPIServer.Error()}
 	case isImpostor(err):
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + describe(err)}
+	case credentialAlert(err) != "":
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, describe(err) + "; renew the Secret's kubeconfig"}
+	case remoteAlert(err) != "":
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the member cannot be connected to: " + describe(err)}
 	case isNetwork(err):
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + describe(err)}
 	}
@@ -84,7 +88,40 @@ func isNetwork(err error) bool {
 // isImpostor tells whether something answers that is not the server of the kubeconfig, or speaks no TLS. The HTTP client
 // wraps such errors in one of the network.
 func isImpostor(err error) bool {
-	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError))
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) || errors.Is(err, http.ErrSchemeMismatch)
+}
+
+// credentialAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server refuses a client's certificate.
+var credentialAlerts = map[tls.AlertError]string{
+	42:  "the member refuses the client certificate as bad",
+	43:  "the member does not support the client certificate",
+	44:  "the member says that the client certificate is revoked",
+	45:  "the member says that the client certificate has expired",
+	46:  "the member refuses the client certificate",
+	48:  "the member does not know the authority that signed the client certificate",
+	49:  "the member refuses access for the client certificate",
+	116: "the member demands a client certificate",
+}
+
+// credentialAlert returns what the server's TLS alert says of the client's certificate; "" if the error is none. With TLS 1.3 the alert comes
+// after the handshake, with the first answer. Its type is not exported, but its text is.
+func credentialAlert(err error) string {
+	text := remoteAlert(err)
+	for alert, meaning := range credentialAlerts {
+		if text == alert.Error() {
+			return meaning
+		}
+	}
+	return ""
+}
+
+// remoteAlert returns the text of a TLS alert that the server has sent; "" if the error is none.
+func remoteAlert(err error) string {
+	var remote *net.OpError
+	if !errors.As(err, &remote) || remote.Op != "remote error" || remote.Err == nil {
+		return ""
+	}
+	return remote.Err.Error()
 }
 
 // describe says what is wrong without the addresses and names that errors of the network carry: they come
@@ -98,10 +135,11 @@ func describe(err error) string {
 		invalid   x509.CertificateInvalidError
 		plain     tls.RecordHeaderError
 		status    apierrors.APIStatus
+		limit     *limitError
 	)
 	switch {
-	case errors.Is(err, errTooMuch):
-		return errTooMuch.Error()
+	case errors.As(err, &limit):
+		return limit.message
 	case errors.Is(err, errAbsurd):
 		return errAbsurd.Error()
 	case errors.As(err, &status):
@@ -116,8 +154,14 @@ func describe(err error) string {
 		return "its certificate is for another name than the kubeconfig's server"
 	case errors.As(err, &invalid):
 		return invalidity(invalid.Reason)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "it speaks plain HTTP, not HTTPS"
 	case errors.As(err, &plain):
 		return "it does not speak TLS"
+	case credentialAlert(err) != "":
+		return credentialAlert(err)
+	case remoteAlert(err) != "":
+		return "it refuses the TLS handshake (" + remoteAlert(err) + "); it may demand a client certificate"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timed out"
 	case isNetwork(err):

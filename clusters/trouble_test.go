@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,9 @@ func TestDiagnose(t *testing.T) {
 	impostor := func(message string) verdict {
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
 	}
+	unauthorized := func(message string) verdict {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
+	}
 	unhealthy := func(message string) verdict {
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
 	}
@@ -44,6 +48,7 @@ func TestDiagnose(t *testing.T) {
 		"accepts and is silent":       {to(accepting(t, func(net.Conn) {}), nil), unreachable("timed out")},
 		"accepts and hangs up":        {to(accepting(t, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }), nil), unreachable("the connection failed")},
 		"answers without TLS":         {to(accepting(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), impostor("it does not speak TLS")},
+		"answers with plain HTTP":     {plainHTTP(t), impostor("it speaks plain HTTP, not HTTPS")},
 		"a certificate of another CA": {serving(t, identityAnswer, otherCA), impostor("its certificate is not signed by the CA in the kubeconfig")},
 		"a certificate of another name": {
 			serving(t, identityAnswer, func(_ *httptest.Server, member *target) { member.serverName = "canary.example" }),
@@ -51,6 +56,25 @@ func TestDiagnose(t *testing.T) {
 		},
 		"an old certificate": {
 			serving(t, identityAnswer, expired), impostor("its certificate has expired or is not valid yet"),
+		},
+		"demands a client certificate, TLS 1.3": {
+			serving(t, identityAnswer, demanding(tls.VersionTLS13)), unauthorized("the member demands a client certificate"),
+		},
+		"demands a client certificate, TLS 1.2": { // which has no alert of its own for this
+			serving(t, identityAnswer, demanding(tls.VersionTLS12)),
+			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
+		},
+		"demands a client certificate, HTTP/1.1": {
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), func(server *httptest.Server, _ *target) { server.EnableHTTP2 = false }),
+			unauthorized("the member demands a client certificate"),
+		},
+		"demands a client certificate of its own CA": {
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(identityB())),
+			unauthorized("the member does not know the authority that signed the client certificate"),
+		},
+		"demands a client certificate that has not ended": {
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(newPair(-time.Hour))),
+			unauthorized("the member says that the client certificate has expired"),
 		},
 		"401": {
 			serving(t, code(http.StatusUnauthorized)),
@@ -91,7 +115,7 @@ func TestDiagnose(t *testing.T) {
 func probing(t *testing.T, member *target, allowLoopback bool) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	connection := (&Options{Policy: Policy{AllowLoopback: allowLoopback}}).newConnection(member)
+	connection := (&Options{ReadRate: 1, ReadBurst: 1, Policy: Policy{AllowLoopback: allowLoopback}}).newConnection(member)
 	defer connection.close()
 	return probe(ctx, connection)
 }
@@ -163,6 +187,33 @@ func expired(server *httptest.Server, member *target) {
 	old := newPair(-time.Hour)
 	server.TLS.Certificates[0] = old.tls()
 	*member = *to(server.Listener.Addr().String(), old.certificate)
+}
+
+// plainHTTP is a target at a server without TLS.
+func plainHTTP(t *testing.T) *target {
+	server := httptest.NewServer(http.HandlerFunc(identityAnswer))
+	t.Cleanup(server.Close)
+	return to(server.Listener.Addr().String(), nil)
+}
+
+// demanding has a server demand client certificates, as a proxy before an API server may.
+func demanding(version uint16) func(*httptest.Server, *target) {
+	return func(server *httptest.Server, _ *target) {
+		known := x509.NewCertPool()
+		known.AppendCertsFromPEM(identityA().certificate)
+		server.TLS.ClientAuth, server.TLS.ClientCAs, server.TLS.MaxVersion = tls.RequireAndVerifyClientCert, known, version
+	}
+}
+
+// bringing has a target bring a client certificate.
+func bringing(p pair) func(*httptest.Server, *target) {
+	return func(server *httptest.Server, member *target) {
+		if p.tls().Leaf.NotAfter.Before(time.Now()) {
+			server.TLS.ClientCAs.AppendCertsFromPEM(p.certificate)
+		}
+		certificate := p.tls()
+		member.certificate = &certificate
+	}
 }
 
 const identityPath = "/api/v1/namespaces/kube-system"

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +19,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Watches that fail again and again, at least enough times over lastingTrouble, are of no use. They try again at least every retryGap, so
-// that trouble which is older than that has passed. Those of all kinds fail at once, and one failure may be noted twice: what comes
-// within burst counts once.
+// A session is abandoned after the watch of one kind has failed enough times, spread over lastingTrouble. A watch is tried again at
+// least every retryGap, so a failure that is older has passed. One failure may be noted twice: failures within burst count once.
 const (
 	lastingTrouble = 15 * time.Second
 	retryGap       = 75 * time.Second
@@ -27,28 +28,45 @@ const (
 	enough         = 3
 )
 
-// watchTrouble keeps the errors of a member's watches: to say why its caches do not sync, and to notice that they have
-// stopped following a member that answers otherwise. It is safe for concurrent use.
+// watchTrouble keeps the errors of a member's watches: to report why its caches do not sync, and to detect that they have
+// stopped following a member that answers probes. It is safe for concurrent use.
 type watchTrouble struct {
-	// refused is called when the member refuses to be listed or watched.
+	// refused is called when trying again is of no use: the member refuses to be listed or watched, or sends too much.
 	refused func()
 	log     logr.Logger
-	// silence is how long a watch may tell nothing.
+	// silence is how long a watch may send nothing.
 	silence time.Duration
 
-	mu           sync.Mutex
-	err          error
-	first, again time.Time
-	// count is how often watches have failed since the first time; burst began when it was before.
-	count, before int
-	burst         time.Time
+	mu sync.Mutex
+	// err is the last error of any kind.
+	err error
+	// kinds are the failures since each kind was last known to be followed. An event of one kind says nothing about another.
+	kinds map[string]*failures
 }
 
-// essential marks the context of the lists and watches without which a member is not engaged. Trouble with others, of kinds that were asked
-// for later, is not the member's: who reads such a kind sees that it is not in step.
+// failures of the lists and watches of one kind.
+type failures struct {
+	err         error
+	first, last time.Time
+	// count is the number of failures since first; countBefore is its value when the current burst began.
+	count, countBefore int
+	burst              time.Time
+}
+
+// essential is the key of the kind, in the context of the lists and watches without which a member is not engaged. Trouble with others, of
+// kinds that were asked for later, is not the member's: who reads such a kind sees that it is not in step.
 type essential struct{}
 
 func isEssential(ctx context.Context) bool { return ctx.Value(essential{}) != nil }
+
+func withEssential(ctx context.Context, kind string) context.Context {
+	return context.WithValue(ctx, essential{}, kind)
+}
+
+func essentialKind(ctx context.Context) string {
+	kind, _ := ctx.Value(essential{}).(string)
+	return kind
+}
 
 // handle takes the place of client-go's own handler, whose log lines hold the address that the Secret gives.
 func (w *watchTrouble) handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
@@ -56,20 +74,33 @@ func (w *watchTrouble) handle(ctx context.Context, reflector *toolscache.Reflect
 		return
 	}
 	w.log.Info("A watch fails", "of", reflector.TypeDescription(), "why", describe(err))
-	w.note(err, time.Now())
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+	if errors.As(err, new(*limitError)) { // it would be as large again
+		w.lastsNow(essentialKind(ctx), err)
+	}
+	w.note(essentialKind(ctx), err, time.Now())
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || isOverLimit(err) {
 		w.refused()
 	}
 }
 
-// observed notes what is wrong with watches and client-go does not tell, but tries again for ever: no answer, or none but to
-// come later or to begin anew, and watches that end as soon as they begin.
+// isOverLimit reports whether a response was ended because it exceeds a limit.
+func isOverLimit(err error) bool {
+	return errors.As(err, new(*limitError)) || errors.Is(err, errAbsurd)
+}
+
+// observed is a RoundTripper that notes the failures that the reflector retries without calling its error handler: no response, 429, 5xx,
+// 410, and watches that end as soon as they begin.
 type observed struct {
 	next    http.RoundTripper
 	trouble *watchTrouble
-	// timeout bounds what is read to its end.
+	// timeout bounds how long the hub waits for a response that ends.
 	timeout time.Duration
+	// connecting bounds how long the hub waits for the first lists; nil if nothing bounds it.
+	connecting *memberTimer
 }
+
+// minListRate is how many bytes a second a list must bring after its timeout.
+const minListRate = 512 << 10
 
 // A watch is of use when it begins within answerTime and lasts for shortWatch.
 const (
@@ -85,7 +116,7 @@ var (
 
 // RoundTrip sends the request.
 func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
-	switch watch := request.URL.Query().Has("watch"); {
+	switch watch := isWatch(request); {
 	case request.Method == http.MethodGet && !watch:
 		return o.read(request)
 	case !watch:
@@ -93,21 +124,28 @@ func (o *observed) RoundTrip(request *http.Request) (*http.Response, error) {
 	case !isEssential(request.Context()):
 		return o.other(request)
 	}
-	late := func() { o.trouble.note(context.DeadlineExceeded, time.Now()) }
+	kind := essentialKind(request.Context())
+	note := func(err error) { o.trouble.note(kind, err, time.Now()) }
+	late := func() { note(context.DeadlineExceeded) }
 	timer := time.AfterFunc(answerTime, late)
-	response, err := o.next.RoundTrip(request)
+	stream := &essentialStream{kind: kind, trouble: o.trouble}
+	stream.stream = newStream(o.trouble.silence, func() { o.trouble.lastsNow(kind, errSilentWatch) })
+	response, err := o.next.RoundTrip(request.WithContext(withTimers(request.Context(), stream.silence)))
 	timer.Stop()
 	switch {
 	case utilnet.IsTimeout(err):
 		late()
 	case utilnet.IsProbableEOF(err):
-		o.trouble.note(err, time.Now())
+		note(err)
 	case err != nil:
 	case comesAgain(response.StatusCode), response.StatusCode == http.StatusGone:
-		o.trouble.note(&statusError{code: response.StatusCode}, time.Now())
+		note(&statusError{code: response.StatusCode})
 	case response.StatusCode == http.StatusOK:
-		response.Body = o.watch(response.Body)
+		stream.begin(response.Body)
+		response.Body = stream
+		return response, nil
 	}
+	stream.silence.stop()
 	return response, err
 }
 
@@ -118,35 +156,47 @@ func comesAgain(code int) bool {
 
 // other sends a watch of a kind that was asked for later. When it falls silent it ends, and begins anew; that is no trouble.
 func (o *observed) other(request *http.Request) (*http.Response, error) {
-	response, err := o.next.RoundTrip(request)
-	if err == nil && response.StatusCode == http.StatusOK {
-		body := response.Body
-		response.Body = newStream(body, o.trouble.silence, func() { _ = body.Close() })
+	var s *stream
+	s = newStream(o.trouble.silence, func() { _ = s.ReadCloser.Close() })
+	response, err := o.next.RoundTrip(request.WithContext(withTimers(request.Context(), s.silence)))
+	if err != nil || response.StatusCode != http.StatusOK {
+		s.silence.stop()
+		return response, err
 	}
-	return response, err
-}
-
-// read sends a request that reads something to its end, which is bounded in time: a list that hangs would leave the cache as it was.
-func (o *observed) read(request *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(request.Context(), o.timeout)
-	response, err := o.next.RoundTrip(request.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	if code := response.StatusCode; isEssential(ctx) && comesAgain(code) {
-		o.trouble.note(&statusError{code: code}, time.Now())
-	}
-	response.Body = &bounded{response.Body, ctx, cancel, o.trouble}
+	s.begin(response.Body)
+	response.Body = s
 	return response, nil
 }
 
-// bounded is the body of an answer that must end in time.
+// read sends a request whose response ends. The hub waits for it for a bounded time: a list that hangs would leave the cache as it was. A
+// list that makes progress may take longer, and the time in which the hub throttles it does not count.
+func (o *observed) read(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(request.Context())
+	b := &bounded{trouble: o.trouble, ctx: ctx, cancel: cancel}
+	b.timers = []*memberTimer{newMemberTimer(o.timeout, func() { cancel(context.DeadlineExceeded) })}
+	if o.connecting != nil && isEssential(ctx) {
+		b.timers = append(b.timers, o.connecting)
+	}
+	response, err := o.next.RoundTrip(request.WithContext(withTimers(ctx, b.timers...)))
+	if err != nil {
+		err = b.explain(err)
+		b.end()
+		return nil, err
+	}
+	if code := response.StatusCode; isEssential(ctx) && comesAgain(code) {
+		o.trouble.note(essentialKind(ctx), &statusError{code: code}, time.Now())
+	}
+	b.ReadCloser, response.Body = response.Body, b
+	return response, nil
+}
+
+// bounded is the body of a response that must end in time.
 type bounded struct {
 	io.ReadCloser
-	ctx     context.Context // of the request
-	cancel  context.CancelFunc
 	trouble *watchTrouble
+	ctx     context.Context // of the request
+	cancel  context.CancelCauseFunc
+	timers  []*memberTimer // the first one is its own
 }
 
 // slowList is how many failures a list counts for that does not end: it has taken long already.
@@ -155,16 +205,35 @@ const slowList = 2
 // Read reads.
 func (b *bounded) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
-	if err != nil && errors.Is(b.ctx.Err(), context.DeadlineExceeded) && isEssential(b.ctx) {
-		b.trouble.weigh(errSlowList, time.Now(), slowList)
+	for _, timer := range b.timers {
+		timer.extend(time.Duration(n) * time.Second / minListRate)
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if err = b.explain(err); errors.Is(err, context.DeadlineExceeded) && isEssential(b.ctx) {
+		b.trouble.weigh(essentialKind(b.ctx), errSlowList, time.Now(), slowList)
 	}
 	return n, err
 }
 
+// explain returns the reason if the request was cancelled for taking too long.
+func (b *bounded) explain(err error) error {
+	if errors.Is(context.Cause(b.ctx), context.DeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
 // Close ends the request.
 func (b *bounded) Close() error {
-	b.cancel()
+	defer b.end()
 	return b.ReadCloser.Close()
+}
+
+func (b *bounded) end() {
+	b.timers[0].stop()
+	b.cancel(nil)
 }
 
 // WrappedRoundTripper lets client-go find the transport below.
@@ -173,21 +242,20 @@ func (o *observed) WrappedRoundTripper() http.RoundTripper { return o.next }
 // essentialStream is the body of a watch without which the member is not engaged.
 type essentialStream struct {
 	*stream
+	kind    string
 	trouble *watchTrouble
-	begun   time.Time
 	refused atomic.Bool
 }
 
-func (o *observed) watch(body io.ReadCloser) *essentialStream {
-	silent := func() { o.trouble.lastsNow(errSilentWatch) }
-	return &essentialStream{stream: newStream(body, o.trouble.silence, silent), trouble: o.trouble, begun: time.Now()}
-}
-
-// Read reads, and notes what ends the watch here: client-go begins anew, and says nothing.
+// Read reads. It notes what ends the watch here, because client-go begins anew and reports nothing. An event of a watch that has lasted
+// shows that the kind is followed; earlier failures have passed.
 func (s *essentialStream) Read(into []byte) (int, error) {
-	n, err := s.stream.Read(into)
-	if (errors.Is(err, errTooMuch) || errors.Is(err, errAbsurd)) && !s.refused.Swap(true) {
-		s.trouble.note(err, time.Now())
+	n, told, err := s.read(into)
+	switch {
+	case isOverLimit(err) && !s.refused.Swap(true):
+		s.trouble.note(s.kind, err, time.Now())
+	case told && time.Since(s.begun) >= shortWatch:
+		s.trouble.recovered(s.kind)
 	}
 	return n, err
 }
@@ -195,7 +263,7 @@ func (s *essentialStream) Read(into []byte) (int, error) {
 // Close ends the watch.
 func (s *essentialStream) Close() error {
 	if now := time.Now(); now.Sub(s.begun) < shortWatch && !s.refused.Load() {
-		s.trouble.note(errShortWatch, now)
+		s.trouble.note(s.kind, errShortWatch, now)
 	}
 	return s.stream.Close()
 }
@@ -203,59 +271,79 @@ func (s *essentialStream) Close() error {
 // stream is the body of a watch: a line for each event.
 type stream struct {
 	io.ReadCloser
-	after   time.Duration // how long it may tell nothing
-	silence *time.Timer
-	closed  atomic.Bool
+	begun   time.Time
+	limit   time.Duration // how long it may send nothing
+	silence *memberTimer
 }
 
-func newStream(body io.ReadCloser, after time.Duration, silent func()) *stream {
-	s := &stream{ReadCloser: body, after: after}
-	s.silence = time.AfterFunc(after, func() {
-		if !s.closed.Load() { // a last read may have set the timer again
-			silent()
-		}
-	})
+// newStream returns the stream of a watch that is about to be sent. Its timer stands still until the stream begins.
+func newStream(limit time.Duration, silent func()) *stream {
+	s := &stream{limit: limit, silence: newMemberTimer(limit, silent)}
+	s.silence.hold()
 	return s
 }
 
-// Read reads, and knows by the end of a line that something was told.
+func (s *stream) begin(body io.ReadCloser) {
+	s.ReadCloser, s.begun = body, time.Now()
+	s.silence.reset(s.limit)
+	s.silence.release()
+}
+
+// Read reads.
 func (s *stream) Read(into []byte) (int, error) {
-	n, err := s.ReadCloser.Read(into)
-	if bytes.IndexByte(into[:n], '\n') >= 0 {
-		s.silence.Reset(s.after)
-	}
+	n, _, err := s.read(into)
 	return n, err
+}
+
+// read reads, and reports whether an event has ended, which the end of its line shows.
+func (s *stream) read(into []byte) (n int, told bool, err error) {
+	n, err = s.ReadCloser.Read(into)
+	if told = bytes.IndexByte(into[:n], '\n') >= 0; told {
+		s.silence.reset(s.limit)
+	}
+	return n, told, err
 }
 
 // Close ends the watch.
 func (s *stream) Close() error {
-	s.closed.Store(true)
-	s.silence.Stop()
+	s.silence.stop()
 	return s.ReadCloser.Close()
 }
 
-// note notes an error of a watch.
-func (w *watchTrouble) note(err error, now time.Time) { w.weigh(err, now, 1) }
+// note notes an error of a list or watch of a kind.
+func (w *watchTrouble) note(kind string, err error, now time.Time) { w.weigh(kind, err, now, 1) }
 
 // weigh notes an error that counts for so many.
-func (w *watchTrouble) weigh(err error, now time.Time, weight int) {
+func (w *watchTrouble) weigh(kind string, err error, now time.Time, weight int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now.Sub(w.again) > retryGap {
-		w.first, w.count, w.burst = now, 0, time.Time{}
+	f := w.kinds[kind]
+	if f == nil || now.Sub(f.last) > retryGap {
+		f = &failures{first: now}
+		if w.kinds == nil {
+			w.kinds = map[string]*failures{}
+		}
+		w.kinds[kind] = f
 	}
-	if now.Sub(w.burst) >= burst {
-		w.before, w.burst = w.count, now
+	if now.Sub(f.burst) >= burst {
+		f.countBefore, f.burst = f.count, now
 	}
-	w.count = max(w.count, w.before+weight)
-	w.err, w.again = err, now
+	f.count = max(f.count, f.countBefore+weight)
+	f.err, f.last, w.err = err, now, err
+}
+
+// recovered forgets the failures of a kind.
+func (w *watchTrouble) recovered(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.kinds, kind)
 }
 
 // clear forgets all trouble: that the caches are in step shows that it has passed.
 func (w *watchTrouble) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err, w.first, w.again, w.burst, w.count = nil, time.Time{}, time.Time{}, time.Time{}, 0
+	w.err, w.kinds = nil, nil
 }
 
 func (w *watchTrouble) last() error {
@@ -264,21 +352,26 @@ func (w *watchTrouble) last() error {
 	return w.err
 }
 
-// lastsNow notes an error of a watch that need not come again to be taken seriously.
-func (w *watchTrouble) lastsNow(err error) {
+// lastsNow notes an error that need not come again to be taken seriously.
+func (w *watchTrouble) lastsNow(kind string, err error) {
 	now := time.Now()
-	w.note(err, now)
+	w.weigh(kind, err, now, enough)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.first, w.count = now.Add(-lastingTrouble), enough
+	if f := w.kinds[kind]; f != nil {
+		f.first = now.Add(-lastingTrouble)
+	}
 }
 
-// lasting is the error of watches that have failed for long, and still do.
+// lasting returns the error of the lists and watches of a kind that have failed for long, and still do.
 func (w *watchTrouble) lasting(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil || w.count < enough || now.Sub(w.again) > retryGap || w.again.Sub(w.first) < lastingTrouble {
-		return nil
+	for _, kind := range slices.Sorted(maps.Keys(w.kinds)) {
+		f := w.kinds[kind]
+		if f.count >= enough && now.Sub(f.last) <= retryGap && f.last.Sub(f.first) >= lastingTrouble {
+			return fmt.Errorf("the watches fail: %w", f.err)
+		}
 	}
-	return fmt.Errorf("the watches fail: %w", w.err)
+	return nil
 }

@@ -51,7 +51,7 @@ func TestWatchTroubleLasts(t *testing.T) {
 					trouble.clear()
 					continue
 				}
-				trouble.note(fmt.Errorf("at %s", at*second), start.Add(at*second))
+				trouble.note("pods", fmt.Errorf("at %s", at*second), start.Add(at*second))
 			}
 			got := ""
 			if err := trouble.lasting(start.Add(test.now * second)); err != nil {
@@ -74,8 +74,9 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 		"an expired version":  {apierrors.NewResourceExpired("old"), false, false},
 		"a failed connection": {errors.New("refused"), true, false},
 		"an answer cut short": {io.ErrUnexpectedEOF, true, false},
-		"too much":            {errTooMuch, true, false},
-		"an absurd number":    {errAbsurd, true, false},
+		"too large an event":  {errEventTooLarge, true, true},
+		"too large a list":    {fmt.Errorf("read: %w", listTooLarge(1<<30)), true, true},
+		"an absurd number":    {errAbsurd, true, true},
 		"forbidden":           {apierrors.NewForbidden(pods, "", nil), true, true},
 		"unauthorized":        {apierrors.NewUnauthorized(""), true, true},
 		"forbidden, wrapped":  {fmt.Errorf("list: %w", apierrors.NewForbidden(pods, "", nil)), true, true},
@@ -85,10 +86,61 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 			refused := false
 			trouble := watchTrouble{refused: func() { refused = true }}
 			reflector := toolscache.NewReflector(&toolscache.ListWatch{}, &corev1.Pod{}, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), 0)
-			trouble.handle(context.WithValue(t.Context(), essential{}, true), reflector, test.err)
+			trouble.handle(withEssential(t.Context(), "pods"), reflector, test.err)
 			if noted := trouble.last() != nil; noted != test.noted || refused != test.refused {
 				t.Errorf("noted %t, refused %t; want %t, %t", noted, refused, test.noted, test.refused)
 			}
+		})
+	}
+}
+
+// A rolling restart of a control plane makes watches fail some times within minutes, but they go on in between. An event that comes as soon as
+// a watch begins shows nothing: a server that tells each watch that it is too old sends one. Neither does an event of another kind.
+func TestEventsBetweenFailuresStartTheCountAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind  string
+		after time.Duration
+		lasts bool
+	}{
+		"of a watch that has lasted":    {"pods", 2 * shortWatch, false},
+		"of a watch that has not":       {"pods", shortWatch / 2, true},
+		"of a watch of another kind":    {"services", 2 * shortWatch, true},
+		"that do not end, of any watch": {"", 2 * shortWatch, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trouble := watchTrouble{silence: time.Hour}
+				server := silence()
+				o := &observed{trouble: &trouble, next: respond(func() *http.Response {
+					return &http.Response{StatusCode: http.StatusOK, Body: server}
+				})}
+				request := watching(t, true)
+				if test.kind != "" {
+					request = request.WithContext(withEssential(t.Context(), test.kind))
+				}
+				lasted := false
+				for range 4 {
+					trouble.note("pods", errShortWatch, time.Now())
+					lasted = lasted || trouble.lasting(time.Now()) != nil
+					response, err := o.RoundTrip(request)
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(test.after)
+					text := "{}\n"
+					if test.kind == "" {
+						text = "{}"
+					}
+					go server.tell(text)
+					if n, err := response.Body.Read(make([]byte, 10)); n != len(text) || err != nil {
+						t.Fatal(n, err)
+					}
+					time.Sleep(20 * time.Second)
+				}
+				if lasted != test.lasts {
+					t.Errorf("the trouble lasts: %t, want %t", lasted, test.lasts)
+				}
+			})
 		})
 	}
 }
@@ -98,8 +150,8 @@ func TestWatchTroubleOfSlowLists(t *testing.T) {
 	var trouble watchTrouble
 	start := time.Now()
 	slow := func(at time.Duration) error {
-		trouble.weigh(errSlowList, start.Add(at), slowList)
-		trouble.note(context.DeadlineExceeded, start.Add(at))
+		trouble.weigh("pods", errSlowList, start.Add(at), slowList)
+		trouble.note("pods", context.DeadlineExceeded, start.Add(at))
 		return trouble.lasting(start.Add(at))
 	}
 	if err := slow(0); err != nil {
@@ -159,7 +211,7 @@ func TestASilentWatchOfAnotherKindEnds(t *testing.T) {
 func watching(t *testing.T, isEssential bool) *http.Request {
 	ctx := t.Context()
 	if isEssential {
-		ctx = context.WithValue(ctx, essential{}, true)
+		ctx = withEssential(ctx, "pods")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://member/api/v1/pods?watch=true", http.NoBody)
 	if err != nil {

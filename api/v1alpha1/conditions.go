@@ -157,7 +157,7 @@ const (
 	ReasonConnecting = "Connecting"
 	// ReasonUnreachable: the member does not answer. Its workloads are left as they are; it is tried again.
 	ReasonUnreachable = "Unreachable"
-	// ReasonUnauthorized: the member refuses the credentials (401). Renew the Secret.
+	// ReasonUnauthorized: the member refuses the credentials (401, or a TLS alert about the client certificate). Renew the Secret.
 	ReasonUnauthorized = "Unauthorized"
 	// ReasonForbidden: the credentials may not do what is needed (403). Grant what config/member lists.
 	ReasonForbidden = "Forbidden"
@@ -186,7 +186,7 @@ const (
 	// ReasonExpiringSoon: the kubeconfig is accepted and in use, and less than a fifth of its credentials' lifetime is left, and less than
 	// seven days. Renew them.
 	ReasonExpiringSoon = "ExpiringSoon"
-	// ReasonExpired: the credentials have ended, by their own word. Renew them.
+	// ReasonExpired: the credentials have ended, by their own word; the member may never have accepted them. Renew them.
 	ReasonExpired = "Expired"
 	// ReasonNotTried: the kubeconfig can be read; whether the member accepts it is not known yet.
 	ReasonNotTried = "NotTried"

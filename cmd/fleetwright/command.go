@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,7 @@ type options struct {
 	policy                  clusters.Policy
 	memberQPS               float32
 	memberBurst             int
+	memberMaxList           resource.QuantityValue
 	probeInterval           time.Duration
 	metricsAddress          string
 	probeAddress            string
@@ -41,7 +43,7 @@ type options struct {
 }
 
 func newCommand() *cobra.Command {
-	o := &options{}
+	o := &options{memberMaxList: resource.QuantityValue{Quantity: *resource.NewQuantity(clusters.DefaultMaxListBytes, resource.BinarySI)}}
 	command := &cobra.Command{
 		Use:   "fleetwright",
 		Short: "Run AppServices on many Kubernetes clusters",
@@ -85,9 +87,10 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.BoolVar(&o.policy.AllowLoopback, "allow-loopback-members", false, "let members have loopback addresses, for a demonstration on one machine")
 	f.BoolVar(&o.policy.AllowInsecureTLS, "allow-insecure-members", false, "let kubeconfigs turn off the check of the server's certificate")
 	f.BoolVar(&o.policy.AllowProxy, "allow-member-proxies", false, "let kubeconfigs name a proxy (proxy-url)")
-	f.Float32Var(&o.memberQPS, "member-qps", 20, "requests a second to one member, on average")
-	f.IntVar(&o.memberBurst, "member-burst", 40, "requests to one member that may be sent at once")
-	f.DurationVar(&o.probeInterval, "member-probe-interval", 10*time.Second, "how often a member is asked for a sign of life; three that fail in a row make it unreachable")
+	f.Float32Var(&o.memberQPS, "member-qps", clusters.DefaultQPS, "requests a second to one member, on average")
+	f.IntVar(&o.memberBurst, "member-burst", clusters.DefaultBurst, "requests to one member that may be sent at once")
+	f.Var(&o.memberMaxList, "member-max-list", "`size` of the largest list that a member may send, and of its cache; the operator's memory limit should be four times as much")
+	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "how often a member is asked for a sign of life; three that fail in a row make it unreachable")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics, 0 for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas, let only the elected one act")
@@ -98,6 +101,9 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 }
 
+// minMemberList is the least that a list of a member may be limited to: one object can have 4 MiB.
+const minMemberList = 4 << 20
+
 // check says what no operator can be run with.
 func (o *options) check() error {
 	switch {
@@ -107,6 +113,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--member-qps %v: want more than 0", o.memberQPS)
 	case o.memberBurst < 1:
 		return fmt.Errorf("--member-burst %d: want 1 or more", o.memberBurst)
+	case o.memberMaxList.Value() < minMemberList:
+		return fmt.Errorf("--member-max-list %s: want %s or more", o.memberMaxList.String(), resource.NewQuantity(minMemberList, resource.BinarySI))
 	case o.probeInterval <= 0:
 		return fmt.Errorf("--member-probe-interval %v: want more than 0", o.probeInterval)
 	}

@@ -133,6 +133,8 @@ func TestAMistakeIsSaidInOneLine(t *testing.T) {
 		"no interval":                    {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
 		"an interval into the past":      {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
 		"no requests a second":           {[]string{"--member-qps", "0"}, "--member-qps"},
+		"too small a list":               {[]string{"--member-max-list", "1Mi"}, "--member-max-list 1Mi: want 4Mi or more"},
+		"a list of no size":              {[]string{"--member-max-list", "large"}, "--member-max-list"},
 		"no request at once":             {[]string{"--member-burst", "0"}, "--member-burst"},
 		"a kubeconfig that is not there": {[]string{"--kubeconfig", nowhere}, nowhere},
 		"a kubeconfig that is none":      {[]string{"--kubeconfig", malformed}, malformed},

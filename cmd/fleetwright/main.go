@@ -2,39 +2,38 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
-	"strconv"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // version is set when it is built.
 var version = "unknown"
 
-// gcPercent is how much the heap grows before garbage is collected, in percent of what is alive; Go's own default is 100. It is
-// what a fleet costs at rest: see docs/decisions.md for the memory that it saves and the processor time that it takes.
-const gcPercent = 15
-
 func main() {
-	if _, set := os.LookupEnv("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
+	if err := limitMemory(memlimit.FromCgroup); err != nil {
+		fmt.Fprintln(os.Stderr, "fleetwright:", err)
+		os.Exit(1)
 	}
-	boundMemory()
 	if err := newCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "fleetwright:", err)
 		os.Exit(1)
 	}
 }
 
-// boundMemory has garbage collected harder near nine tenths of the container's limit, which the Deployment gives. The rest is for what counts there
-// and not for Go: the kernel's buffers of a thousand connections, above all. GOMEMLIMIT is somebody's choice, and goes before.
-func boundMemory() {
-	if os.Getenv("GOMEMLIMIT") != "" {
-		return
+// memoryRatio is the share of the container's memory limit that Go may use before it collects garbage harder. The rest is for what counts
+// there and is not Go's: above all the kernel's buffers of a thousand connections.
+const memoryRatio = 0.9
+
+// limitMemory sets Go's memory limit from the container's. GOMEMLIMIT, and AUTOMEMLIMIT as a ratio or "off", take precedence. Without a
+// container there is no limit.
+func limitMemory(container memlimit.Provider) error {
+	_, err := memlimit.Set(memlimit.WithProvider(container), memlimit.WithRatio(memoryRatio))
+	if errors.Is(err, memlimit.ErrNoCgroup) || errors.Is(err, memlimit.ErrCgroupsNotSupported) {
+		return nil
 	}
-	if limit, err := strconv.ParseInt(os.Getenv("MEMORY_LIMIT"), 10, 64); err == nil && limit > 0 {
-		debug.SetMemoryLimit(limit / 10 * 9)
-	}
+	return err
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -15,24 +18,46 @@ import (
 func TestMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	none := func(err error) memlimit.Provider { return func() (uint64, error) { return 0, err } }
 	for name, c := range map[string]struct {
-		limit, own string
-		want       int64
+		container memlimit.Provider
+		env       [2]string
+		want      int64
+		err       string
 	}{
-		"nine tenths of the container's limit are Go's": {limit: "1073741824", want: 966367638},
-		"GOMEMLIMIT goes before":                        {limit: "1073741824", own: "2GiB", want: before},
-		"no container, no bound":                        {want: before},
-		"what is no number is no bound":                 {limit: "1Gi", want: before},
+		"nine tenths of the container's limit are Go's": {container: memlimit.Limit(1 << 30), want: 966367641},
+		"GOMEMLIMIT takes precedence":                   {container: memlimit.Limit(1 << 30), env: [2]string{"GOMEMLIMIT", "2GiB"}, want: before},
+		"AUTOMEMLIMIT is another share":                 {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "0.5"}, want: 1 << 29},
+		"an AUTOMEMLIMIT that is no share is refused":   {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "half"}, want: before, err: "AUTOMEMLIMIT"},
+		"a container without a limit":                   {container: none(memlimit.ErrNoLimit), want: math.MaxInt64},
+		"no container":                                  {container: none(memlimit.ErrNoCgroup), want: before},
+		"a system without containers":                   {container: none(memlimit.ErrCgroupsNotSupported), want: before},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug.SetMemoryLimit(before)
-			t.Setenv("MEMORY_LIMIT", c.limit)
-			t.Setenv("GOMEMLIMIT", c.own)
-			boundMemory()
+			if c.env[0] != "" {
+				t.Setenv(c.env[0], c.env[1])
+			}
+			if err := limitMemory(c.container); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v", err)
+			}
 			if got := debug.SetMemoryLimit(-1); got != c.want {
 				t.Errorf("the limit is %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// The share of live heap by which the heap may grow is Go's default: less was measured to double or triple the processor time.
+func TestGarbageIsCollectedAsGoDoes(t *testing.T) {
+	content, err := os.ReadFile("../../config/manager/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range []string{"GOGC", "GOMEMLIMIT", "MEMORY_LIMIT"} {
+		if strings.Contains(string(content), variable) {
+			t.Errorf("the Deployment sets %s", variable)
+		}
 	}
 }
 

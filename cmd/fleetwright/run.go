@@ -58,7 +58,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	provider := clusters.New(ctx, members)
+	provider, err := clusters.New(ctx, members)
+	if err != nil {
+		return err
+	}
 	manager, err := mcmanager.New(fenced, provider, hubOptions)
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
@@ -225,16 +228,14 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 			DefaultTransform:     delivery.Transform(),
 		},
-		Watch:          delivery.Kinds(),
-		UserAgent:      "fleetwright/" + version,
-		QPS:            o.memberQPS,
-		Burst:          o.memberBurst,
-		ConnectTimeout: 30 * time.Second,
-		WatchSilence:   150 * time.Second,
-		MaxConnecting:  32,
-		ProbeInterval:  o.probeInterval,
-		Policy:         o.policy,
-		Wrap:           o.traces.wrap(),
+		Watch:         delivery.Kinds(),
+		UserAgent:     "fleetwright/" + version,
+		QPS:           o.memberQPS,
+		Burst:         o.memberBurst,
+		MaxListBytes:  o.memberMaxList.Value(),
+		ProbeInterval: o.probeInterval,
+		Policy:        o.policy,
+		Wrap:          o.traces.wrap(),
 	}
 }
 

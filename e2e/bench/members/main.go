@@ -11,8 +11,8 @@
 //   - Joining: 30 healthy members alone, and beside three that are silent and one that forbids to list; the median of
 //     some rounds of each.
 //   - Weight: an operator that is started anew, with no member, with 200 and with 1,000. What is there more than with no
-//     member, divided by the members, is what a member costs: the memory that is resident, the heap in use just after a
-//     collection, and the goroutines. Last, the processor time that the operator takes when nothing happens.
+//     member, divided by the members, is what a member costs: the live heap, the memory that is resident, the heap in use just
+//     after a collection, the goroutines, and the processor time that the operator takes when nothing happens.
 //
 // A member has joined when its MemberCluster is Ready: engaged, its caches in step. The clock starts before the first
 // Secret of the batch is made. The clusters, the proxy and the operator share the machine's processors: compare

@@ -25,6 +25,9 @@ type weight struct {
 	processor               float64 // in percent of one
 }
 
+// millicores is the processor time in thousandths of one.
+func (w weight) millicores() float64 { return 10 * w.processor }
+
 // sample is what the operator's metrics say at one time, in bytes and seconds.
 type sample map[string]float64
 

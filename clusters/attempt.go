@@ -1,0 +1,122 @@
+package clusters
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// attempt tries a kubeconfig in a goroutine of its own, so that the session that there is, is supervised meanwhile. Make
+// before break: that session ends when the attempt has succeeded.
+type attempt struct {
+	want expectation
+	// again is true if the last attempt failed.
+	again bool
+	// previous is the session that the attempt began with; nil if there was none.
+	previous *session
+	cancel   context.CancelFunc
+	// decided is set when the attempt is either cancelled or past cancelling: its session is about to be published.
+	decided atomic.Bool
+
+	// done is closed when the attempt has ended. Only then the result may be read.
+	done chan struct{}
+	// session is the new session. It is nil if the credentials of the previous session work and can be swapped in place.
+	session *session
+	err     error
+}
+
+// begin starts an attempt.
+func (m *member) begin(ctx context.Context, want expectation) {
+	ctx, cancel := context.WithCancel(ctx)
+	a := &attempt{want: want, again: m.fails > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
+	swap := m.session != nil && m.held.sameServer(want.target)
+	m.attempt = a
+	go func() {
+		defer close(a.done)
+		if swap {
+			a.session, a.err = m.rotate(ctx, a)
+		} else {
+			a.session, a.err = m.reconnect(ctx, a)
+		}
+	}()
+}
+
+// ended returns what is closed when the attempt has ended; nil if there is none.
+func (a *attempt) ended() <-chan struct{} {
+	if a == nil {
+		return nil
+	}
+	return a.done
+}
+
+// supersede cancels the attempt, unless its session is about to be published.
+func (a *attempt) supersede() {
+	if a != nil && !a.decided.Swap(true) {
+		a.cancel()
+	}
+}
+
+// finish acts on the result of the attempt.
+func (m *member) finish(ctx context.Context) {
+	a := m.attempt
+	m.attempt = nil
+	if a.session == nil {
+		a.cancel()
+	} else {
+		m.replace(a.session)
+	}
+	m.settle()
+	switch {
+	case ctx.Err() != nil:
+	case a.err != nil:
+		m.failedAttempt(a)
+	case a.session == nil && m.session != a.previous: // it was lost meanwhile; the next step connects
+	default:
+		if a.session == nil {
+			m.session.connection.rotate(a.want.target)
+		}
+		m.held, m.fails, m.misses = a.want.target, 0, 0
+		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
+		m.tell(func(s *snapshot) {
+			s.ready, s.credentials, s.expiry, s.contested = connected, accepted, a.want.target.expiry(), ""
+			if id := m.session.facts.id; s.facts.id != id { // else what is known of the cluster stays
+				s.facts = facts{id: id}
+			}
+		})
+	}
+}
+
+// failedAttempt puts off the next attempt. One that was superseded, or that did not know of the newest expectation, says
+// nothing about that.
+func (m *member) failedAttempt(a *attempt) {
+	if a.want != m.wanted() {
+		return
+	}
+	m.retryAt = time.Now().Add(backoff(m.fails, maxBackoff))
+	m.fails++
+	m.tell(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
+}
+
+// replace makes a new session the member's.
+func (m *member) replace(next *session) {
+	previous := m.session
+	m.session, m.surveyAt = next, time.Time{}
+	if previous != nil {
+		previous.close()
+	}
+	connections.WithLabelValues(m.name.String()).Inc()
+}
+
+// abort ends the attempt, if there is one, and what came of it.
+func (m *member) abort() {
+	if m.attempt == nil {
+		return
+	}
+	m.attempt.cancel()
+	<-m.attempt.done
+	if next := m.attempt.session; next != nil {
+		m.provider.withdraw(m.name, next)
+		next.close()
+	}
+	m.attempt = nil
+}

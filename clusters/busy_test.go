@@ -1,0 +1,167 @@
+package clusters_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// synthetic is a Deployment of some 20 KiB, as one with its managed fields has.
+func synthetic(name string, revision int) string {
+	container := `{"name":"app","image":"registry.example/team/app:v1.2.3","env":[` +
+		strings.Repeat(`{"name":"A_VARIABLE","value":"a value of usual length"},`, 10) + `{"name":"Z"}]}`
+	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"%s","uid":"%[1]s","resourceVersion":"%d",`+
+		`"labels":{"app.kubernetes.io/managed-by":"fleetwright"},"annotations":{"filler":"%s"}},"spec":{"template":{"spec":{"containers":[%s]}}}}`,
+		name, revision, strings.Repeat("x", 19<<10), container)
+}
+
+// synthesized answers lists and watches of Deployments, and leaves all else to the API server.
+func synthesized(list, watch http.HandlerFunc) fault {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/deployments") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Has("watch") {
+			watch(w, r)
+		} else {
+			list(w, r)
+		}
+		return true
+	}
+}
+
+// byDefault has the limits of production.
+func byDefault(o *setup) { o.MaxListBytes = 0 }
+
+// listOf answers with a list of so many Deployments.
+func listOf(count int) http.HandlerFunc {
+	var all bytes.Buffer
+	all.WriteString(listHead)
+	for i := range count {
+		if i > 0 {
+			all.WriteByte(',')
+		}
+		all.WriteString(synthetic(fmt.Sprintf("busy-%d", i), 1))
+	}
+	all.WriteString("]}")
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(all.Bytes()) }
+}
+
+// A member that is merely big and busy is never disconnected: it lists 3,000 Deployments, 60 MiB, and then sends 2 MiB of events a
+// second. Not beside other tests: it takes much of the machine.
+func TestABigBusyMemberStaysConnected(t *testing.T) {
+	const objects, seconds = 3000, 20
+	w := shared(t)
+	m := w.newMember(t, w.own(t, "fleet-busy", byDefault), "big-and-busy")
+	var sent atomic.Int64
+	enough := make(chan struct{})
+	m.front.fail(synthesized(listOf(objects), func(w http.ResponseWriter, r *http.Request) {
+		tick := time.NewTicker(time.Second / 10)
+		defer tick.Stop()
+		for {
+			for range 10 {
+				i := sent.Add(1)
+				if i == seconds*100 {
+					close(enough)
+				}
+				if _, err := io.WriteString(w, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", synthetic(fmt.Sprintf("busy-%d", i%objects), int(i)+1))); err != nil {
+					return
+				}
+			}
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	m.create(t, m.kubeconfig(t))
+	var e engagement
+	timed(t, "engaged", func() { e = m.engaged(t, 1, 2*soon) })
+	timed(t, "all sent", func() {
+		select {
+		case <-enough:
+		case <-time.After(2 * soon):
+			t.Fatalf("%d events are sent", sent.Load())
+		}
+	})
+	last := sent.Load()
+	timed(t, "cached", func() {
+		eventually(t, soon, func() error {
+			var app appsv1.Deployment
+			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: fmt.Sprintf("busy-%d", last%objects)}, &app); err != nil {
+				return err
+			}
+			if app.ResourceVersion < fmt.Sprint(last+1) {
+				return fmt.Errorf("event %d is not cached yet: %s", last, app.ResourceVersion)
+			}
+			return nil
+		})
+	})
+	m.goesOn(t, e)
+	m.shows(t, 0, joined)
+}
+
+// A watch that the hub throttles is neither silent nor slow, and probes get through beside it. The event takes longer than a watch may be
+// silent.
+func TestAThrottledMemberStaysConnected(t *testing.T) {
+	w := shared(t)
+	o := w.own(t, "fleet-throttled", func(o *setup) {
+		o.WatchSilence, o.ConnectTimeout, o.ReadBurst, o.ReadRate = 6*time.Second, 6*time.Second, 64<<10, 256<<10
+	})
+	m := w.newMember(t, o, "throttled")
+	// Another kind's watch would be silent.
+	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Has("watch") && !strings.HasSuffix(r.URL.Path, "/deployments") {
+			w.Header().Set("Content-Type", "application/json")
+			for http.NewResponseController(w).Flush() == nil {
+				_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"1"}}}`+"\n")
+				select {
+				case <-time.After(time.Second):
+				case <-r.Context().Done():
+					return true
+				}
+			}
+			return true
+		}
+		return synthesized(listOf(120), func(w http.ResponseWriter, r *http.Request) { // takes 10 s, too
+			for i := 0; ; i++ {
+				event := synthetic("throttled", i+1)
+				event = strings.Replace(event, `"filler":"`, `"filler":"`+strings.Repeat("x", 3<<20), 1)
+				if _, err := io.WriteString(w, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", event)); err != nil || r.Context().Err() != nil {
+					return
+				}
+			}
+		})(w, r)
+	})
+	m.create(t, m.kubeconfig(t))
+	e := m.engaged(t, 1, soon)
+	timed(t, "cached", func() {
+		eventually(t, 2*soon, func() error {
+			var app appsv1.Deployment
+			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &app); err != nil {
+				return err
+			}
+			if app.ResourceVersion < "3" {
+				return fmt.Errorf("it has version %s", app.ResourceVersion)
+			}
+			return nil
+		})
+	})
+	if len(m.operator.engagements.of(m.name)) != 1 {
+		t.Error("it was engaged anew")
+	}
+	m.shows(t, 0, joined)
+}

@@ -1,0 +1,91 @@
+package clusters
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// throttledOptions throttle at once.
+func throttledOptions() *Options {
+	return &Options{ReadRate: 1, ReadBurst: readChunk, MaxListBytes: 1 << 30, Policy: Policy{AllowLoopback: true}}
+}
+
+// A stream that the hub does not read takes from the flow control of its HTTP/2 connection. The connection's window is much larger than
+// those of all streams that there can be, so probes on the same connection get through; and of HTTP/1.1 each has its own.
+func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const watches = 16
+			var sent atomic.Int64
+			event := []byte(`{"type":"ADDED","object":{"data":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n")
+			member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == identityPath {
+					identityAnswer(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				for {
+					n, err := w.Write(event)
+					sent.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			}, func(server *httptest.Server, _ *target) { server.EnableHTTP2 = http2 })
+			c := throttledOptions().newConnection(member)
+			defer c.close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for range watches {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/api/v1/pods?watch=true", http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := c.client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() { _, _ = io.Copy(io.Discard, response.Body) }()
+			}
+			stalled := int64(-1)
+			for now := sent.Load(); now != stalled || now < watches<<20; now = sent.Load() { // until the member can send no more
+				stalled = now
+				<-time.After(200 * time.Millisecond)
+			}
+			for range 5 {
+				if id, err := probe(ctx, c); err != nil || id != "uid-1" {
+					t.Fatalf("after %d MiB: %q, %v", sent.Load()>>20, id, err)
+				}
+			}
+			t.Logf("%d MiB are under way", sent.Load()>>20)
+		})
+	}
+}
+
+// Headers are no part of a body that can be limited.
+func TestLargeHeadersAreRefused(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
+		for _, size := range []int{maxHeaderBytes / 2, 2 * maxHeaderBytes} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+					for i := range 16 {
+						w.Header().Set("X-Large-"+string(rune('A'+i)), string(bytes.Repeat([]byte("x"), size/16)))
+					}
+					identityAnswer(w, r)
+				}, func(server *httptest.Server, _ *target) { server.EnableHTTP2 = http2 })
+				if _, err := probing(t, member, true); (err != nil) != (size > maxHeaderBytes) {
+					t.Errorf("headers of %d bytes: %v", size, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package clusters
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+const (
+	// maxEventBytes is the largest event of a watch, and the largest answer to a write. etcd refuses objects over
+	// 1.5 MiB, and JSON is larger than what etcd stores.
+	maxEventBytes = 4 << 20
+	// maxEventMemory is the largest event including elementCost.
+	maxEventMemory = 8 * maxEventBytes
+	// readChunk is the most that is read before it is paid for.
+	readChunk = 64 << 10
+	// elementCost is what an element of a JSON array costs in addition to its bytes: the two bytes of "{}" become a
+	// struct such as a Container. itemCost is the same for an item of a list, where they become a Deployment, which
+	// takes up a kilobyte, and more while the list is decoded; eventCost for an event of a watch, which is decoded,
+	// cached and enqueued.
+	elementCost, itemCost, eventCost = 512, 2048, 4096
+	// numbersRate and numbersBurst limit the computing that quantities cost: see exponentCosts.
+	numbersRate, numbersBurst = 1 << 20, 64 << 20
+)
+
+// limitError ends a response that is larger than a limit.
+type limitError struct{ message string }
+
+// Error returns the message.
+func (e *limitError) Error() string { return e.message }
+
+var errEventTooLarge = &limitError{"the member sends an object of more than 4 MiB, which no API server stores"}
+
+// listTooLarge is the error of a list over the limit.
+func listTooLarge(limit int64) error {
+	return &limitError{fmt.Sprintf("a list of the member is larger than %s; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+		resource.NewQuantity(limit, resource.BinarySI))}
+}
+
+// responseLimiter throttles what one member sends. It delays reading and never ends a response because of its rate:
+// TCP's flow control passes the delay on to the member. So a busy member becomes slow, and a lying member cannot
+// send faster than the hub is willing to process. Only what would take too much memory at once is refused: an event
+// over maxEventBytes, and a list over maxList. It is safe for concurrent use.
+type responseLimiter struct {
+	next http.RoundTripper
+	// read limits bytes, elements and events; numbers limits the computing for quantities.
+	read, numbers *rate.Limiter
+	maxList       int64
+}
+
+func newResponseLimiter(next http.RoundTripper, read *rate.Limiter, maxList int64) *responseLimiter {
+	return &responseLimiter{next: next, read: read, numbers: rate.NewLimiter(numbersRate, numbersBurst), maxList: maxList}
+}
+
+// unlimited marks the context of a request whose response is not throttled: a probe, which must get through while
+// everything else is throttled. Its reader bounds it.
+type unlimited struct{}
+
+// RoundTrip sends the request, and limits the body of a successful response. Other bodies are bounded by authentication,
+// see withhold.
+func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
+		return response, err
+	}
+	if !isJSON(response) {
+		return nil, errors.Join(errNoAPIServer, response.Body.Close())
+	}
+	ctx := request.Context()
+	if ctx.Value(unlimited{}) != nil {
+		return response, nil
+	}
+	body := &limitedBody{ReadCloser: response.Body, ctx: ctx, limiter: l}
+	switch {
+	case isWatch(request):
+		body.maxBytes, body.maxMemory, body.tooLarge, body.perEvent = maxEventBytes, maxEventMemory, errEventTooLarge, true
+	case request.Method == http.MethodGet:
+		body.maxBytes, body.maxMemory, body.tooLarge = l.maxList, l.maxList, listTooLarge(l.maxList)
+	default:
+		body.maxBytes, body.maxMemory, body.tooLarge = maxEventBytes, maxEventMemory, errEventTooLarge
+	}
+	response.Body = body
+	return response, nil
+}
+
+func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
+
+// isJSON reports whether a response has the requested form. Other forms would be decoded as what they claim to be,
+// and cannot be weighed.
+func isJSON(response *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return err == nil && kind == runtime.ContentTypeJSON
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (l *responseLimiter) WrappedRoundTripper() http.RoundTripper { return l.next }
+
+// limitedBody is a body whose bytes are paid for before they are returned.
+type limitedBody struct {
+	io.ReadCloser
+	ctx     context.Context // of the request
+	limiter *responseLimiter
+
+	// perEvent applies the limits to each event instead of the whole body.
+	perEvent            bool
+	maxBytes, maxMemory int64
+	tooLarge            error
+
+	scanner numbers
+	before  byte // the last byte that is not a space
+	// size, memory and computing are those of the event, or of the whole body.
+	size, memory, computing int64
+	ended                   error // why nothing more is returned
+}
+
+// Read reads a chunk and waits until the limiter permits it. Bytes over a limit are withheld, because a stream decoder
+// that receives a complete event together with an error delivers the event and drops the error.
+func (b *limitedBody) Read(into []byte) (int, error) {
+	if b.ended != nil {
+		return 0, b.ended
+	}
+	n, err := b.ReadCloser.Read(into[:min(len(into), readChunk)])
+	var price price
+	if price, b.ended = b.weigh(into[:n]); b.ended != nil {
+		return 0, b.ended
+	}
+	if b.ended = errors.Join(
+		wait(b.ctx, b.limiter.read, n+price.memory),
+		wait(b.ctx, b.limiter.numbers, price.computing),
+	); b.ended != nil {
+		return 0, b.ended
+	}
+	return n, err
+}
+
+// price is what bytes cost in addition to their number.
+type price struct{ memory, computing int }
+
+// weigh returns the cost of bytes: for each element of an array and each event of a watch, that is each object or null
+// that is not the value of a field; and for quantities. It fails if the bytes exceed a limit, and if they do not begin an
+// object: all that an API server sends does.
+func (b *limitedBody) weigh(read []byte) (all price, err error) {
+	if first := bytes.TrimLeft(read, " \t\r\n"); b.before == 0 && len(first) > 0 && first[0] != '{' {
+		return price{}, errNoAPIServer
+	}
+	idle, begin := b.scanner.idle(), 0
+	for i, c := range read {
+		if idle && plain[c] {
+			b.before = c
+			continue
+		}
+		computing, err := b.scanner.next(c)
+		if err != nil {
+			return price{}, err
+		}
+		element, event := b.objects(c)
+		all.memory += element + event
+		all.computing += computing
+		b.memory += int64(element)
+		b.computing += int64(computing)
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			b.before = c
+		}
+		idle = b.scanner.idle()
+		if b.perEvent && c == '}' && b.scanner.atEnd() {
+			b.size += int64(i + 1 - begin)
+			if err := b.check(); err != nil {
+				return price{}, err
+			}
+			b.size, b.memory, b.computing, begin = 0, 0, 0, i+1
+		}
+	}
+	b.size += int64(len(read) - begin)
+	return all, b.check()
+}
+
+// objects returns what the element or the event costs that begins with a byte.
+func (b *limitedBody) objects(c byte) (element, event int) {
+	depth := b.scanner.depth
+	switch {
+	case b.scanner.quoted:
+		return 0, 0
+	case c == '{' && (b.before == 0 || b.before == '}'): // nothing separates events
+		return 0, eventCost
+	case c == '{' && b.before != ':':
+		depth--
+	case c == 'n' && (b.before == ',' || b.before == '['):
+	default:
+		return 0, 0
+	}
+	if depth <= itemDepth {
+		return itemCost, 0
+	}
+	return elementCost, 0
+}
+
+// itemDepth is how many objects and arrays are open around an item of a list.
+const itemDepth = 2
+
+// check fails if the event or the body exceeds a limit.
+func (b *limitedBody) check() error {
+	switch {
+	case b.size > b.maxBytes || b.size+b.memory > b.maxMemory:
+		return b.tooLarge
+	case b.computing > numbersBurst:
+		return errAbsurd
+	}
+	return nil
+}
+
+// wait waits until the limiter permits so many tokens. Meanwhile the timers of the request stand still: the member
+// does not take long, it is kept waiting.
+func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
+	if limiter.AllowN(time.Now(), tokens) {
+		return nil
+	}
+	defer holdTimers(ctx)()
+	for burst := limiter.Burst(); tokens > 0; tokens -= burst {
+		if err := limiter.WaitN(ctx, min(tokens, burst)); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			// The deadline would pass first.
+			return fmt.Errorf("read as fast as the limit for one member permits: %w", context.DeadlineExceeded)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package clusters
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// answers is a server whose every answer has the body, or that fails.
+type answers struct {
+	body io.Reader
+	err  error
+}
+
+func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(a.body)}, nil
+}
+
+const testRate, testBurst, testMaxList = 1 << 20, 4 << 20, 64 << 20
+
+func limiterOf(next http.RoundTripper) *responseLimiter {
+	return newResponseLimiter(next, rate.NewLimiter(testRate, testBurst), testMaxList)
+}
+
+// asking is a request with a method and a query.
+func asking(ctx context.Context, method, query string) *http.Request {
+	request, err := http.NewRequestWithContext(ctx, method, "https://member/apis/apps/v1/deployments?"+query, http.NoBody)
+	if err != nil {
+		panic(err)
+	}
+	return request
+}
+
+// body returns the limited body of a response.
+func (l *responseLimiter) body(t testing.TB, request *http.Request) io.ReadCloser {
+	t.Helper()
+	response, err := l.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Body
+}
+
+func filler(size int) string { return strings.Repeat("x", size) }
+
+func TestALimitedBodyIsThrottledAndNeverCut(t *testing.T) {
+	event := `{"type":"ADDED","object":{"data":"` + filler(1<<20) + `"}}` + "\n"
+	list := func(size int) string { return `{"data":"` + filler(size) + `","items":[]}` }
+	tests := map[string]struct {
+		method, query, body string
+		extra               int // what it costs in addition to its bytes
+	}{
+		"a list within the burst":            {method: http.MethodGet, query: "limit=500", body: list(testBurst - 100)},
+		"a list over the burst":              {method: http.MethodGet, query: "limit=500", body: list(3 * testBurst)},
+		"a watch far over the burst":         {method: http.MethodGet, query: "watch=true", body: strings.Repeat(event, 20), extra: 20 * eventCost},
+		"events of little size":              {method: http.MethodGet, query: "watch=true", body: strings.Repeat(`{"a":{}}`, 10_000), extra: 10_000 * eventCost},
+		"a list of many elements":            {method: http.MethodGet, query: "limit=500", body: `{"items":[{"a":{"b":[` + strings.Repeat("{},", 20_000) + `null]}}]}`, extra: 20_001*elementCost + itemCost},
+		"a list of many items":               {method: http.MethodGet, query: "limit=500", body: `{"items":[` + strings.Repeat("{},", 20_000) + `null]}`, extra: 20_001 * itemCost},
+		"JSON in a text, which is no object": {method: http.MethodGet, query: "limit=500", body: `{"last":"` + strings.Repeat(`[{\"a\":{}},{}]`, 100_000) + `"}`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, begun := limiterOf(answers{body: strings.NewReader(test.body)}), time.Now()
+				read, err := io.ReadAll(l.body(t, asking(t.Context(), test.method, test.query)))
+				if string(read) != test.body || err != nil {
+					t.Errorf("read %d bytes of %d, then %v", len(read), len(test.body), err)
+				}
+				owed := max(0, len(test.body)+test.extra-testBurst)
+				want := time.Duration(owed) * time.Second / testRate
+				if took := time.Since(begun); took < want-time.Second/10 || took > want+time.Second/10 {
+					t.Errorf("it took %s, want %s", took, want)
+				}
+			})
+		})
+	}
+}
+
+func TestALimitedBodyIsRefusedOverASize(t *testing.T) {
+	object := func(size int) string { return `{"type":"ADDED","object":{"data":"` + filler(size) + `"}}` }
+	items := func(count int) string { return `{"items":[` + strings.Repeat("{},", count) + `{}]}` }
+	elements := func(count int) string { return `{"items":[{"a":[` + strings.Repeat("{},", count) + `{}]}]}` }
+	number := `{"cpu":"1e-9999999"}`
+	tests := map[string]struct {
+		method, query, body string
+		want                error
+	}{
+		"an event of nearly 4 MiB":                   {http.MethodGet, "watch=true", object(maxEventBytes - 100), nil},
+		"an event of 4 MiB behind another":           {http.MethodGet, "watch=true", object(1<<20) + object(maxEventBytes), errEventTooLarge},
+		"events of 4 MiB together":                   {http.MethodGet, "watch=true", strings.Repeat(object(1<<20), 8), nil},
+		"an event that only looks like many":         {http.MethodGet, "watch=true", object(100) + `{"a":"` + strings.Repeat("}{", maxEventBytes/2) + `"}`, errEventTooLarge},
+		"an event of many objects":                   {http.MethodGet, "watch=true", `{"a":[` + strings.Repeat("{},", maxEventMemory/elementCost), errEventTooLarge},
+		"a watch of text":                            {http.MethodGet, "watch=true", `"` + filler(maxEventBytes), errNoAPIServer},
+		"a watch of text in an event":                {http.MethodGet, "watch=true", `{"` + filler(maxEventBytes), errEventTooLarge},
+		"a list of zeros":                            {http.MethodGet, "limit=500", strings.Repeat("\x00", 100), errNoAPIServer},
+		"a watch that closes what it did not open":   {http.MethodGet, "watch=true", "{}" + strings.Repeat("}{}", maxEventBytes/3+1), errEventTooLarge},
+		"an answer to a write of 4 MiB":              {http.MethodPatch, "", object(maxEventBytes), errEventTooLarge},
+		"a list of 4 MiB":                            {http.MethodGet, "limit=500", object(maxEventBytes), nil},
+		"a list over the limit":                      {http.MethodGet, "limit=500", object(testMaxList), listTooLarge(testMaxList)},
+		"a list of items over the limit":             {http.MethodGet, "limit=500", items(testMaxList / itemCost), listTooLarge(testMaxList)},
+		"a list of items within the limit":           {http.MethodGet, "limit=500", items(testMaxList / (itemCost + 4)), nil},
+		"a list of elements over the limit":          {http.MethodGet, "limit=500", elements(testMaxList / elementCost), listTooLarge(testMaxList)},
+		"a list of elements within the limit":        {http.MethodGet, "limit=500", elements(testMaxList / (elementCost + 4)), nil},
+		"a list of two expensive numbers":            {http.MethodGet, "limit=500", `{"a":[` + strings.Repeat(number+",", 2), nil},
+		"a list of three expensive numbers":          {http.MethodGet, "limit=500", `{"a":[` + strings.Repeat(number+",", 3), errAbsurd},
+		"a watch of expensive numbers in each event": {http.MethodGet, "watch=true", strings.Repeat(`{"a":`+number+`}`, 10), nil},
+		"a watch of expensive numbers in one event":  {http.MethodGet, "watch=true", `{"a":[` + strings.Repeat(number+",", 3), errAbsurd},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body := limiterOf(answers{body: strings.NewReader(test.body)}).body(t, asking(t.Context(), test.method, test.query))
+				_, err := io.ReadAll(body)
+				if fmt.Sprint(err) != fmt.Sprint(test.want) {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+				if n, again := body.Read(make([]byte, 1)); test.want != nil && (n != 0 || again == nil) {
+					t.Errorf("after that: %d, %v", n, again)
+				}
+			})
+		})
+	}
+}
+
+func TestALimitIsSharedByAllBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, begun := limiterOf(respondWith(func() io.Reader { return strings.NewReader(`{"a":"` + filler(testBurst) + `"}`) })), time.Now()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if n, err := io.Copy(io.Discard, l.body(t, asking(t.Context(), http.MethodGet, ""))); n < testBurst || err != nil {
+					t.Errorf("read %d bytes, then %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(begun); took < 16*time.Second || took > 17*time.Second {
+			t.Errorf("20 MiB took %s, want 16 s", took)
+		}
+	})
+}
+
+func TestAProbeIsNotThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiterOf(respondWith(func() io.Reader { return strings.NewReader(`{"a":"` + filler(2*testBurst) + `"}`) }))
+		go func() { _, _ = io.ReadAll(l.body(t, asking(t.Context(), http.MethodGet, ""))) }()
+		synctest.Wait()
+		begun := time.Now()
+		probe := asking(context.WithValue(t.Context(), unlimited{}, true), http.MethodGet, "")
+		if _, err := io.ReadAll(l.body(t, probe)); err != nil || time.Since(begun) > 0 {
+			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+func TestAThrottledBodyEndsWithItsRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		bound func(context.Context) (context.Context, context.CancelFunc)
+		want  error
+		after time.Duration
+	}{
+		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(2*time.Second, cancel)
+			return ctx, cancel
+		}, context.Canceled, 2 * time.Second},
+		"with a deadline that would pass first": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 2*time.Second)
+		}, context.DeadlineExceeded, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := test.bound(t.Context())
+				defer cancel()
+				begun := time.Now()
+				body := limiterOf(answers{body: strings.NewReader(`{"a":"` + filler(4*testBurst) + `"}`)}).body(t, asking(ctx, http.MethodGet, ""))
+				if _, err := io.ReadAll(body); !errors.Is(err, test.want) || time.Since(begun) > test.after {
+					t.Errorf("%v after %s", err, time.Since(begun))
+				}
+			})
+		})
+	}
+}
+
+// While a body is throttled, the timers of its request stand still: the member is not slow, and its watch not silent.
+func TestTimersStandStillWhileABodyIsThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var expired atomic.Int64
+		begun := time.Now()
+		timer := newMemberTimer(5*time.Second, func() { expired.Store(int64(time.Since(begun))) })
+		body := limiterOf(answers{body: strings.NewReader(`{"a":"` + filler(11*testBurst) + `"}`)}).body(t, asking(withTimers(t.Context(), timer), http.MethodGet, ""))
+		if _, err := io.ReadAll(body); err != nil || expired.Load() > 0 {
+			t.Errorf("%v, and it expired after %s", err, time.Duration(expired.Load()))
+		}
+		throttled := time.Since(begun)
+		time.Sleep(time.Minute)
+		if after := time.Duration(expired.Load()); throttled < 39*time.Second || after != throttled+5*time.Second {
+			t.Errorf("throttled for %s, it expired after %s", throttled, after)
+		}
+	})
+}
+
+func TestTheLimiterPassesErrorsOn(t *testing.T) {
+	refused := errors.New("refused")
+	l := limiterOf(answers{err: refused})
+	if response, err := l.RoundTrip(&http.Request{}); response != nil || !errors.Is(err, refused) {
+		t.Errorf("got %v, %v", response, err)
+	}
+	if l.WrappedRoundTripper() != l.next {
+		t.Error("the transport below is hidden")
+	}
+}
+
+// What is no JSON is neither weighed nor decoded: a list of protobuf has a thousand objects in two thousand bytes.
+func TestTheLimiterRefusesWhatIsNoJSON(t *testing.T) {
+	for _, kind := range []string{"", "application/vnd.kubernetes.protobuf", "application/yaml", "text/html", "application/json/x"} {
+		answer := respond(func() *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(&bytes.Buffer{})}
+		})
+		if _, err := limiterOf(answer).RoundTrip(asking(t.Context(), http.MethodGet, "")); !errors.Is(err, errNoAPIServer) {
+			t.Errorf("%q: %v", kind, err)
+		}
+	}
+}
+
+type respond func() *http.Response
+
+func (r respond) RoundTrip(*http.Request) (*http.Response, error) { return r(), nil }
+
+// respondWith answers each request with a new body.
+func respondWith(body func() io.Reader) respond {
+	return func() *http.Response {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body())}
+	}
+}

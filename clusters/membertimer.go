@@ -1,0 +1,106 @@
+package clusters
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// memberTimer calls a function once the hub has waited for a member for some time. It stands still while it is held:
+// when the hub throttles a member, the member is not slow.
+type memberTimer struct {
+	expired func()
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	ends    time.Time     // while it runs
+	left    time.Duration // while it is held
+	holds   int
+	stopped bool
+}
+
+// newMemberTimer returns a timer that runs.
+func newMemberTimer(after time.Duration, expired func()) *memberTimer {
+	t := &memberTimer{expired: expired, ends: time.Now().Add(after)}
+	t.timer = time.AfterFunc(after, t.fire)
+	return t
+}
+
+// fire calls the function, unless the time was changed after the underlying timer was set.
+func (t *memberTimer) fire() {
+	t.mu.Lock()
+	rest := time.Until(t.ends)
+	if t.stopped || t.holds > 0 || rest > 0 {
+		if !t.stopped && t.holds == 0 {
+			t.timer.Reset(rest)
+		}
+		t.mu.Unlock()
+		return
+	}
+	t.stopped = true
+	t.mu.Unlock()
+	t.expired()
+}
+
+// reset starts over with this time.
+func (t *memberTimer) reset(after time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends, t.left = time.Now().Add(after), after
+}
+
+// extend adds time.
+func (t *memberTimer) extend(by time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends, t.left = t.ends.Add(by), t.left+by
+}
+
+// hold stops the clock until each hold is released.
+func (t *memberTimer) hold() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holds++; t.holds == 1 {
+		t.left = time.Until(t.ends)
+	}
+}
+
+func (t *memberTimer) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holds--; t.holds == 0 && !t.stopped {
+		t.ends = time.Now().Add(t.left)
+		t.timer.Reset(t.left)
+	}
+}
+
+// stop ends the timer. The function is not called any more.
+func (t *memberTimer) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	t.timer.Stop()
+}
+
+// timersKey is the key of the timers of a request in its context.
+type timersKey struct{}
+
+// withTimers returns a context whose request holds these timers while it is throttled, in addition to those that the
+// context already has.
+func withTimers(ctx context.Context, timers ...*memberTimer) context.Context {
+	before, _ := ctx.Value(timersKey{}).([]*memberTimer)
+	return context.WithValue(ctx, timersKey{}, append(before[:len(before):len(before)], timers...))
+}
+
+// holdTimers holds the timers of a request and returns how to release them.
+func holdTimers(ctx context.Context) (release func()) {
+	timers, _ := ctx.Value(timersKey{}).([]*memberTimer)
+	for _, t := range timers {
+		t.hold()
+	}
+	return func() {
+		for _, t := range timers {
+			t.release()
+		}
+	}
+}

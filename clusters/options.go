@@ -1,0 +1,119 @@
+package clusters
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/transport"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Defaults of the Options.
+const (
+	DefaultUserAgent      = "fleetwright"
+	DefaultQPS            = 20
+	DefaultBurst          = 40
+	DefaultReadRate       = 8 << 20
+	DefaultReadBurst      = 64 << 20
+	DefaultMaxListBytes   = 256 << 20
+	DefaultConnectTimeout = 30 * time.Second
+	DefaultProbeInterval  = 10 * time.Second
+	DefaultWatchSilence   = 150 * time.Second
+	DefaultMaxConnecting  = 32
+	// DefaultSecretGrace is long enough for a Secret that is replaced or restored, or lost to a wrong selector.
+	DefaultSecretGrace = 10 * time.Minute
+)
+
+// Options configure how members are reached. Scheme and Mapper are required. The zero value of every other field means
+// its default.
+type Options struct {
+	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on one.
+	Scheme *runtime.Scheme
+	Mapper meta.RESTMapper
+	// Cache is the template of each member's cache: its selectors and transforms.
+	Cache cache.Options
+	// Watch are the kinds that a member's cache holds; all are in sync before it is engaged. The cache can be asked for an informer of another kind
+	// later: its failures do not end the engagement.
+	Watch []client.Object
+	// UserAgent is what members see in their audit logs. It defaults to DefaultUserAgent.
+	UserAgent string
+	// QPS and Burst limit the requests to one member, over all kinds. They default to DefaultQPS and DefaultBurst.
+	QPS   float32
+	Burst int
+	// ReadRate and ReadBurst throttle what one member sends, in bytes per second and bytes: a member that sends more
+	// is read more slowly. Elements of lists and events of watches count for more than their bytes. They default to
+	// DefaultReadRate and DefaultReadBurst.
+	ReadRate, ReadBurst int
+	// MaxListBytes is the largest list that a member may send, and the most memory that its cache may take up. A
+	// member that exceeds it is disconnected. Elements of lists count for more than their bytes. While a list is read,
+	// it takes up to three times as much memory. It defaults to DefaultMaxListBytes.
+	MaxListBytes int64
+	// ConnectTimeout bounds how long the hub waits for the lists that precede an engagement. A list that makes progress
+	// may take longer. It defaults to DefaultConnectTimeout.
+	ConnectTimeout time.Duration
+	// ProbeInterval is how often a connected member is probed, with a jitter of a quarter. A member that fails three
+	// probes in a row is disengaged. It defaults to DefaultProbeInterval.
+	ProbeInterval time.Duration
+	// WatchSilence is how long a watch may send nothing before the member is disengaged. An API server sends a bookmark
+	// each minute. It defaults to DefaultWatchSilence.
+	WatchSilence time.Duration
+	// MaxConnecting is how many members may be listing at the same time. It defaults to DefaultMaxConnecting.
+	MaxConnecting int
+	// SecretGrace is how long a MemberCluster about which nobody has said anything is kept without its Secret. It defaults
+	// to DefaultSecretGrace.
+	SecretGrace time.Duration
+	// Policy is what kubeconfigs may hold beyond what is safe.
+	Policy Policy
+	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
+	Wrap transport.WrapperFunc
+
+	lanes    lanes
+	decoders runtime.ClientNegotiator
+}
+
+// complete sets the defaults and fails if a field has no valid value.
+func (o *Options) complete() error {
+	err := errors.Join(
+		required("Scheme", o.Scheme != nil),
+		required("Mapper", o.Mapper != nil),
+		defaulted("QPS", &o.QPS, DefaultQPS, 0),
+		defaulted("Burst", &o.Burst, DefaultBurst, 1),
+		defaulted("ReadRate", &o.ReadRate, DefaultReadRate, 1),
+		defaulted("ReadBurst", &o.ReadBurst, DefaultReadBurst, readChunk),
+		defaulted("MaxListBytes", &o.MaxListBytes, DefaultMaxListBytes, maxEventBytes),
+		defaulted("ConnectTimeout", &o.ConnectTimeout, DefaultConnectTimeout, time.Millisecond),
+		defaulted("ProbeInterval", &o.ProbeInterval, DefaultProbeInterval, time.Millisecond),
+		defaulted("WatchSilence", &o.WatchSilence, DefaultWatchSilence, time.Millisecond),
+		defaulted("MaxConnecting", &o.MaxConnecting, DefaultMaxConnecting, 1),
+		defaulted("SecretGrace", &o.SecretGrace, DefaultSecretGrace, time.Millisecond),
+	)
+	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
+	if err == nil {
+		o.lanes = newLanes(o.MaxConnecting)
+	}
+	return err
+}
+
+func required(field string, set bool) error {
+	if !set {
+		return fmt.Errorf("%s is required", field)
+	}
+	return nil
+}
+
+// defaulted sets a field that is zero, and fails if it is less than the minimum.
+func defaulted[T cmp.Ordered](field string, value *T, byDefault, least T) error {
+	var zero T
+	if *value == zero {
+		*value = byDefault
+	}
+	if *value < least {
+		return fmt.Errorf("%s is %v: want 0 for the default (%v), or at least %v", field, *value, byDefault, least)
+	}
+	return nil
+}

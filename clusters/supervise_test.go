@@ -1,0 +1,197 @@
+package clusters_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// patient waits for lists for as long as a test takes.
+func patient(o *setup) { o.ConnectTimeout = 20 * time.Minute }
+
+// hangingTwin is another server of the same member, which answers probes and nothing else. The channel is closed when it was asked for more.
+func (m *member) hangingTwin(t testing.TB) (to *link, twin *front, asked <-chan struct{}) {
+	t.Helper()
+	twin = newFront(t, m.world.member)
+	twin.become(m.front.identity())
+	asks := make(chan struct{})
+	var once sync.Once
+	twin.fail(beyondProbes(func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { close(asks) })
+		hang(w, r)
+	}))
+	return newLink(t, twin.address()), twin, asks
+}
+
+func TestAConnectThatHangs(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	o := w.own(t, "fleet-patient", patient)
+
+	t.Run("does not keep the old connection from being supervised", func(t *testing.T) {
+		t.Parallel()
+		m := w.newMember(t, o, "hangs-supervised")
+		e := m.join(t)
+		to, twin, asked := m.hangingTwin(t)
+		m.replace(t, m.kubeconfig(t, withServer(to.address)))
+		<-asked
+		m.goesOn(t, e)
+		m.link.turn(t, refuse)
+		timed(t, "ended", func() { m.ends(t, e, soon) })
+		m.shows(t, soon, conditions(unreachable, "True Accepted"))
+		twin.fail(nil)
+		to.cut()
+		second := m.engaged(t, 2, soon)
+		m.goesOn(t, second)
+	})
+
+	t.Run("ends when there is another kubeconfig, which is tried at once", func(t *testing.T) {
+		t.Parallel()
+		m := w.newMember(t, o, "hangs-superseded")
+		e := m.join(t)
+		to, _, asked := m.hangingTwin(t)
+		m.replace(t, m.kubeconfig(t, withServer(to.address)))
+		<-asked
+		token, _ := m.token(t)
+		m.replace(t, m.kubeconfig(t, withToken(token)))
+		eventually(t, soon, func() error {
+			// What goes on is the watch; the probes show the new token.
+			if used := m.world.member.credentials(m.user()); !slices.Contains(used, tokenID(token)) {
+				return fmt.Errorf("used are %v", used)
+			}
+			if _, open := to.count(); open > 0 {
+				return errors.New("the other server is still connected")
+			}
+			return nil
+		})
+		m.goesOn(t, e)
+		m.shows(t, 0, joined)
+	})
+
+	t.Run("ends with its Secret", func(t *testing.T) {
+		t.Parallel()
+		m := w.newMember(t, o, "hangs-removed")
+		e := m.join(t)
+		to, _, asked := m.hangingTwin(t)
+		m.replace(t, m.kubeconfig(t, withServer(to.address)))
+		<-asked
+		m.remove(t)
+		m.ends(t, e, soon)
+		eventually(t, soon, func() error {
+			_, first := m.link.count()
+			if _, second := to.count(); first+second > 0 {
+				return fmt.Errorf("%d connections are open", first+second)
+			}
+			if _, err := o.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
+				return errors.New("the provider still has it")
+			}
+			return nil
+		})
+	})
+}
+
+// asksNodes reports whether a request lists nodes.
+func asksNodes(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" }
+
+func TestASurvey(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+
+	t.Run("that hangs keeps nobody from anything", func(t *testing.T) {
+		t.Parallel()
+		m := w.newMember(t, w.operator, "survey-hangs")
+		var asked atomic.Int64
+		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+			if !asksNodes(r) && r.URL.Path != "/version" {
+				return false
+			}
+			asked.Add(1)
+			hang(w, r)
+			return true
+		})
+		begun := time.Now()
+		e := m.join(t)
+		eventually(t, soon, func() error {
+			if asked.Load() == 0 {
+				return errors.New("it was not surveyed")
+			}
+			return nil
+		})
+		m.goesOn(t, e)
+		if c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown); c == nil || c.Reason != v1alpha1.ReasonConnecting {
+			t.Errorf("after %s: %+v", time.Since(begun), c)
+		}
+		m.link.turn(t, refuse) // a survey before a probe would take a minute
+		m.ends(t, e, 25*time.Second)
+	})
+}
+
+// Not beside other tests: it takes much of the machine.
+func TestASurveyOfManyNodesIsMadeInPages(t *testing.T) {
+	w := shared(t)
+	m := w.newMember(t, w.operator, "survey-large")
+	var pages atomic.Int64
+	m.front.fail(manyNodes(5000, &pages))
+	e := m.join(t)
+	eventually(t, 3*soon, func() error {
+		mc := m.memberCluster(t)
+		if cpus := mc.Status.Allocatable["cpu"]; cpus.Cmp(resource.MustParse("16000")) != 0 {
+			return fmt.Errorf("after %d pages: %+v", pages.Load(), mc.Status)
+		}
+		return nil
+	})
+	if pages.Load() != 10 {
+		t.Errorf("%d pages were asked for", pages.Load())
+	}
+	m.goesOn(t, e)
+	if times := len(m.operator.engagements.of(m.name)); times != 1 {
+		t.Errorf("it was engaged %d times", times)
+	}
+}
+
+// manyNodes answers with so many nodes of 20 KiB and four CPUs, of which every fifth takes no pods, in pages.
+func manyNodes(count int, pages *atomic.Int64) fault {
+	images := strings.Repeat(`{"names":["registry.example/a/rather/long/name/of/an/image@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],"sizeBytes":123456789},`, 50)
+	node := `{"metadata":{"name":"node-%d","annotations":{"filler":"` + strings.Repeat("x", 12<<10) + `"}},"spec":{"unschedulable":%t},` +
+		`"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"},"images":[` + strings.TrimSuffix(images, ",") + `]}}`
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !asksNodes(r) {
+			return false
+		}
+		pages.Add(1)
+		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+		if err != nil || limit > 500 {
+			w.WriteHeader(http.StatusBadRequest) // unbounded
+			return true
+		}
+		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+		to := min(from+limit, count)
+		next := ""
+		if to < count {
+			next = strconv.Itoa(to)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"continue":"%s"},"items":[`, next)
+		for i := from; i < to; i++ {
+			if i > from {
+				_, _ = w.Write([]byte(","))
+			}
+			_, _ = fmt.Fprintf(w, node, i, i%5 == 0)
+		}
+		_, _ = w.Write([]byte("]}"))
+		return true
+	}
+}
