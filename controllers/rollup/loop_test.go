@@ -105,6 +105,14 @@ func (l *loop) step(t *rapid.T) {
 	if diff := cmp.Diff(text(t, status), text(t, rollup.Status(again))); diff != "" {
 		t.Fatalf("of its own answer it makes another (-first +second):\n%s\nbefore:\n%s\nplan:\n%s", diff, text(t, before), text(t, in.Plan))
 	}
+	until := 48 * time.Hour
+	if wait := again.RecheckAfter(status); wait > 0 {
+		until = wait - time.Second
+	}
+	again.Now = metav1.NewTime(l.now.Add(until))
+	if diff := cmp.Diff(text(t, status), text(t, rollup.Status(again))); diff != "" {
+		t.Fatalf("it changes within %v, and nobody would decide again (-now +then):\n%s", until, diff)
+	}
 	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) && status.Summary.Removing == 0 {
 		l.editing = false
 	}
