@@ -25,6 +25,7 @@ func TestLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
 		if rapid.Bool().Draw(t, "begins at rest") {
+			l.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = inRegion("eu") })
 			l.settle(t)
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "actions") {
