@@ -87,12 +87,14 @@ const (
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
 	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it is ready where it arrives, and after it has been removed
-	// from others: an AppService leaves at most a fifth of the clusters that have taken it on at the same time. The message says which. Wait, or
-	// annotate it with fleetwright.dev/accept-unready or fleetwright.dev/accept-removals.
+	// from others: an AppService leaves at most a fifth of the clusters that have taken it on at the same time. Without an edit it also waits
+	// until another cluster of the plan is ready, or all of them where they divide the replicas. The message says which. Wait, or annotate it
+	// with fleetwright.dev/accept-unready=true or fleetwright.dev/accept-removals=NUMBER@GENERATION.
 	ReasonRemovalWaiting = "RemovalWaiting"
-	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and they are more than a
-	// fifth of those that run the AppService; or this one was found after a restore, or its MemberCluster was made anew. They keep it, whatever is edited, until that is acknowledged: annotate it with
-	// fleetwright.dev/accept-removals.
+	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and within an hour they are more
+	// than a fifth of those that run the AppService; or the workload was found on this one after a restore, or it has joined again; or the plan
+	// chooses no cluster, and no other one is known to be ready. They keep it until that is acknowledged: annotate the AppService with the value
+	// that the message has, fleetwright.dev/accept-removals=NUMBER@GENERATION.
 	ReasonRemovalHeld = "RemovalHeld"
 	// ReasonContended: somebody on the member changes fields that the AppService sets, again and again. They are put back more and
 	// more rarely. The message says who and which; have that stop, or leave the fields out of the AppService.

@@ -43,8 +43,8 @@ const (
 	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. What
 	// is left on one is removed when it is back; until then its MemberCluster remembers it. Take it off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
-	// AnnotationAcceptRemovals, on an AppService, is how many clusters it may leave at the same time, where that is more than
-	// one and more than a fifth of those that have taken it on. Take it off afterwards.
+	// AnnotationAcceptRemovals, on an AppService, accepts removals, as NUMBER@GENERATION: so many in all may begin while the AppService has that
+	// generation, also those that are held, and more than a fifth of the clusters at a time. It is used up, and ends with the next edit.
 	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
 	// AnnotationAcceptUnready, on an AppService, with the value "true": what leaves a cluster does not wait until what arrives elsewhere is ready.
 	// Take it off afterwards.

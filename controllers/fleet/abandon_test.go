@@ -113,8 +113,12 @@ func TestAbandoned_clusters_keep_what_else_is_on_record(t *testing.T) {
 	s := running(t, "west")
 	other := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "other", UID: "uid-other"}
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{other} })
-	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
-	s.edit(onlyOn("east"))
+	s.edit(func(app *v1alpha1.AppService) {
+		onlyOn("east")(app) // which has not joined, and would be waited for
+		app.Annotations = map[string]string{
+			v1alpha1.AnnotationAbandon: "west", v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true",
+		}
+	})
 	s.onRecord(other, s.record())
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
 	s.onRecord(other)

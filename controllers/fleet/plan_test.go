@@ -2,11 +2,13 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -236,4 +238,30 @@ func TestPlan_is_written_at_once(t *testing.T) {
 	if wait := reconcile(); wait != 0 || s.app.Status.Clusters[0].Generation != 2 {
 		t.Errorf("the plan waits for %v, and the row is %+v", wait, s.app.Status.Clusters[0])
 	}
+}
+
+// No event reports that a cluster has not been Ready for too long to be waited for.
+func TestPlan_is_made_again_when_patience_ends(t *testing.T) {
+	s := undeclared(t, "east", "west")
+	s.answers("west", metav1.ConditionFalse)
+	most := int32(4)
+	s.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided, Rules: []v1alpha1.ReplicaRule{{Name: "all", MaxReplicas: &most}}}
+	s.app.Spec.Replicas = new(int32(6))
+	s.declare()
+	short := func(row *v1alpha1.ClusterStatus) { row.Replicas, row.Pods, row.ReadyReplicas = 4, 4, 4 }
+	ready := s.ready()
+	ready.Planned, ready.Replicas, ready.ReadyReplicas = 4, 4, 4
+	s.sees("east", ready)
+	s.has(s.row("east", v1alpha1.ClusterReady, short))
+	s.member("west", func(m *v1alpha1.MemberCluster) {
+		m.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(5*time.Second - 10*time.Minute))
+		m.Labels["look"] = "again"
+	})
+	eventually(t, func() error {
+		s.read()
+		if stalled := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionStalled); stalled == nil || stalled.Reason != v1alpha1.ReasonReplicasOutOfBounds {
+			return fmt.Errorf("conditions are %+v", s.app.Status.Conditions)
+		}
+		return nil
+	})
 }

@@ -160,7 +160,8 @@ func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing
 func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
 	s := running(t, "east")
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"west"}}}
+		onlyOn("west")(app) // which has not joined, and would be waited for
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true"}
 	})
 	removing := s.removing("east")
 	removing.Generation = 1

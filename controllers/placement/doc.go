@@ -16,8 +16,8 @@
 //  6. spec.placement.limit takes others: LimitReached;
 //  7. chosen.
 //
-// The limit takes the clusters that run the AppService, then those whose removal waits or is held, then those that are being left, then
-// newcomers. Among equals it takes, one after the other, one of that value of the label spec.placement.spreadKey which has the fewest so
+// The limit takes the clusters of the plan that have taken the AppService on, then the other clusters of the plan, then those whose removal
+// waits or is held, then those that are being removed, then newcomers. Among equals it takes, one after the other, one of that value of the label spec.placement.spreadKey which has the fewest so
 // far; and of the clusters with that value the one with the least rank. The rank is a hash of the AppService and the cluster
 // (rendezvous hashing: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998), so that
 // each AppService prefers other clusters, and a member that comes or goes changes nothing between the others.

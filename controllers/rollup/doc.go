@@ -6,8 +6,7 @@
 // seen since the operator started, it is what the row says already. So a restart changes nothing, and
 // a row whose cluster cannot be observed becomes Unknown and keeps what was known.
 //
-// A cluster that is no longer in the plan keeps running what it did until its removal may begin: see remove. So a row's generation
-// tells also why it leaves.
+// A cluster that is no longer in the plan keeps running what it did until its removal may begin: see remove.
 //
 // # What leaves waits for what arrives
 //
@@ -19,9 +18,23 @@
 //     autoscalers, when all of it is: see lower.
 //
 // So of the replicas that are ready no more are taken away than the AppService is asked to run fewer, as long as members keep what they have.
-// A row that is not arriving keeps nobody waiting, however broken its cluster is. The annotation fleetwright.dev/accept-removals says not to wait.
+// A row that is not arriving keeps nobody waiting, however broken its cluster is. The annotation fleetwright.dev/accept-unready says not to wait.
 // Nothing is counted up to be waited for: the rows say what they run now, the plan what they are to run in the end, and each status makes
 // the next step of what is ready.
+//
+// # Why a cluster leaves
+//
+// The row of a cluster that leaves the plan, or is to run fewer replicas, has a transition with its cause. Nothing else is remembered, and
+// nothing is decided by a reason or a message.
+//
+//   - Without an edit, a removal begins only while another cluster of the plan is known to be ready, or all of them where they run the
+//     replicas together. A scale-down waits in the same way.
+//   - Removals that may be accidents are held when they are too many within an hour: see tally.
+//   - While the plan chooses no cluster, the last one that is known to be ready is held.
+//
+// The annotation fleetwright.dev/accept-removals accepts removals that are held.
+//
+// Some decisions depend on time alone. RecheckAfter returns when to decide again.
 //
 // Status changes nothing that it need not: rows and conditions that say the same keep their times. Of its own answer it makes the same.
 package rollup

@@ -25,6 +25,7 @@ func TestLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
 		if rapid.Bool().Draw(t, "begins at rest") {
+			l.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = inRegion("eu") })
 			l.settle(t)
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "actions") {
@@ -104,6 +105,14 @@ func (l *loop) step(t *rapid.T) {
 	again := l.input()
 	if diff := cmp.Diff(text(t, status), text(t, rollup.Status(again))); diff != "" {
 		t.Fatalf("of its own answer it makes another (-first +second):\n%s\nbefore:\n%s\nplan:\n%s", diff, text(t, before), text(t, in.Plan))
+	}
+	until := 48 * time.Hour
+	if wait := again.RecheckAfter(status); wait > 0 {
+		until = wait - time.Second
+	}
+	again.Now = metav1.NewTime(l.now.Add(until))
+	if diff := cmp.Diff(text(t, status), text(t, rollup.Status(again))); diff != "" {
+		t.Fatalf("it changes within %v, and nobody would decide again (-now +then):\n%s", until, diff)
 	}
 	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) && status.Summary.Removing == 0 {
 		l.editing = false

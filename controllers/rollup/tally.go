@@ -183,7 +183,7 @@ func (t *tally) acknowledge() {
 	if left <= 0 || left < len(asking) {
 		return
 	}
-	all := append(asking, others...)
+	all := slices.Concat(asking, others)
 	for _, d := range all[:min(left, len(all))] {
 		if isUnintended(d) {
 			t.unintended--
