@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -235,5 +236,19 @@ func TestPlan_is_written_at_once(t *testing.T) {
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	if wait := reconcile(); wait != 0 || s.app.Status.Clusters[0].Generation != 2 {
 		t.Errorf("the plan waits for %v, and the row is %+v", wait, s.app.Status.Clusters[0])
+	}
+}
+
+// Each look would copy a thousand MemberClusters.
+func TestGather_copies_no_MemberCluster(t *testing.T) {
+	s := running(t, "east")
+	s.catchUp()
+	labels := func() uintptr {
+		in, err := s.reconciler(s.client).gather(t.Context(), s.app, metav1.Now())
+		s.must(err)
+		return reflect.ValueOf(in.Members["east"].Labels).Pointer()
+	}
+	if first, second := labels(), labels(); first != second {
+		t.Error("two looks have two copies")
 	}
 }
