@@ -14,6 +14,9 @@
 //   - A cluster is let go of only when its MemberCluster has that on record, and is placed again only when it no longer has.
 //   - Nothing is removed for a deletion before it is known that neither the namespace nor the CRD is being deleted: then
 //     the members keep what they run.
-//   - The finalizer goes after the last row, or with the namespace or the CRD.
+//   - The finalizer goes after the last row, or with the namespace or the CRD. In the second case, what was being removed before
+//     leaves a tombstone on its MemberCluster.
+//   - An AppService that is deleted and whose status was lost is removed from every cluster: those that can be reached confirm that
+//     nothing is left, the others get a tombstone.
 //   - People are told of what was written, once.
 package fleet

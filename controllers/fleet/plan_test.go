@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -264,4 +265,18 @@ func TestPlan_is_made_again_when_patience_ends(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Each look would copy a thousand MemberClusters.
+func TestGather_copies_no_MemberCluster(t *testing.T) {
+	s := running(t, "east")
+	s.catchUp()
+	labels := func() uintptr {
+		in, err := s.reconciler(s.client).gather(t.Context(), s.app, metav1.Now())
+		s.must(err)
+		return reflect.ValueOf(in.Members["east"].Labels).Pointer()
+	}
+	if first, second := labels(), labels(); first != second {
+		t.Error("two looks have two copies")
+	}
 }

@@ -67,12 +67,12 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if swept, err := r.sweptBy(ctx, in.App); err != nil {
+	if swept, err := r.sweptBy(ctx, in); err != nil {
 		return reconcile.Result{}, err
 	} else if swept != nil {
-		return reconcile.Result{}, r.letGo(ctx, app, swept)
+		return reconcile.Result{}, r.letGo(ctx, app, in, swept)
 	}
-	if err := r.remember(ctx, in, in.ToRemember()); err != nil {
+	if err := r.remember(ctx, in, slices.Concat(in.ToRemember(), in.ToRememberLost())); err != nil {
 		return reconcile.Result{}, err
 	}
 	status := rollup.Status(in)
@@ -85,10 +85,11 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	return r.write(ctx, app, in, status, time.Now())
 }
 
-// gather reads what the status depends on, and has the plan made.
+// gather reads what the status depends on, and has the plan made. The MemberClusters are the cache's own, for there may be a thousand of
+// them, and nobody changes them: what is written is a copy.
 func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollup.Input, error) {
 	var members v1alpha1.MemberClusterList
-	if err := r.hub.List(ctx, &members); err != nil {
+	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return rollup.Input{}, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	byName := make(map[string]*v1alpha1.MemberCluster, len(members.Items))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
 var (
@@ -28,8 +29,9 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // sweptBy returns what takes a deleted AppService away with all else that it holds, its namespace or its CRD, or nil when somebody
 // deleted the AppService itself. Only that is evidence that the members are to lose it. It reads the hub itself; what it cannot
 // read it concludes nothing from.
-func (r *Reconciler) sweptBy(ctx context.Context, app *v1alpha1.AppService) (*metav1.PartialObjectMetadata, error) {
-	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 {
+func (r *Reconciler) sweptBy(ctx context.Context, in rollup.Input) (*metav1.PartialObjectMetadata, error) {
+	app := in.App
+	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.StatusLost() {
 		return nil, nil
 	}
 	for _, holder := range []struct {
@@ -49,18 +51,28 @@ func (r *Reconciler) sweptBy(ctx context.Context, app *v1alpha1.AppService) (*me
 	return nil, nil
 }
 
-// letGo releases an AppService that goes with its namespace or its CRD, and takes nothing from the members. Nothing new can be made in
+// letGo releases an AppService that goes with its namespace or its CRD, and takes nothing from the members, except from those that it was
+// being removed from before: their MemberClusters get a tombstone, by which delivery ends that removal. Nothing new can be made in
 // a namespace that goes, so the event is about what goes.
-func (r *Reconciler) letGo(ctx context.Context, app *v1alpha1.AppService, swept *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) letGo(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, swept *metav1.PartialObjectMetadata) error {
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // it waits for others
+	}
+	if err := r.remember(ctx, in, in.ToRememberSwept()); err != nil {
+		return err
 	}
 	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	r.pace.forget(app.UID)
-	ctrl.LoggerFrom(ctx).Info("Let go of the AppService: the members keep what they run", "with", swept.Kind, "rows", len(app.Status.Clusters))
+	kept := 0
+	for _, row := range app.Status.Clusters {
+		if row.Phase != v1alpha1.ClusterRemoving {
+			kept++
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("Let go of the AppService: the members keep what they run", "with", swept.Kind, "clusters", kept)
 	r.events.Eventf(swept, app, corev1.EventTypeWarning, v1alpha1.ReasonLetGo, "LetGo",
-		"AppService %s/%s goes with %s %s; %d clusters keep what they run of it", app.Namespace, app.Name, swept.Kind, swept.Name, len(app.Status.Clusters))
+		"AppService %s/%s goes with %s %s; %d clusters keep what they run of it", app.Namespace, app.Name, swept.Kind, swept.Name, kept)
 	return nil
 }

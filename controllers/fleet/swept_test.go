@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -39,6 +40,29 @@ func TestNamespace_that_is_deleted_ends_the_deletion_of_what_is_in_it(t *testing
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.look()
 	s.isGone()
+	// Somebody has deleted the AppService before the namespace: what runs on west is removed when west is back.
+	s.onRecord(s.record())
+}
+
+// Law 8: the tombstone is there before the AppService goes.
+func TestNamespace_that_is_deleted_leaves_a_tombstone_first(t *testing.T) {
+	s := running(t, "west")
+	s.answers("west", metav1.ConditionFalse)
+	s.delete()
+	s.has(s.unreachable("west"))
+	s.stop()
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.start()
+	s.isGone()
+	var got []string
+	for _, line := range s.sent.lines() {
+		if line == onWest || line == finalizer {
+			got = append(got, line)
+		}
+	}
+	if diff := cmp.Diff([]string{onWest, finalizer}, got); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
 }
 
 func TestCRD_that_is_deleted_takes_nothing_from_the_members(t *testing.T) {
@@ -82,6 +106,72 @@ func TestDeletion_waits_until_it_is_known_who_deletes(t *testing.T) {
 	}
 	s.start()
 	s.has(s.removing("east"))
+}
+
+// A status that was lost says nothing of where it runs. Whoever can be asked is asked; the others are noted.
+func TestDeletion_without_a_status_asks_every_cluster(t *testing.T) {
+	s := running(t, "east", "west")
+	s.stop()
+	s.answers("west", metav1.ConditionFalse)
+	s.loseStatus()
+	s.delete()
+	s.start()
+	s.has(s.row("east", v1alpha1.ClusterRemoving, ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }))
+	s.onRecord(s.record())
+	s.sees("east", s.gone(s.since("east")))
+	s.isGone()
+	s.onRecord(s.record())
+}
+
+// Where nobody can be asked, all that can be done is to note it.
+func TestDeletion_without_a_status_and_without_reachable_clusters_leaves_tombstones(t *testing.T) {
+	s := running(t, "west")
+	s.stop()
+	s.answers("west", metav1.ConditionFalse)
+	s.loseStatus()
+	s.delete()
+	s.start()
+	s.isGone()
+	s.onRecord(s.record())
+}
+
+// Law 2: who deletes a namespace says nothing of the members, also when no status says where it runs.
+func TestNamespace_that_is_deleted_leaves_no_tombstone_without_a_status(t *testing.T) {
+	s := running(t, "east", "west")
+	s.stop()
+	s.answers("west", metav1.ConditionFalse)
+	s.loseStatus()
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.delete()
+	s.start()
+	s.isGone()
+	s.neverRemoved()
+	s.onRecord()
+}
+
+// One that was planned for no cluster is gone at once, as ever.
+func TestDeletion_of_what_runs_nowhere_asks_nobody(t *testing.T) {
+	s := undeclared(t, "east")
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "none"}}}}
+	s.declare()
+	eventually(t, func() error {
+		s.read()
+		if s.app.Status.ObservedGeneration != s.app.Generation {
+			return errors.New("it is not planned yet")
+		}
+		return nil
+	})
+	s.must(hub.Delete(t.Context(), s.app))
+	s.isGone()
+	s.neverRemoved()
+}
+
+// loseStatus is a restore of what has a finalizer and no status.
+func (s *scene) loseStatus() {
+	s.Helper()
+	s.read()
+	s.app.Status = v1alpha1.AppServiceStatus{ObservedGeneration: -1}
+	s.must(hub.Status().Update(s.Context(), s.app))
 }
 
 // ownHub has the test run on an API server that no other test does.

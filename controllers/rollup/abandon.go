@@ -52,6 +52,42 @@ func (in Input) ToRemember() []string {
 	return names
 }
 
+// ToRememberLost are the clusters that cannot be reached, of an AppService that is deleted and whose status was lost: whether they run it
+// is not known, so it is removed from them when they are back. Those that can be reached are asked: see Recover.
+func (in Input) ToRememberLost() []string {
+	var names []string
+	if !in.StatusLost() || in.orphans() {
+		return nil
+	}
+	for name, member := range in.Members {
+		if !member.IsReady() && !remembers(member, in.App.UID) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ToRememberSwept are the clusters that it was being removed from when its namespace or its CRD began to go as well: somebody has meant
+// that removal, and nobody follows it up when the AppService is gone.
+func (in Input) ToRememberSwept() []string {
+	var names []string
+	if in.StatusLost() { // its entries are not written yet
+		return nil
+	}
+	for i := range in.App.Status.Clusters {
+		row := &in.App.Status.Clusters[i]
+		member, seen := in.Members[row.Name], in.observation(row.Name)
+		if row.Phase != v1alpha1.ClusterRemoving || member == nil || in.orphans() || remembers(member, in.App.UID) {
+			continue
+		}
+		if seen == nil || !answers(*seen, row) {
+			names = append(names, row.Name)
+		}
+	}
+	return names
+}
+
 // ToForget are the clusters whose MemberClusters have on record that they were let go of, and that have a row to run it again.
 func (in Input) ToForget(rows []v1alpha1.ClusterStatus) []string {
 	var names []string

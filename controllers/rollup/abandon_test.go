@@ -167,3 +167,69 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		}
 	})
 }
+
+func TestStatus_that_was_lost(t *testing.T) {
+	lost := func(changes ...func(*rollup.Input)) rollup.Input {
+		return given(append([]func(*rollup.Input){deleting, chosen("a"), chosen("b"), unreachable("b"), func(in *rollup.Input) {
+			in.App.Finalizers = []string{v1alpha1.Finalizer}
+			in.App.Status.ObservedGeneration = -1
+		}}, changes...)...)
+	}
+	tests := map[string]struct {
+		in        rollup.Input
+		asked     []string
+		remembers []string
+	}{
+		"who can be reached is asked, the others are on record": {in: lost(), asked: []string{"a"}, remembers: []string{"b"}},
+		"one that is on record already":                         {in: lost(remembering("b")), asked: []string{"a"}},
+		"what is to be left is not removed later":               {in: lost(orphaning), asked: []string{"a"}},
+		"one that is not deleted":                               {in: lost(func(in *rollup.Input) { in.App.DeletionTimestamp = nil }), asked: []string{"a"}},
+		"one that was planned":                                  {in: lost(func(in *rollup.Input) { in.App.Status.ObservedGeneration = 1 })},
+		"one that never was ours":                               {in: lost(func(in *rollup.Input) { in.App.Finalizers = nil })},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.remembers, test.in.ToRememberLost()); diff != "" {
+				t.Errorf("to remember (-want +got):\n%s", diff)
+			}
+			if swept := test.in.ToRememberSwept(); swept != nil {
+				t.Errorf("a namespace that goes has it remember %v", swept)
+			}
+			var asked []string
+			for _, row := range rollup.Status(test.in).Clusters {
+				if row.Name == "a" {
+					asked = append(asked, row.Name)
+				}
+				if test.in.StatusLost() && row.Phase != v1alpha1.ClusterRemoving {
+					t.Errorf("%s is %s", row.Name, row.Phase)
+				}
+			}
+			if diff := cmp.Diff(test.asked, asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What was being removed when the namespace began to go, too, is on record, and nothing else.
+func TestToRememberSwept(t *testing.T) {
+	gone := saw("a", seen(v1alpha1.ClusterRemoving, goneSince(before)))
+	tests := map[string]struct {
+		in   rollup.Input
+		want []string
+	}{
+		"from a cluster that cannot be reached": {clusters("U"), []string{"a"}},
+		"from a cluster that can":               {clusters("G"), []string{"a"}},
+		"until nothing is left":                 {with(clusters("G"), gone), nil},
+		"not twice":                             {with(clusters("U"), remembering("a")), nil},
+		"not where it is to be left":            {with(clusters("U"), orphaning), nil},
+		"not where it runs":                     {clusters("r"), nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, with(test.in, deleting).ToRememberSwept()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

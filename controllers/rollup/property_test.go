@@ -53,6 +53,26 @@ func TestStatus_after_a_restart_changes_nothing(t *testing.T) {
 	})
 }
 
+// The planner hands in MemberClusters that are its cache's own.
+func TestStatus_changes_nothing_of_what_it_is_made_from(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		app, members := in.App.DeepCopy(), map[string]*v1alpha1.MemberCluster{}
+		for name, member := range in.Members {
+			members[name] = member.DeepCopy()
+		}
+		status := rollup.Status(in)
+		in.ToRemember()
+		in.ToRememberLost()
+		in.ToRememberSwept()
+		in.ToForget(status.Clusters)
+		in.Changes(status)
+		if diff := cmp.Diff(app, in.App) + cmp.Diff(members, in.Members); diff != "" {
+			t.Fatalf("the input changed (-before +after):\n%s", diff)
+		}
+	})
+}
+
 // Law 3: a cluster that cannot be observed is never Ready, and keeps what was known last.
 func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
