@@ -39,8 +39,9 @@ const (
 	// how an administrator acknowledges that another cluster answers under the same Secret.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
-	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. What
-	// is left on one is removed when it is back; until then its MemberCluster remembers it. Take it off afterwards.
+	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. Its
+	// MemberCluster has a tombstone until the cluster is back. What is left there is then removed if the AppService was deleted;
+	// if it lives, it becomes an entry that is RemovalHeld. Take the annotation off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, is how many clusters it may leave at the same time, where that is more than
 	// one and more than a fifth of those that have taken it on. Take it off afterwards.

@@ -19,6 +19,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
@@ -108,11 +109,12 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	return r.maintain(ctx, t)
 }
 
-// found reports objects of an AppService, or of one before it, that has no row for this member: its status was lost, as by a restore.
+// found reports objects of an AppService, or of one before it, that has no row for this member: its status was lost, as by a restore. What
+// is being deleted already, and what the tombstone of another AppService is about, is not reported.
 func (r *reconciler) found(t task) {
 	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), func(o client.Object) bool {
 		owner, _ := r.ownerOf(t.app, o)
-		return owner == ours || owner == predecessors
+		return o.GetDeletionTimestamp().IsZero() && (owner == ours || owner == predecessors && !t.member.IsAbandoned(lineage.Of(o).UID))
 	}) {
 		return
 	}

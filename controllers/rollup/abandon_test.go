@@ -137,8 +137,14 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"without a MemberCluster there is no row": {
 			in: given(saw("east", found)),
 		},
-		"where it is on record already there is no row": {
+		"where there is a tombstone it is held too, for that may come from a backup": {
 			in: given(notChosen("east"), remembering("east"), saw("east", found)),
+			want: foundRow(func(row *v1alpha1.ClusterStatus) {
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, heldAlone
+			}),
+		},
+		"where there is a tombstone and it is deleted there is no row": {
+			in: given(notChosen("east"), remembering("east"), saw("east", found), deleting),
 		},
 		"where it was let go of, to be left, there is no row": {
 			in: given(notChosen("east"), saw("east", found), orphaning, annotated(v1alpha1.AnnotationAbandon, "east")),
