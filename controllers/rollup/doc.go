@@ -23,5 +23,10 @@
 // Nothing is counted up to be waited for: the rows say what they run now, the plan what they are to run in the end, and each status makes
 // the next step of what is ready.
 //
+// # A hub that is behind
+//
+// A row keeps hubBehind until somebody accepts it. While any row has it, delivery changes nothing on any cluster. The plan goes on: the rows
+// say what is done once it is accepted, and those that need a change say why there is none yet.
+//
 // Status changes nothing that it need not: rows and conditions that say the same keep their times. Of its own answer it makes the same.
 package rollup
