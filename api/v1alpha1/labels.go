@@ -40,8 +40,9 @@ const (
 	// status.id has that UID.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
-	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. What
-	// is left on one is removed when it is back; until then its MemberCluster remembers it. Take it off afterwards.
+	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. Its
+	// MemberCluster has a tombstone until the cluster is back. What is left there is then removed if the AppService was deleted;
+	// if it lives, it becomes an entry that is RemovalHeld. Take the annotation off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, accepts removals, as NUMBER@GENERATION: so many in all may begin while the AppService has that
 	// generation, also those that are held, and more than a fifth of the clusters at a time. It is used up, and ends with the next edit.

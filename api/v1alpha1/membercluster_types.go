@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,7 +116,7 @@ type MemberClusterStatus struct {
 	// +optional
 	SecretMissingSince *metav1.Time `json:"secretMissingSince,omitempty"`
 
-	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by their annotation fleetwright.dev/abandon. Their objects are removed when it is back.
+	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by their annotation fleetwright.dev/abandon. When the cluster is back, the objects of those that were deleted are removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid
@@ -139,6 +141,11 @@ type MemberClusterList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []MemberCluster `json:"items"`
+}
+
+// IsAbandoned reports whether the member has a tombstone of the AppService with that UID. A nil member has none.
+func (m *MemberCluster) IsAbandoned(app types.UID) bool {
+	return m != nil && slices.ContainsFunc(m.Status.Abandoned, func(a AbandonedAppService) bool { return a.UID == app })
 }
 
 // IsReady tells whether the member is connected and answers.

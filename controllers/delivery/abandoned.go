@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 // abandoned are the AppServices of a name that were let go of while this member could not be reached.
@@ -50,19 +51,23 @@ func (r *reconciler) cleanUp(ctx context.Context, key types.NamespacedName) (wai
 	return waiting, nil
 }
 
-// cleanUpOne deletes the objects of an AppService that was let go of, and returns how many are left. While there is a row, they are
-// the row's: the record stays as long as that is Removing, for it is about to go, and is of no use where it is placed again.
+// cleanUpOne does what the tombstone of one AppService asks for, and returns how many objects are left.
 func (r *reconciler) cleanUpOne(ctx context.Context, record v1alpha1.AbandonedAppService) (left int, err error) {
 	key := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, key, app); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("read AppService: %w", err)
 	}
-	if row := app.Status.Cluster(r.cluster); app.UID == record.UID && row != nil {
+	row := app.Status.Cluster(r.cluster)
+	if app.UID == record.UID && row != nil {
 		if row.Phase == v1alpha1.ClusterRemoving {
-			return 1, nil
+			return 1, nil // the row is about to go
 		}
-		return 0, nil
+		return 0, nil // the objects are the row's
+	}
+	deletes, err := r.tombstoneStands(ctx, record, app, row)
+	if err != nil {
+		return 0, err
 	}
 	objects, err := r.readLive(ctx, key)
 	if err != nil {
@@ -73,10 +78,7 @@ func (r *reconciler) cleanUpOne(ctx context.Context, record v1alpha1.AbandonedAp
 			continue
 		}
 		left++
-		if app.UID == record.UID && app.DeletionTimestamp.IsZero() && (app.Spec.Suspend || r.isAhead(app, object)) {
-			continue // a hub that was restored may have records of old
-		}
-		if object.GetDeletionTimestamp().IsZero() {
+		if deletes && object.GetDeletionTimestamp().IsZero() {
 			if err := r.deleteObject(ctx, object); err != nil {
 				return left, err
 			}
@@ -84,6 +86,42 @@ func (r *reconciler) cleanUpOne(ctx context.Context, record v1alpha1.AbandonedAp
 		}
 	}
 	return left, nil
+}
+
+// tombstoneStands reports whether a tombstone is evidence to delete the objects of its AppService, given what the hub has under that name now and
+// its row for this member. The tombstone may come from a backup.
+//
+// An AppService that lives, with the UID of the tombstone, may have been placed here again since: its objects are reported as found, and the planner
+// decides. Another AppService of that name inherits the objects if it is placed here, or is about to be.
+func (r *reconciler) tombstoneStands(ctx context.Context, record v1alpha1.AbandonedAppService, app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) (bool, error) {
+	switch {
+	case app.UID == "":
+		return true, nil
+	case app.Status.IsHubBehind():
+		return false, nil
+	case !app.DeletionTimestamp.IsZero():
+		return true, nil
+	case app.UID == record.UID:
+		return false, nil
+	case row != nil:
+		return row.Phase == v1alpha1.ClusterRemoving, nil
+	}
+	mayCome, err := r.mayBePlaced(ctx, app)
+	return !mayCome, err
+}
+
+// mayBePlaced reports whether the planner is about to place an AppService on this member, or would if the member was Ready, or cannot tell.
+func (r *reconciler) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (bool, error) {
+	var members v1alpha1.MemberClusterList
+	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	plan, err := placement.Decide(app, members.Items)
+	if err != nil {
+		return true, nil //nolint:nilerr // The planner reports a placement that cannot be understood; until it can, nothing is known.
+	}
+	decision := plan.Find(r.cluster)
+	return decision.Chosen() || decision.Reason == v1alpha1.ReasonClusterNotReady, nil
 }
 
 // strike takes a record from the MemberCluster.

@@ -615,13 +615,18 @@ func TestInheritance_is_told_once(t *testing.T) {
 	s.again()
 	s.plan()
 	s.reports(s.ready())
+	told := func() {
+		t.Helper()
+		s.tellsOf(v1alpha1.ReasonAdopted,
+			fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
+			fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
+	}
+	told() // events are sent later than what they tell of
 	s.sent.reset()
 	_, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{deployment, service}})
 	s.must(err)
 	s.sendsNo(t, "PATCH", "POST")
-	s.tellsOf(v1alpha1.ReasonAdopted,
-		fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
-		fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
+	told()
 }
 
 // Two hubs that share a member keep off each other's, whatever their policies.

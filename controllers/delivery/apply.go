@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -93,7 +94,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 		return false, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
 			"%s %s is being deleted on the member; it is made again when it is gone", kindOf(existing), existing.GetName())}
 	}
-	drifted := isDrift(existing, want) && !difference.Empty()
+	drifted := !difference.Empty() && (isDrift(existing, want) || r.fights.wasSent(t.app.UID, want))
 	if !r.isOurs(t.app, existing) || drifted || isPart(existing) { // and the watch of a part may have ended unnoticed
 		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
 		current, missing, err := r.reread(ctx, existing, want)
@@ -163,12 +164,13 @@ func (r *reconciler) create(ctx context.Context, app *v1alpha1.AppService, want 
 }
 
 func (r *reconciler) apply(ctx context.Context, object *unstructured.Unstructured) error {
-	begun := time.Now()
+	begun, annotations := time.Now(), object.GetAnnotations() // the answer takes the place of the object
 	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	measureApply(r.cluster, err, time.Since(begun))
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", object.GetKind(), err)
 	}
+	r.fights.sent(types.UID(annotations[v1alpha1.AnnotationUID]), object.GetKind(), annotations[v1alpha1.AnnotationHash])
 	ctrl.LoggerFrom(ctx).Info("Applied", "kind", object.GetKind(), "generation", generationOf(object))
 	return nil
 }

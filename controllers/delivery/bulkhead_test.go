@@ -287,3 +287,14 @@ func (c slowClient) Get(ctx context.Context, key client.ObjectKey, into client.O
 	}
 	return c.Client.Get(ctx, key, into, options...)
 }
+
+// A member whose controller cannot start would be Ready, and delivered nothing.
+func TestEngagement_whose_controller_cannot_start_is_none(t *testing.T) {
+	s := undelivered(t)
+	ctx := s.connect()
+	hub, err := cluster.New(onHub.config, func(o *cluster.Options) { o.Scheme = kinds })
+	s.must(err)
+	if err := New(hub, thisHub, s.told).Engage(ctx, s.clusterName(), s.member); err == nil {
+		t.Error("engaged, though the hub cannot be read")
+	}
+}

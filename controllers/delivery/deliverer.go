@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -83,7 +84,8 @@ func Mapper() *meta.DefaultRESTMapper {
 	return mapper
 }
 
-// Engage starts the controller of a member, which ends with the context. It does not block.
+// Engage starts the controller of a member, which ends with the context. It returns once the controller has read what is there, from caches that are in
+// step already: a controller that cannot start is no engagement, so the member must not be shown as Ready.
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
 	skip := true // one name for the metrics of all members
 	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
@@ -92,6 +94,7 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		SkipNameValidation:      &skip,
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   timeout,
+		EnableWarmup:            new(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](minBackoff, maxBackoff),
 		NewQueue:                newQueue,
 		Reconciler:              r,
@@ -110,6 +113,16 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch the member: %w", err)
 		}
+	}
+	// Starting the sources is all that can fail. Warmup does that and nothing else.
+	warm, can := c.(interface {
+		Warmup(ctx context.Context) error
+	})
+	if !can {
+		return errors.New("the controller cannot start its sources by itself")
+	}
+	if err := warm.Warmup(ctx); err != nil {
+		return fmt.Errorf("start to watch: %w", err)
 	}
 	go func() {
 		if err := c.Start(ctx); err != nil {

@@ -128,14 +128,15 @@ const (
 	minTruce, maxTruce = time.Minute, 10 * time.Minute
 )
 
-// fights remembers how often the workload of each AppService was put back. It is safe for concurrent use.
+// fights remembers how often the workload of each AppService was put back, and what was sent last. It is safe for concurrent use.
 type fights struct {
 	mu    sync.Mutex
 	byApp map[types.UID]*fight
 }
 
 type fight struct {
-	corrections []time.Time // the last ones, at most maxCorrections
+	hashes      map[string]string // of what was sent last, by kind
+	corrections []time.Time       // the last ones, at most maxCorrections
 	truce       time.Duration
 	until       time.Time
 }
@@ -154,13 +155,33 @@ func (f *fights) wait(app types.UID, now time.Time) time.Duration {
 func (f *fights) corrected(app types.UID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.of(app).corrected(now)
+}
+
+// sent notes the hash of what was sent.
+func (f *fights) sent(app types.UID, kind, hash string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of(app).hashes[kind] = hash
+}
+
+// wasSent reports whether the same was sent last. If an object does not hold that, somebody else has changed it, and perhaps our hash with it.
+func (f *fights) wasSent(app types.UID, want *unstructured.Unstructured) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.byApp[app]
+	return known != nil && known.hashes[want.GetKind()] == want.GetAnnotations()[v1alpha1.AnnotationHash]
+}
+
+// of returns what is remembered of an AppService. The lock must be held.
+func (f *fights) of(app types.UID) *fight {
 	if f.byApp == nil {
 		f.byApp = map[types.UID]*fight{}
 	}
 	if f.byApp[app] == nil {
-		f.byApp[app] = &fight{}
+		f.byApp[app] = &fight{hashes: map[string]string{}}
 	}
-	f.byApp[app].corrected(now)
+	return f.byApp[app]
 }
 
 func (f *fight) corrected(now time.Time) {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -293,4 +295,41 @@ func TestFields_of_many_are_few(t *testing.T) {
 	if got := fields(set); !strings.HasSuffix(got, "and 97 more") || len(strings.Split(got, ", ")) != maxFields || !slices.Contains(strings.Split(got, ", "), "spec.field-000") {
 		t.Error("got", got)
 	}
+}
+
+// Whoever rewrites our hash as well hides that the object was applied before.
+func TestFight_with_somebody_who_rewrites_the_hash_ends_in_a_truce(t *testing.T) {
+	tests := map[string]*string{"to something else": new("0"), "to nothing": nil}
+	for name, hash := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			s.disengage()
+			s.connect()
+			w := s.witness()
+			s.edit(editImage)
+			s.plan()
+			w.look()
+			for range maxCorrections {
+				s.rewriteHash(hash)
+				seen, _ := w.look()
+				if seen.Reason == v1alpha1.ReasonContended {
+					t.Fatalf("reported %+v", seen)
+				}
+			}
+			s.rewriteHash(hash)
+			seen, result := w.look()
+			if seen.Reason != v1alpha1.ReasonContended || !strings.Contains(seen.Message, "metadata.annotations") || result.RequeueAfter <= 0 {
+				t.Errorf("reported %+v, and looks again after %s", seen, result.RequeueAfter)
+			}
+		})
+	}
+}
+
+// rewriteHash gives the Deployment another hash of what was applied, or none.
+func (s *scene) rewriteHash(hash *string) {
+	s.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationHash: hash}}})
+	s.must(err)
+	s.must(onMember.Patch(s.Context(), s.deployment(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner("rewriter")))
 }

@@ -1,6 +1,10 @@
 package delivery
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -144,4 +148,30 @@ func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
 		t.Error("it is managed by", managers)
 	}
 	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
+}
+
+// The queue backs off: to try again at once would be a loop without an end.
+func TestOrphans_whose_marks_come_back_are_tried_again_ever_more_rarely(t *testing.T) {
+	t.Parallel()
+	s := delivered(t, orphaning)
+	s.disengage()
+	s.connect()
+	was, err := json.Marshal(s.deployment())
+	s.must(err)
+	s.sent.answers(func(request string) (*http.Response, error) {
+		if request != "PATCH deployments/web" {
+			return nil, nil
+		}
+		header := http.Header{"Content-Type": {"application/json"}}
+		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(bytes.NewReader(was))}, nil
+	})
+	s.plan(inPhase(v1alpha1.ClusterRemoving))
+	seen, result, err := s.look()
+	if err == nil || result.RequeueAfter != 0 {
+		t.Errorf("it looks again after %s (%v)", result.RequeueAfter, err)
+	}
+	want := "somebody has put our marks back on: Deployment, Service"
+	if seen.Phase != v1alpha1.ClusterRemoving || seen.Reason != v1alpha1.ReasonApplyFailed || seen.Message != want {
+		t.Errorf("reported %+v", seen)
+	}
 }

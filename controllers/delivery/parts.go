@@ -219,7 +219,7 @@ func newWatches(from cache.Cache, enqueue func(client.Object)) *watches {
 		}
 	}
 	return &watches{cache: from, byKind: map[string]cache.Informer{}, handler: toolscache.ResourceEventHandlerFuncs{
-		AddFunc: tell, UpdateFunc: func(_, after any) { tell(after) }, DeleteFunc: tell,
+		AddFunc: tell, UpdateFunc: func(before, after any) { tell(before); tell(after) }, DeleteFunc: tell, // it may have lost its label
 	}}
 }
 

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -93,6 +94,17 @@ func TestParts_are_made_kept_and_taken_away(t *testing.T) {
 	s.restart()
 	s.readyWith(4)
 	s.sendsNo(t, "PATCH", "POST", "DELETE", "PUT")
+
+	// Without its label it says no more whose it is. Nothing but the watch tells of it.
+	budget := &policyv1.PodDisruptionBudget{}
+	s.has(budget)
+	s.someone(budget, func() { delete(budget.Labels, v1alpha1.LabelAppService) })
+	eventually(t, func() error {
+		if s.has(budget); budget.Labels[v1alpha1.LabelAppService] == "" {
+			return errors.New("the label is missing")
+		}
+		return nil
+	})
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.DisruptionBudget = nil })
 	s.plan(between(2, 6))

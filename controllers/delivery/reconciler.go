@@ -19,6 +19,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
@@ -108,11 +109,12 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 }
 
 // found reports objects of an AppService, or of one before it, that has no row for this member: its status was lost, as by a restore.
-// Where the cache has some, the member itself is asked: an entry also goes when its removal is done, and the cache may be behind.
+// What is being deleted already, and what the tombstone of another AppService is about, is not reported. Where the cache has some,
+// the member itself is asked: an entry also goes when its removal is done, and the cache may be behind.
 func (r *reconciler) found(ctx context.Context, t task) error {
 	inherited := func(o client.Object) bool {
 		owner, _ := r.ownerOf(t.app, o)
-		return owner == ours || owner == predecessors
+		return o.GetDeletionTimestamp().IsZero() && (owner == ours || owner == predecessors && !t.member.IsAbandoned(lineage.Of(o).UID))
 	}
 	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), inherited) {
 		return nil

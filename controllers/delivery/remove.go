@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +47,13 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		}
 	}
 	if len(left) > 0 && t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
-		return reconcile.Result{RequeueAfter: time.Millisecond}, nil // to see that none is left
+		if t.objects, err = r.readLive(ctx, client.ObjectKeyFromObject(t.app)); err == nil && len(r.ours(t)) > 0 {
+			err = fmt.Errorf("somebody has put our marks back on: %s", strings.Join(left, ", "))
+		}
+		if err != nil {
+			return r.failed(ctx, t, err) // the queue backs off
+		}
+		left = nil
 	}
 	if len(left) > 0 {
 		message := "waiting for the member to finish deleting: " + strings.Join(left, ", ")
@@ -96,11 +103,12 @@ func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object)
 	return nil
 }
 
-// deleteObject deletes an object by its UID, and with its dependents first, where it can have any.
+// deleteObject deletes an object by its UID. The pods of a Deployment go first. No other object has dependents to wait for, and waiting never ends
+// where the member's garbage collector does not run.
 func (r *reconciler) deleteObject(ctx context.Context, object client.Object) error {
-	uid, propagation := object.GetUID(), metav1.DeletePropagationForeground
-	if isPart(object) {
-		propagation = metav1.DeletePropagationBackground
+	uid, propagation := object.GetUID(), metav1.DeletePropagationBackground
+	if _, isDeployment := object.(*appsv1.Deployment); isDeployment {
+		propagation = metav1.DeletePropagationForeground
 	}
 	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
 	if client.IgnoreNotFound(err) != nil {

@@ -171,7 +171,7 @@ func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRul
 }
 
 // playControllers does on the member what its controller manager would: it rolls Deployments out, but for those that are
-// paused, and ends what is deleted in the foreground.
+// paused, and ends those that are deleted in the foreground. Nobody does so for Services.
 func playControllers(ctx context.Context) error {
 	manager, err := ctrl.NewManager(onMember.config, ctrl.Options{Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
@@ -184,17 +184,7 @@ func playControllers(ctx context.Context) error {
 		}
 		return reconcile.Result{}, errors.Join(collect(ctx, deployment), rollOut(ctx, deployment))
 	})
-	services := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		service := &corev1.Service{}
-		if err := manager.GetClient().Get(ctx, r.NamespacedName, service); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		return reconcile.Result{}, collect(ctx, service)
-	})
-	err = errors.Join(
-		ctrl.NewControllerManagedBy(manager).For(&appsv1.Deployment{}).Complete(deployments),
-		ctrl.NewControllerManagedBy(manager).For(&corev1.Service{}).Complete(services),
-	)
+	err = ctrl.NewControllerManagedBy(manager).For(&appsv1.Deployment{}).Complete(deployments)
 	go func() { _ = manager.Start(ctx) }()
 	return err
 }

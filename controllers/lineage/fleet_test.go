@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +51,7 @@ type operator struct {
 	deliverer *delivery.Deliverer
 	ctx       context.Context
 	engaged   map[string]context.CancelFunc
+	sent      map[string]*traffic // to members
 	stop      func()
 }
 
@@ -97,7 +101,7 @@ func (f *fleetOf) start() {
 	observations := fleet.NewObservations()
 	_, err = fleet.SetupWithManager(manager, observations)
 	f.must(err)
-	o := &operator{deliverer: delivery.New(manager, "hub-1", observations), engaged: map[string]context.CancelFunc{}}
+	o := &operator{deliverer: delivery.New(manager, "hub-1", observations), engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -128,7 +132,11 @@ func (f *fleetOf) start() {
 func (f *fleetOf) engage(name string) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.operator.ctx)
-	member, err := cluster.New(members[name].config, func(o *cluster.Options) {
+	sent := &traffic{}
+	f.operator.sent[name] = sent
+	config := rest.CopyConfig(members[name].config)
+	config.Wrap(sent.wrap)
+	member, err := cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = kinds
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return delivery.Mapper(), nil }
 		o.Cache = cache.Options{
@@ -373,3 +381,37 @@ func (f *fleetOf) collects(name string) {
 		f.must(client.IgnoreNotFound(err))
 	}
 }
+
+// deployment is a member's.
+func (f *fleetOf) deployment(name string) *appsv1.Deployment {
+	f.Helper()
+	deployment := &appsv1.Deployment{}
+	f.must(members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment))
+	return deployment
+}
+
+// traffic is what a member was asked, each as "VERB path".
+type traffic struct {
+	mu       sync.Mutex
+	requests []string
+}
+
+func (t *traffic) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		t.mu.Lock()
+		t.requests = append(t.requests, r.Method+" "+r.URL.Path)
+		t.mu.Unlock()
+		return next.RoundTrip(r)
+	})
+}
+
+// has reports whether there was a request of that verb for an object of that name.
+func (t *traffic) has(verb, name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.requests, func(r string) bool { return strings.HasPrefix(r, verb+" ") && strings.HasSuffix(r, "/"+name) })
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

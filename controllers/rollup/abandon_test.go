@@ -142,8 +142,15 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"without a MemberCluster there is no row": {
 			in: given(saw("east", found)),
 		},
-		"where it is on record already there is no row": {
+		"where there is a tombstone it is held too, for that may come from a backup": {
 			in: given(notChosen("east"), remembering("east"), saw("east", found)),
+			want: foundRow(func(row *v1alpha1.ClusterStatus) {
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, "it was found here without an entry, and the plan does not choose the cluster"+asks
+				moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRecovered)(row)
+			}),
+		},
+		"where there is a tombstone and it is deleted there is no row": {
+			in: given(notChosen("east"), remembering("east"), saw("east", found), deleting),
 		},
 		"where it was let go of, to be left, there is no row": {
 			in: given(notChosen("east"), saw("east", found), orphaning, annotated(v1alpha1.AnnotationAbandon, "east")),

@@ -36,5 +36,10 @@
 //
 // Some decisions depend on time alone. RecheckAfter returns when to decide again.
 //
+// # A hub that is behind
+//
+// A row keeps hubBehind until somebody accepts it. While any row has it, delivery changes nothing on any cluster. The plan goes on: the rows
+// say what is done once it is accepted, and those that need a change say why there is none yet.
+//
 // Status changes nothing that it need not: rows and conditions that say the same keep their times. Of its own answer it makes the same.
 package rollup

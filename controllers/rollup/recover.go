@@ -10,7 +10,8 @@ import (
 // lost, as by a restore. It has to be done before the plan is made, for a cluster that has a row is no newcomer. A row of generation 0
 // asks nothing of its cluster, and is taken for older than the last edit.
 //
-// A cluster that was let go of gets none: what is there is on record already, or meant to be left.
+// A cluster that was let go of for a deletion gets none: its tombstone is evidence enough. While the AppService lives, it is not: the tombstone may come
+// from a backup, and the AppService may have been placed there again since.
 //
 // An AppService that is deleted before its status is back would be gone before anything is found. So every cluster that can be
 // reached gets an entry that is Removing: each of them has to confirm that nothing is left there.
@@ -19,7 +20,7 @@ func (in Input) Recover() Input {
 	for name, member := range in.Members {
 		seen := in.observation(name)
 		if seen == nil || !seen.Found || in.App.Status.Cluster(name) != nil ||
-			remembers(member, in.App.UID) || in.orphans() && in.abandons(name) {
+			in.deleting() && remembers(member, in.App.UID) || in.orphans() && in.abandons(name) {
 			continue
 		}
 		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending, Replicas: seen.Planned})

@@ -67,6 +67,7 @@ func onHub(app *v1alpha1.AppService, generations bool) map[string]any {
 		status.Clusters[i].Since = metav1.Time{}
 	}
 	if !generations {
+		status.PlannedSpecs = nil // an operator that was killed may not have seen all of them
 		status.ObservedGeneration -= app.Generation
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration -= app.Generation
@@ -107,12 +108,13 @@ func onMember(ctx context.Context, api client.Client, key types.NamespacedName, 
 func normal(object map[string]any, generations bool) map[string]any {
 	for _, path := range [][]string{
 		{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "generation"},
-		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
+		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
 	} {
 		unstructured.RemoveNestedField(object, path...)
 	}
 	if !generations {
 		unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationGeneration)
+		unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationSpecHash)
 		unstructured.RemoveNestedField(object, "metadata", "annotations", "deployment.kubernetes.io/revision")
 	}
 	return object
