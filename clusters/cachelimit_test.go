@@ -17,7 +17,7 @@ import (
 func weighed(containers, text int) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.NewTime(time.Now()),
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat("x", text))}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", text))}},
 	}}
 	for range containers {
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{
@@ -30,7 +30,7 @@ func weighed(containers, text int) *appsv1.Deployment {
 
 // What is counted is at least what the runtime says, and not much more.
 func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
-	for name, make := range map[string]func() *appsv1.Deployment{
+	for name, build := range map[string]func() *appsv1.Deployment{
 		"an empty one":                 func() *appsv1.Deployment { return &appsv1.Deployment{} },
 		"a usual one":                  func() *appsv1.Deployment { return weighed(2, 100) },
 		"one of many empty containers": func() *appsv1.Deployment { return weighed(1000, 0) },
@@ -43,13 +43,13 @@ func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			all := [count]*appsv1.Deployment{}
 			for i := range all {
-				all[i] = make()
+				all[i] = build()
 			}
 			runtime.GC()
 			runtime.ReadMemStats(&after)
-			real := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / count
-			if got := weightOf(all[0]); got < real*3/4 || got > 2*real+2*objectOverhead {
-				t.Errorf("it weighs %d, and takes up %d", got, real)
+			actual := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / count
+			if got := weightOf(all[0]); got < actual*3/4 || got > 2*actual+2*objectOverhead {
+				t.Errorf("it weighs %d, and takes up %d", got, actual)
 			}
 			runtime.KeepAlive(all)
 		})
