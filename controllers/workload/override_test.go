@@ -190,9 +190,11 @@ func TestRender_bounds_what_patches_make(t *testing.T) {
 
 func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
 	for spec, want := range map[string]string{
-		`env: [{name: A, value: $(cluster.uid)}]`:                                      `spec.env[name=A]: unknown variable $(cluster.uid): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.uid) for the text itself`,
-		`podAnnotations: {b: "$(cluster.labels['no'])", a: "$(cluster.labels['no'])"}`: `spec.podAnnotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
-		`ports: [{port: 80}], service: {annotations: {a: $(cluster.Name)}}`:            `spec.service.annotations[a]: unknown variable $(cluster.Name): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.Name) for the text itself`,
+		`env: [{name: A, value: $(cluster.uid)}]`:                                                   `spec.env[name=A]: unknown variable $(cluster.uid): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.uid) for the text itself`,
+		`podAnnotations: {b: "$(cluster.labels['no'])", a: "$(cluster.labels['no'])"}`:              `spec.podAnnotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`initContainers: [{name: i, image: i, env: [{name: A, value: "$(cluster.labels['no'])"}]}]`: `spec.initContainers[name=i].env[name=A]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`deployment: {annotations: {a: "$(cluster.labels['no'])"}}`:                                 `spec.deployment.annotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`ports: [{port: 80}], service: {annotations: {a: $(cluster.Name)}}`:                         `spec.service.annotations[a]: unknown variable $(cluster.Name): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.Name) for the text itself`,
 	} {
 		t.Run(spec, func(t *testing.T) {
 			_, err := workload.Render(app(t, "{image: web, "+spec+"}"), row(1), member(), "hub-1")
