@@ -58,6 +58,7 @@ generate: ## deep copies, CRDs, the operator's role and docs/api.md, from the Go
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	$(BIN)/controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	@tools/bounded.sh config/crd/bases/*.yaml
+	@tools/terse.sh config/crd/bases/*.yaml
 	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 	@sed 's| *items:XValidation: .*<nil>\\} <br />||' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # as it leaves out the rules of fields

@@ -41,6 +41,8 @@ type AppService struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicaPolicy) || self.replicaPolicy.type != 'Divided' || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where autoscaling scales them: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters"
+// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, c.name != (has(self.containerName) ? self.containerName : 'app'))",message="an init container must not have the name of the main container: change its name, or containerName"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.targetPort) || type(p.targetPort) == int || has(self.containerPorts) && self.containerPorts.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol) || has(self.initContainers) && self.initContainers.exists(i, has(i.restartPolicy) && has(i.ports) && i.ports.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol)))",message="a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
 type AppServiceSpec struct {
 	// Image is the container image, as in a Pod.
 	// +required
@@ -101,6 +103,15 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="has(self.configMapRef) != has(self.secretRef)",message="envFrom needs exactly one of configMapRef, secretRef"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
+	// ContainerPorts are the ports that the container declares, as in a Pod, so that probes and targetPort can name them. An empty list declares none. Without it, the container declares the targetPort of each of ports.
+	// +optional
+	// +listType=map
+	// +listMapKey=containerPort
+	// +listMapKey=protocol
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="the names of a container's ports must differ"
+	ContainerPorts []ContainerPort `json:"containerPorts,omitzero"`
+
 	// Ports are the ports of the Service that each member gets; with none, there is no Service. The container listens on each targetPort.
 	// A nodePort makes the Service one of type NodePort.
 	// +optional
@@ -110,11 +121,23 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, has(p.name) && p.name != '')",message="each port needs a name when there is more than one"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must differ"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.targetPort) || type(p.targetPort) != int || p.targetPort >= 1 && p.targetPort <= 65535)",message="each targetPort must be from 1 to 65535, or the name of a container's port"
 	Ports []ServicePort `json:"ports,omitempty"`
 
-	// Service says of what type the Service is, and how it is annotated. It needs ports.
+	// Service says of what type the Service is, and which labels and annotations it has. It needs ports.
 	// +optional
 	Service *Service `json:"service,omitempty"`
+
+	// Deployment says which labels and annotations the Deployment has.
+	// +optional
+	Deployment *Deployment `json:"deployment,omitempty"`
+
+	// InitContainers run before the main container, or with restartPolicy Always beside it, as in a Pod.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	InitContainers []InitContainer `json:"initContainers,omitempty"`
 
 	// Resources are the container's requests and limits, as in a Pod.
 	// +optional

@@ -39,6 +39,43 @@ readinessProbe: {httpGet: {path: /ready, port: http, httpHeaders: [{name: A, val
 startupProbe: {exec: {command: ["true"]}, failureThreshold: 30}
 `,
 		},
+		"another name of the container": {
+			spec: least + "containerName: web-1",
+		},
+		"an init container and a sidecar, with all that they can have": {
+			spec: least + `
+initContainers:
+- {name: init, image: "init:1", command: [a], args: [b], env: [{name: A, value: $(cluster.name)}], envFrom: [{secretRef: {name: a}}]}
+- name: proxy
+  image: proxy:1
+  restartPolicy: Always
+  ports: [{name: http, containerPort: 80, protocol: TCP}, {containerPort: 53, protocol: UDP}]
+  resources: {limits: {cpu: 1}}
+  volumeMounts: [{name: a, mountPath: /a}]
+  livenessProbe: {tcpSocket: {port: http}}
+  readinessProbe: {httpGet: {path: /, port: 80}}
+  startupProbe: {exec: {command: [a]}}
+  lifecycle: {preStop: {sleep: {seconds: 1}}}
+  securityContext: {runAsNonRoot: true}
+ports: [{port: 80, protocol: TCP, targetPort: http}]
+`,
+		},
+		"ports by name": {
+			spec: least + `
+containerPorts: [{name: http, containerPort: 8080, protocol: TCP}, {name: http-2, containerPort: 8080, protocol: UDP}, {containerPort: 9090, protocol: TCP}]
+ports: [{name: a, port: 80, protocol: TCP, targetPort: http}, {name: b, port: 80, protocol: UDP, targetPort: http-2}, {name: c, port: 81, protocol: TCP, targetPort: 9090}]
+`,
+		},
+		"no port of the container at all": {
+			spec: least + "containerPorts: []\nports: [{port: 80, protocol: TCP}]",
+		},
+		"labels and annotations of the Deployment and the Service": {
+			spec: least + `
+deployment: {labels: {team: shop}, annotations: {example.com/reload: "true"}}
+ports: [{port: 80, protocol: TCP}]
+service: {labels: {team: shop}, annotations: {a: b}}
+`,
+		},
 		"a probe by gRPC": {
 			spec: least + "readinessProbe: {grpc: {port: 9000}}",
 			want: least + `readinessProbe: {grpc: {port: 9000, service: ""}}`,
@@ -161,6 +198,9 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		oneVolume   = "a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret; others, such as hostPath, the restricted Pod Security Standard forbids"
 		badVolume   = "a volume's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
 		reserved    = "spec.podLabels: Invalid value: podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+		sameName    = "spec: Invalid value: an init container must not have the name of the main container: change its name, or containerName"
+		noSidecar   = "spec.initContainers[0]: Invalid value: only an init container with restartPolicy Always has probes and a lifecycle: set restartPolicy, or leave them out"
+		noSuchPort  = "spec: Invalid value: a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
 		oneOfBudget = "spec.disruptionBudget: Invalid value: disruptionBudget needs either minAvailable or maxUnavailable: set one, and not both"
 	)
 	refuses(t, map[string]refused{
@@ -195,6 +235,86 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		"a pod's label that is its name": {
 			spec: image + "podLabels: {app.kubernetes.io/name: x}",
 			want: reserved,
+		},
+		"a container's name in upper case": {
+			spec: image + "containerName: Web",
+			want: `spec.containerName: Invalid value: "Web": containerName must be lower-case letters, digits and '-', beginning and ending with a letter or digit`,
+		},
+		"an init container with the name of the main container": {
+			spec: image + "initContainers: [{name: app, image: a}]",
+			want: sameName,
+		},
+		"an init container with the name that was chosen for the main container": {
+			spec: image + "containerName: web\ninitContainers: [{name: web, image: a}]",
+			want: sameName,
+		},
+		"an init container twice": {
+			spec: image + "initContainers: [{name: a, image: a}, {name: a, image: b}]",
+			want: `spec.initContainers[1]: Duplicate value: {"name":"a"}`,
+		},
+		"an init container without an image": {
+			spec: image + "initContainers: [{name: a}]",
+			want: "[spec.initContainers[0].image: Required value" + unchecked,
+		},
+		"an init container with a probe": {
+			spec: image + "initContainers: [{name: a, image: a, readinessProbe: {tcpSocket: {port: 80}}}]",
+			want: noSidecar,
+		},
+		"an init container with a lifecycle": {
+			spec: image + "initContainers: [{name: a, image: a, lifecycle: {preStop: {sleep: {seconds: 1}}}}]",
+			want: noSidecar,
+		},
+		"an init container that restarts otherwise": {
+			spec: image + "initContainers: [{name: a, image: a, restartPolicy: Never}]",
+			want: `[spec.initContainers[0].restartPolicy: Unsupported value: "Never": supported values: "Always"` + unchecked,
+		},
+		"a sidecar with an empty probe": {
+			spec: image + "initContainers: [{name: a, image: a, restartPolicy: Always, startupProbe: {}}]",
+			want: "spec.initContainers[0].startupProbe: Invalid value: a probe needs exactly one of exec, grpc, httpGet, tcpSocket",
+		},
+		"a port of the node in an init container": {
+			spec: image + "initContainers: [{name: a, image: a, ports: [{containerPort: 80, hostPort: 80}]}]",
+			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.initContainers[0].ports[0].hostPort"`,
+		},
+		"a targetPort that no container names": {
+			spec: image + "ports: [{port: 80, targetPort: http}]",
+			want: noSuchPort,
+		},
+		"a targetPort that another protocol names": {
+			spec: image + "containerPorts: [{name: http, containerPort: 80, protocol: UDP}]\nports: [{port: 80, targetPort: http}]",
+			want: noSuchPort,
+		},
+		"a targetPort of a container that ends": {
+			spec: image + "initContainers: [{name: a, image: a, ports: [{name: http, containerPort: 80}]}]\nports: [{port: 80, targetPort: http}]",
+			want: noSuchPort,
+		},
+		"a targetPort that cannot be a name": {
+			spec: image + "ports: [{port: 80, targetPort: HTTP}]",
+			want: "[spec.ports[0].targetPort: Invalid value: \"HTTP\": spec.ports[0].targetPort in body should match '^[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$', " + noSuchPort + "]",
+		},
+		"a targetPort that is no port": {
+			spec: image + "ports: [{port: 80, targetPort: 65536}]",
+			want: "spec.ports: Invalid value: each targetPort must be from 1 to 65535, or the name of a container's port",
+		},
+		"two container ports of one name": {
+			spec: image + "containerPorts: [{name: a, containerPort: 80}, {name: a, containerPort: 81}]",
+			want: "spec.containerPorts: Invalid value: the names of a container's ports must differ",
+		},
+		"a container port's name without a letter": {
+			spec: image + `containerPorts: [{name: "80", containerPort: 80}]`,
+			want: `spec.containerPorts[0].name: Invalid value: "80": a container port's name must be at most 15 lower-case letters, digits and single '-', with at least one letter`,
+		},
+		"a label of the Deployment that is Fleetwright's": {
+			spec: image + "deployment: {labels: {app.kubernetes.io/managed-by: Helm}}",
+			want: "spec.deployment.labels: Invalid value: deployment.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys",
+		},
+		"a label of the Service that is Fleetwright's": {
+			spec: image + "service: {labels: {fleetwright.dev/appservice: a}}\nports: [{port: 80}]",
+			want: "spec.service.labels: Invalid value: service.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys",
+		},
+		"an annotation of the Deployment that is its controller's": {
+			spec: image + `deployment: {annotations: {deployment.kubernetes.io/revision: "1"}}`,
+			want: "spec.deployment.annotations: Invalid value: deployment.annotations must not hold fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration: Fleetwright, the Deployment controller and kubectl write those, take other keys",
 		},
 		"a volume of the node": {
 			spec: image + "volumes: [{name: a, hostPath: {path: /}}]",

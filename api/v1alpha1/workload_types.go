@@ -26,10 +26,11 @@ type ServicePort struct {
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="port must be from 1 to 65535"
 	Port int32 `json:"port"`
 
-	// TargetPort is the number of the port where the container listens; the same as port by default.
+	// TargetPort is where the container listens: the number of a port, or the name of one of containerPorts or of a sidecar's ports; the same as port by default.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="targetPort must be from 1 to 65535"
-	TargetPort int32 `json:"targetPort,omitempty"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$`
+	TargetPort intstr.IntOrString `json:"targetPort,omitzero"`
 
 	// NodePort is where each node of each member listens too; the range is the member's own, usually 30000 to 32767.
 	// +optional
@@ -48,6 +49,12 @@ type Service struct {
 	// +optional
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type corev1.ServiceType `json:"type,omitempty"`
+
+	// Labels of the Service, beside Fleetwright's own.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="service.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+	Labels map[string]string `json:"labels,omitempty"`
 
 	// Annotations of the Service, such as those that a cloud's load balancer reads. Values may hold $(cluster.name) and $(cluster.labels['KEY']).
 	// +optional

@@ -144,7 +144,7 @@ func awkward(app *v1alpha1.AppService) {
 	app.Spec.Ports = []v1alpha1.ServicePort{
 		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
 		{Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP, NodePort: 30053},
-		{Name: "web", Port: 80, TargetPort: 8080, AppProtocol: new("http")},
+		{Name: "web", Port: 80, TargetPort: intstr.FromInt32(8080), AppProtocol: new("http")},
 		{Name: "also-web", Port: 8080, Protocol: corev1.ProtocolTCP},
 	}
 }

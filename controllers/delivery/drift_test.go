@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -112,7 +113,7 @@ func TestPort_that_was_put_back_goes_with_an_edit(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := delivered(t, func(app *v1alpha1.AppService) {
-				app.Spec.Ports = []v1alpha1.ServicePort{{Name: "a", Port: 80, TargetPort: 8080, NodePort: nodePort}, {Name: "b", Port: 81, TargetPort: 8081}}
+				app.Spec.Ports = []v1alpha1.ServicePort{{Name: "a", Port: 80, TargetPort: intstr.FromInt32(8080), NodePort: nodePort}, {Name: "b", Port: 81, TargetPort: intstr.FromInt32(8081)}}
 			})
 			service := s.service()
 			// A patch would keep the old ones, whose names are taken.

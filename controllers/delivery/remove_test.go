@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -208,7 +209,9 @@ func TestService_that_only_the_cache_does_not_want_is_not_deleted(t *testing.T) 
 	s.end()
 	s.plan()
 	cached := s.app.DeepCopy()
-	s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = []v1alpha1.ServicePort{{Port: 80, TargetPort: 8080}} })
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Ports = []v1alpha1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}
+	})
 	s.start()
 	_, _, err := s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
 	s.must(err)

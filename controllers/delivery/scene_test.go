@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,7 +87,7 @@ func undelivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 		Image:    "web:1",
 		Replicas: new(int32(1)),
 		Env:      []corev1.EnvVar{{Name: "A", Value: "1"}},
-		Ports:    []v1alpha1.ServicePort{{Port: 80, TargetPort: 8080}},
+		Ports:    []v1alpha1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}
 	for _, change := range changes {
 		change(s.app)

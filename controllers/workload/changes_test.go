@@ -41,6 +41,13 @@ var rendering = map[string]func(*input){
 	"spec.ports": func(in *input) {
 		in.app.Spec.Ports = append(in.app.Spec.Ports, v1alpha1.ServicePort{Name: "x", Port: 9999})
 	},
+	"spec.containerPorts": func(in *input) {
+		in.app.Spec.ContainerPorts = append(in.app.Spec.ContainerPorts, v1alpha1.ContainerPort{ContainerPort: 9999})
+	},
+	"spec.initContainers": func(in *input) {
+		in.app.Spec.InitContainers = append(in.app.Spec.InitContainers, v1alpha1.InitContainer{Name: "x", Image: "x"})
+	},
+	"spec.deployment": func(in *input) { in.app.Spec.Deployment = &v1alpha1.Deployment{Labels: map[string]string{"x": "x"}} },
 	"spec.autoscaled": func(in *input) {
 		if in.app.Spec.Autoscaling == nil {
 			in.app.Spec.Autoscaled = !in.app.Spec.Autoscaled
@@ -96,13 +103,41 @@ var rendering = map[string]func(*input){
 
 	"a port's name":        onPort(func(port *v1alpha1.ServicePort) { port.Name += "x" }),
 	"a port's port":        onPort(func(port *v1alpha1.ServicePort) { port.Port += 1000 }),
-	"a port's targetPort":  onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = 9999 }),
+	"a port's targetPort":  onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = intstr.FromInt32(9999) }),
 	"a port's protocol":    onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolSCTP }),
 	"a port's nodePort":    onPort(func(port *v1alpha1.ServicePort) { port.NodePort++ }),
 	"a port's appProtocol": onPort(func(port *v1alpha1.ServicePort) { port.AppProtocol = new("x") }),
 
 	"service.type":        onService(func(service *v1alpha1.Service) { service.Type = "x" }),
+	"service.labels":      onService(func(service *v1alpha1.Service) { service.Labels = map[string]string{"x": "x"} }),
 	"service.annotations": onService(func(service *v1alpha1.Service) { service.Annotations = map[string]string{"x": "x"} }),
+
+	"deployment.labels": func(in *input) { in.app.Spec.Deployment = &v1alpha1.Deployment{Labels: map[string]string{"x": "x"}} },
+	"deployment.annotations": func(in *input) {
+		in.app.Spec.Deployment = &v1alpha1.Deployment{Annotations: map[string]string{"x": "x"}}
+	},
+
+	"a container port's name":          onContainerPort(func(p *v1alpha1.ContainerPort) { p.Name += "x" }),
+	"a container port's containerPort": onContainerPort(func(p *v1alpha1.ContainerPort) { p.ContainerPort = 9999 }),
+	"a container port's protocol":      onContainerPort(func(p *v1alpha1.ContainerPort) { p.Protocol = corev1.ProtocolSCTP }),
+
+	"an init container's name":           onInit(func(c *v1alpha1.InitContainer) { c.Name += "x" }),
+	"an init container's image":          onInit(func(c *v1alpha1.InitContainer) { c.Image += "x" }),
+	"an init container's restartPolicy":  onInit(func(c *v1alpha1.InitContainer) { c.RestartPolicy = new(corev1.ContainerRestartPolicy("x")) }),
+	"an init container's command":        onInit(func(c *v1alpha1.InitContainer) { c.Command = []string{"x"} }),
+	"an init container's args":           onInit(func(c *v1alpha1.InitContainer) { c.Args = []string{"x"} }),
+	"an init container's env":            onInit(func(c *v1alpha1.InitContainer) { c.Env = []corev1.EnvVar{{Name: "X"}} }),
+	"an init container's envFrom":        onInit(func(c *v1alpha1.InitContainer) { c.EnvFrom = []corev1.EnvFromSource{{Prefix: "X"}} }),
+	"an init container's ports":          onInit(func(c *v1alpha1.InitContainer) { c.Ports = []v1alpha1.ContainerPort{{ContainerPort: 9999}} }),
+	"an init container's resources":      onInit(func(c *v1alpha1.InitContainer) { c.Resources.Limits = quantities("x", "1") }),
+	"an init container's volumeMounts":   onInit(func(c *v1alpha1.InitContainer) { c.VolumeMounts = []corev1.VolumeMount{{MountPath: "/x"}} }),
+	"an init container's livenessProbe":  onInit(func(c *v1alpha1.InitContainer) { c.LivenessProbe = &corev1.Probe{TimeoutSeconds: 77} }),
+	"an init container's readinessProbe": onInit(func(c *v1alpha1.InitContainer) { c.ReadinessProbe = &corev1.Probe{TimeoutSeconds: 77} }),
+	"an init container's startupProbe":   onInit(func(c *v1alpha1.InitContainer) { c.StartupProbe = &corev1.Probe{TimeoutSeconds: 77} }),
+	"an init container's lifecycle":      onInit(func(c *v1alpha1.InitContainer) { c.Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGUSR1)} }),
+	"an init container's securityContext": onInit(func(c *v1alpha1.InitContainer) {
+		c.SecurityContext = &corev1.SecurityContext{RunAsUser: new(int64(77))}
+	}),
 
 	"a volume's name":        onVolume(func(volume *v1alpha1.Volume) { volume.Name += "x" }),
 	"a volume's configMap":   onVolume(func(v *v1alpha1.Volume) { v.ConfigMap = &corev1.ConfigMapVolumeSource{Optional: new(false)} }),
@@ -194,6 +229,22 @@ func onOverride(change func(*v1alpha1.Override)) func(*input) {
 	return func(in *input) {
 		if len(in.app.Spec.Overrides) > 0 {
 			change(&in.app.Spec.Overrides[0])
+		}
+	}
+}
+
+func onContainerPort(change func(*v1alpha1.ContainerPort)) func(*input) {
+	return func(in *input) {
+		if len(in.app.Spec.ContainerPorts) > 0 {
+			change(&in.app.Spec.ContainerPorts[0])
+		}
+	}
+}
+
+func onInit(change func(*v1alpha1.InitContainer)) func(*input) {
+	return func(in *input) {
+		if len(in.app.Spec.InitContainers) > 0 {
+			change(&in.app.Spec.InitContainers[0])
 		}
 	}
 }

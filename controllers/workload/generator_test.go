@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -71,7 +72,7 @@ var (
 			Protocol: anyProtocol.Draw(t, "protocol"),
 		}
 		if rapid.Bool().Draw(t, "leads elsewhere") {
-			port.TargetPort = rapid.Int32Range(80, 82).Draw(t, "targetPort")
+			port.TargetPort = intstr.FromInt32(rapid.Int32Range(80, 82).Draw(t, "targetPort"))
 		}
 		if rapid.Bool().Draw(t, "is on the nodes") {
 			port.NodePort = 30000 + 10*port.Port // a dry run gives others the next ones
@@ -102,6 +103,12 @@ func distinctPorts(ports []v1alpha1.ServicePort) []v1alpha1.ServicePort {
 // fields are what a spec may hold beside what is drawn above, one of each line; an empty one holds nothing of it.
 var fields = [][]string{
 	{"", "containerName: web"},
+	{"", "containerPorts: []", "containerPorts: [{name: a, containerPort: 80}, {containerPort: 80, protocol: UDP}]"},
+	{
+		"", "initContainers: [{name: init, image: a, env: [{name: A, value: $(cluster.name)}, {name: B, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]",
+		"initContainers: [{name: init, image: a, restartPolicy: Always, ports: [{name: p, containerPort: 80}], startupProbe: {httpGet: {port: p}}, lifecycle: {}}, {name: other, image: b}]",
+	},
+	{"", "deployment: {}", "deployment: {labels: {a: b}, annotations: {a: $(cluster.name)}}"},
 	{"", "envFrom: [{configMapRef: {name: a}}]", "envFrom: [{prefix: A_, secretRef: {name: a, optional: true}}, {configMapRef: {name: b}}]"},
 	{
 		"", "volumes: [{name: a, emptyDir: {}}]\nvolumeMounts: [{name: a, mountPath: /a}]",
@@ -128,7 +135,7 @@ var fields = [][]string{
 	{"", "terminationGracePeriodSeconds: 6", "terminationGracePeriodSeconds: 60"},
 	{"", "strategy: {type: RollingUpdate}", "strategy: {rollingUpdate: {maxSurge: 1}}", "strategy: {type: Recreate}", "strategy: {rollingUpdate: {}}"},
 	{"", "progressDeadlineSeconds: 60"},
-	{"", "service: {type: LoadBalancer}", "service: {type: NodePort, annotations: {a: $(cluster.name)}}", "service: {}"},
+	{"", "service: {type: LoadBalancer}", "service: {type: NodePort, labels: {a: b}, annotations: {a: $(cluster.name)}}", "service: {}"},
 	{
 		"", "autoscaling: {maxReplicas: 3}", "autoscaling: {maxReplicas: 3, behavior: {}}",
 		"autoscaling: {maxReplicas: 3, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 9}}}], behavior: {scaleDown: {selectPolicy: Disabled}}}",

@@ -138,6 +138,78 @@ volumes: [{name: scratch, emptyDir: {}}]
 		since:    "1.35",
 	},
 	{
+		golden: "init-containers",
+		spec: `
+image: registry.example/web:1
+containerName: web
+initContainers:
+- name: migrate
+  image: registry.example/migrate:3
+  command: [/migrate]
+  args: [--to, latest]
+  env: [{name: CLUSTER, value: $(cluster.name)}, {name: PASSWORD, valueFrom: {secretKeyRef: {name: web, key: password}}}]
+  envFrom: [{configMapRef: {name: web}}]
+  resources: {requests: {cpu: 0.5}, limits: {memory: 1024Mi}}
+  volumeMounts: [{name: data, mountPath: /data}]
+  securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}
+- name: proxy
+  image: "proxy:1"
+  restartPolicy: Always
+  ports: [{name: http, containerPort: 8081}, {containerPort: 9000, protocol: UDP}]
+  livenessProbe: {tcpSocket: {port: http}}
+  readinessProbe: {httpGet: {port: http, path: /ready}, failureThreshold: 1}
+  startupProbe: {exec: {command: [/proxy, --check]}}
+  lifecycle: {preStop: {sleep: {seconds: 5}}}
+volumes: [{name: data, emptyDir: {}}]
+volumeMounts: [{name: data, mountPath: /data}]
+ports:
+- {name: http, port: 80, targetPort: http}
+- {name: admin, port: 8080}
+- {name: metrics, port: 8081}
+- {name: quic, port: 9000, protocol: UDP}
+overrides:
+- {name: mirror, imageRegistry: mirror.example, imageTag: "2"}
+`,
+		replicas: 1,
+	},
+	{
+		golden: "named-ports",
+		spec: `
+image: registry.example/web:1
+containerPorts:
+- {name: http, containerPort: 8080}
+- {name: http-udp, containerPort: 8080, protocol: UDP}
+- {name: metrics, containerPort: 9090}
+- {containerPort: 7070}
+ports:
+- {name: http, port: 80, targetPort: http}
+- {name: quic, port: 80, targetPort: http-udp, protocol: UDP}
+- {name: seven, port: 7070}
+- {name: elsewhere, port: 6060, targetPort: 6061}
+readinessProbe: {httpGet: {port: http}}
+`,
+		replicas: 1,
+	},
+	{
+		golden:   "no-container-ports",
+		spec:     `{image: "registry.example/web:1", containerPorts: [], ports: [{port: 80, targetPort: 8080}]}`,
+		replicas: 1,
+	},
+	{
+		golden: "metadata",
+		spec: `
+image: registry.example/web:1
+ports: [{port: 80}]
+deployment:
+  labels: {team: shop, app.kubernetes.io/name: not-ours, fleetwright.dev/appservice: not-ours}
+  annotations: {example.com/reload: "true", example.com/where: "$(cluster.name) $(cluster.labels['region'])"}
+service:
+  labels: {team: shop}
+  annotations: {example.com/internal: "true"}
+`,
+		replicas: 1,
+	},
+	{
 		golden: "container",
 		spec: `
 image: registry.example/web:1

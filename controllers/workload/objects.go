@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +29,9 @@ func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObje
 			Strategy:                *app.Spec.Strategy.DeepCopy(),
 			ProgressDeadlineSeconds: app.Spec.ProgressDeadlineSeconds,
 		},
+	}
+	if wanted := app.Spec.Deployment; wanted != nil {
+		deployment.Labels, deployment.Annotations = maps.Clone(wanted.Labels), maps.Clone(wanted.Annotations)
 	}
 	deployment.SetGroupVersionKind(deploymentKind)
 	return deployment

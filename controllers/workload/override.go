@@ -54,14 +54,10 @@ func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *
 	if err != nil {
 		return nil, err
 	}
-	own.Spec.PodAnnotations, err = ofAnnotations(member).annotations("spec.podAnnotations", own.Spec.PodAnnotations)
-	if err != nil || own.Spec.Service == nil {
-		return &own, err
+	if own.Spec.InitContainers, err = ofEnvironment(member).initContainers(own.Spec.InitContainers); err != nil {
+		return nil, err
 	}
-	service := *own.Spec.Service
-	service.Annotations, err = ofAnnotations(member).annotations("spec.service.annotations", service.Annotations)
-	own.Spec.Service = &service
-	return &own, err
+	return &own, ofAnnotations(member).metadata(&own.Spec)
 }
 
 // change applies the fields of an override that have counterparts in the spec. The replicas come by the row.
@@ -71,6 +67,10 @@ func change(spec *v1alpha1.AppServiceSpec, override v1alpha1.Override) error {
 	}
 	if override.ImageRegistry != "" {
 		spec.Image = withRegistry(spec.Image, override.ImageRegistry)
+		spec.InitContainers = slices.Clone(spec.InitContainers)
+		for i := range spec.InitContainers {
+			spec.InitContainers[i].Image = withRegistry(spec.InitContainers[i].Image, override.ImageRegistry)
+		}
 	}
 	if override.ImageTag != "" {
 		spec.Image = withTag(spec.Image, override.ImageTag)

@@ -50,8 +50,8 @@ func TestRender_refuses_an_override(t *testing.T) {
 		"of the status":           onDeployment(`{op: add, path: /status, value: {}}`, `add /status`, `status must not be changed: it is the member's own`),
 		"of a field that is none": onDeployment(`{op: add, path: /spec/template/spec/hostaliases, value: []}`, `add /spec/template/spec/hostaliases`, `strict decoding error: unknown field "spec.template.spec.hostaliases"`),
 		"in the wrong case":       onDeployment(`{op: add, path: /spec/Paused, value: true}`, `add /spec/Paused`, `strict decoding error: unknown field "spec.Paused"`),
-		"of the wrong type":       onDeployment(`{op: add, path: /spec/paused, value: "yes"}`, `add /spec/paused`, `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.paused of type bool`),
-		"with a number too large": onDeployment(`{op: add, path: /spec/revisionHistoryLimit, value: 4294967297}`, `add /spec/revisionHistoryLimit`, `json: cannot unmarshal number 4294967297 into Go struct field DeploymentSpec.spec.revisionHistoryLimit of type int32`),
+		"of the wrong type":       onDeployment(`{op: add, path: /spec/paused, value: "yes"}`, `add /spec/paused`, `spec.paused must be a boolean, not a string`),
+		"with a number too large": onDeployment(`{op: add, path: /spec/revisionHistoryLimit, value: 4294967297}`, `add /spec/revisionHistoryLimit`, `spec.revisionHistoryLimit must be an integer of 32 bits, not the number 4294967297`),
 		"with a bad quantity":     onDeployment(`{op: add, path: /spec/template/spec/containers/0/resources, value: {limits: {cpu: many}}}`, `add /spec/template/spec/containers/0/resources`, `quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`),
 		"that leads nowhere":      onDeployment(`{op: add, path: /spec/template/spec/nodeSelector/a, value: b}`, `add /spec/template/spec/nodeSelector/a`, `add operation does not apply: doc is missing path: "/spec/template/spec/nodeSelector/a": missing value`),
 		"from the end":            onDeployment(`{op: remove, path: /spec/template/spec/containers/-1}`, `remove /spec/template/spec/containers/-1`, `error in remove for path: '/spec/template/spec/containers/-1': Unable to access invalid index: -1: invalid index referenced`),
@@ -68,7 +68,7 @@ func TestRender_refuses_an_override(t *testing.T) {
 
 		"of the Service's selector": {patch("Service", `{op: replace, path: /spec/selector, value: {a: b}}`), `patches[0] of the Service: operations[0] (replace /spec/selector): spec.selector must not be changed: the pods of the AppService are found by it`},
 		"with a port twice":         {patch("Service", `{op: add, path: /spec/ports/-, value: {name: again, port: 80}}`), `patches[0] of the Service: operations[0] (add /spec/ports/-): spec.ports holds port 80, protocol TCP twice`},
-		"of a nodePort's type":      {patch("Service", `{op: replace, path: /spec/ports/0/targetPort, value: true}`), `patches[0] of the Service: operations[0] (replace /spec/ports/0/targetPort): json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32`},
+		"of a nodePort's type":      {patch("Service", `{op: replace, path: /spec/ports/0/targetPort, value: true}`), `patches[0] of the Service: operations[0] (replace /spec/ports/0/targetPort): spec.ports.targetPort must be an integer of 32 bits, not a boolean`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -175,14 +175,14 @@ func TestRender_bounds_what_patches_make(t *testing.T) {
 		operations = append(operations, fmt.Sprintf(`{op: copy, from: /spec/template/metadata/annotations/a, path: /spec/template/metadata/annotations/a%d}`, i))
 	}
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
-		`patches[0] of the Deployment: Unable to complete the copy, the accumulated size increase of copy is 1100022, exceeding the limit 1048576`)
+		`patches[0] of the Deployment: operations[11] (copy /spec/template/metadata/annotations/a10): the copies of the patch add more than the 1048576 bytes that are allowed: copy less`)
 	operations = operations[:1]
 	for range 12 {
 		operations = append(operations, `{op: copy, from: /spec/template/metadata/annotations/a, path: /metadata/annotations/a}`)
 	}
 	operations = append(operations, `{op: remove, path: /metadata/annotations/a}`) // what is left is small
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
-		`patches[0] of the Deployment: Unable to complete the copy, the accumulated size increase of copy is 1100022, exceeding the limit 1048576`)
+		`patches[0] of the Deployment: operations[11] (copy /metadata/annotations/a): the copies of the patch add more than the 1048576 bytes that are allowed: copy less`)
 	large := strings.Repeat("x", 1<<20)
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/template/metadata/annotations, value: {a: `+large+`}}`)+`}]}`,
 		`patches[0] of the Deployment: the object would have 1049184 bytes; 1048576 are allowed`)
@@ -190,9 +190,11 @@ func TestRender_bounds_what_patches_make(t *testing.T) {
 
 func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
 	for spec, want := range map[string]string{
-		`env: [{name: A, value: $(cluster.uid)}]`:                                      `spec.env[name=A]: unknown variable $(cluster.uid): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.uid) for the text itself`,
-		`podAnnotations: {b: "$(cluster.labels['no'])", a: "$(cluster.labels['no'])"}`: `spec.podAnnotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
-		`ports: [{port: 80}], service: {annotations: {a: $(cluster.Name)}}`:            `spec.service.annotations[a]: unknown variable $(cluster.Name): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.Name) for the text itself`,
+		`env: [{name: A, value: $(cluster.uid)}]`:                                                   `spec.env[name=A]: unknown variable $(cluster.uid): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.uid) for the text itself`,
+		`podAnnotations: {b: "$(cluster.labels['no'])", a: "$(cluster.labels['no'])"}`:              `spec.podAnnotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`initContainers: [{name: i, image: i, env: [{name: A, value: "$(cluster.labels['no'])"}]}]`: `spec.initContainers[name=i].env[name=A]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`deployment: {annotations: {a: "$(cluster.labels['no'])"}}`:                                 `spec.deployment.annotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
+		`ports: [{port: 80}], service: {annotations: {a: $(cluster.Name)}}`:                         `spec.service.annotations[a]: unknown variable $(cluster.Name): there are $(cluster.name) and $(cluster.labels['KEY']); write $$(cluster.Name) for the text itself`,
 	} {
 		t.Run(spec, func(t *testing.T) {
 			_, err := workload.Render(app(t, "{image: web, "+spec+"}"), row(1), member(), "hub-1")

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -82,6 +83,10 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 		return nil, err
 	}
 	patched, err := patchedBy(object, document, operations)
+	if tooLarge := (*jsonpatch.AccumulatedCopySizeError)(nil); errors.As(err, &tooLarge) {
+		i := firstTooLarge(document, operations)
+		return nil, failed(i, patch.Operations[i], fmt.Errorf("the copies of the patch add more than the %d bytes that are allowed: copy less", maxPatched))
+	}
 	if err != nil && !isCheap(document, patch) {
 		return nil, err
 	}
@@ -94,6 +99,15 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 		err = before
 	}
 	return patched, err
+}
+
+// firstTooLarge returns the index of the operation whose copy exceeds the limit. What is copied only adds up, so a binary search
+// finds it, with few large documents.
+func firstTooLarge(document []byte, operations jsonpatch.Patch) int {
+	return sort.Search(len(operations)-1, func(i int) bool {
+		_, err := applyTo(document, operations[:i+1])
+		return err != nil
+	})
 }
 
 // maxBlamed is how large a document may become by a patch of which the operation to blame is looked for: that is done for each member.
@@ -121,10 +135,7 @@ func failed(index int, o v1alpha1.PatchOperation, err error) error {
 
 // patchedBy returns the object as the operations make it, when it is one that may be.
 func patchedBy(object *unstructured.Unstructured, document []byte, operations jsonpatch.Patch) (*unstructured.Unstructured, error) {
-	options := jsonpatch.NewApplyOptions()
-	options.SupportNegativeIndices = false // RFC 6902 knows none
-	options.AccumulatedCopySizeLimit = maxPatched
-	text, err := operations.ApplyWithOptions(document, options)
+	text, err := applyTo(document, operations)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +160,19 @@ func patchedBy(object *unstructured.Unstructured, document []byte, operations js
 	return patched, checkKeys(typed)
 }
 
+func applyTo(document []byte, operations jsonpatch.Patch) ([]byte, error) {
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false // RFC 6902 knows none
+	options.AccumulatedCopySizeLimit = maxPatched
+	return operations.ApplyWithOptions(document, options)
+}
+
 // decode reads an object by its types. encoding/json minds the range of numbers, and the converter the case of names.
 func decode(text []byte, content map[string]any) (typedObject, error) {
 	kind, _ := content["kind"].(string)
 	typed, checked := emptyOf(kind), emptyOf(kind)
 	if err := json.Unmarshal(text, typed); err != nil {
-		return nil, err
+		return nil, inJSON(err)
 	}
 	return typed, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, checked, true)
 }

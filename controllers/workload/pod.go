@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -20,6 +21,7 @@ func pod(app *v1alpha1.AppService) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(app), Annotations: spec.PodAnnotations},
 		Spec: corev1.PodSpec{
+			InitContainers:                initContainers(spec.InitContainers),
 			Containers:                    []corev1.Container{container(spec)},
 			Volumes:                       volumes(spec.Volumes),
 			SecurityContext:               spec.PodSecurityContext,
@@ -59,20 +61,63 @@ func container(spec *v1alpha1.AppServiceSpec) corev1.Container {
 		Lifecycle:       spec.Lifecycle,
 		SecurityContext: spec.SecurityContext,
 	}
+	if spec.ContainerPorts != nil {
+		container.Ports = containerPorts(spec.ContainerPorts)
+		return container
+	}
 	for _, port := range spec.Ports {
-		container.Ports = appendPort(container.Ports, port)
+		container.Ports = appendPort(container.Ports, port, spec.InitContainers)
 	}
 	return container
 }
 
-// appendPort adds the container's side of a port of the Service. Two ports of a Service may lead to one port
-// of the container, which can be listed only once.
-func appendPort(ports []corev1.ContainerPort, port v1alpha1.ServicePort) []corev1.ContainerPort {
-	listen := corev1.ContainerPort{ContainerPort: targetPort(port), Protocol: protocol(port)}
-	if slices.Contains(ports, listen) {
+func containerPorts(wanted []v1alpha1.ContainerPort) []corev1.ContainerPort {
+	var ports []corev1.ContainerPort
+	for _, port := range wanted {
+		ports = append(ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort, Protocol: port.Protocol})
+	}
+	return ports
+}
+
+// appendPort adds the container's side of a port of the Service, unless it is a sidecar's. Two ports of a Service may lead to one
+// port of the container, which can be listed only once.
+func appendPort(ports []corev1.ContainerPort, port v1alpha1.ServicePort, initContainers []v1alpha1.InitContainer) []corev1.ContainerPort {
+	target := targetPort(port)
+	listen := corev1.ContainerPort{ContainerPort: target.IntVal, Protocol: protocol(port)}
+	isSidecars := slices.ContainsFunc(initContainers, func(c v1alpha1.InitContainer) bool {
+		return c.IsSidecar() && slices.ContainsFunc(c.Ports, func(p v1alpha1.ContainerPort) bool {
+			return p.ContainerPort == listen.ContainerPort && cmp.Or(p.Protocol, corev1.ProtocolTCP) == listen.Protocol
+		})
+	})
+	if target.Type == intstr.String || isSidecars || slices.Contains(ports, listen) {
 		return ports
 	}
 	return append(ports, listen)
+}
+
+// initContainers share the spec's values, which are a copy already.
+func initContainers(wanted []v1alpha1.InitContainer) []corev1.Container {
+	var containers []corev1.Container
+	for _, init := range wanted {
+		containers = append(containers, corev1.Container{
+			Name:            init.Name,
+			Image:           init.Image,
+			RestartPolicy:   init.RestartPolicy,
+			Command:         init.Command,
+			Args:            init.Args,
+			Env:             init.Env,
+			EnvFrom:         init.EnvFrom,
+			Ports:           containerPorts(init.Ports),
+			Resources:       init.Resources,
+			VolumeMounts:    init.VolumeMounts,
+			LivenessProbe:   init.LivenessProbe,
+			ReadinessProbe:  init.ReadinessProbe,
+			StartupProbe:    init.StartupProbe,
+			Lifecycle:       init.Lifecycle,
+			SecurityContext: init.SecurityContext,
+		})
+	}
+	return containers
 }
 
 func volumes(wanted []v1alpha1.Volume) []corev1.Volume {

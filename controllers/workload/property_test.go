@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -55,6 +56,9 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 		"spec.conflictPolicy", "spec.deletionPolicy", "spec.suspend")
 	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.Service](), "service.")
+	requireEach(t, reflect.TypeFor[v1alpha1.Deployment](), "deployment.")
+	requireEach(t, reflect.TypeFor[v1alpha1.ContainerPort](), "a container port's ")
+	requireEach(t, reflect.TypeFor[v1alpha1.InitContainer](), "an init container's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.Volume](), "a volume's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.Autoscaling](), "autoscaling.", "autoscaling.minReplicas", "autoscaling.maxReplicas")
 	requireEach(t, reflect.TypeFor[v1alpha1.DisruptionBudget](), "disruptionBudget.")
@@ -129,7 +133,7 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 		"a label of the member that nothing names": func(in *input) { in.member.Labels["nothing-names-it"] = "x" },
 		"what the row observed":                    func(in *input) { in.row.Phase, in.row.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
 		"a protocol said that was TCP unsaid":      onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, unsaidProtocol),
-		"a targetPort said that was port unsaid":   onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = port.Port }, unsaidTarget),
+		"a targetPort said that was port unsaid":   onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = intstr.FromInt32(port.Port) }, unsaidTarget),
 		"a quantity written in another way":        func(in *input) { rewrite(in.app.Spec.Resources.Requests) },
 		"an empty list in the place of none at all": func(in *input) {
 			if in.app.Spec.Args == nil {
@@ -252,7 +256,7 @@ func onPort(change func(*v1alpha1.ServicePort), when ...func(v1alpha1.ServicePor
 
 func unsaidProtocol(port v1alpha1.ServicePort) bool { return port.Protocol == "" }
 
-func unsaidTarget(port v1alpha1.ServicePort) bool { return port.TargetPort == 0 }
+func unsaidTarget(port v1alpha1.ServicePort) bool { return port.TargetPort.IntVal == 0 }
 
 // jsonName is how a field is written.
 func jsonName(field reflect.StructField) string {

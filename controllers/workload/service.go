@@ -24,12 +24,13 @@ func service(app *v1alpha1.AppService) typedObject {
 			Name:        port.Name,
 			Protocol:    protocol(port),
 			Port:        port.Port,
-			TargetPort:  intstr.FromInt32(targetPort(port)),
+			TargetPort:  targetPort(port),
 			NodePort:    port.NodePort,
 			AppProtocol: port.AppProtocol,
 		})
 	}
 	if app.Spec.Service != nil {
+		service.Labels = maps.Clone(app.Spec.Service.Labels)
 		service.Annotations = maps.Clone(app.Spec.Service.Annotations)
 	}
 	service.SetGroupVersionKind(serviceKind)
@@ -63,6 +64,6 @@ func protocol(port v1alpha1.ServicePort) corev1.Protocol {
 	return cmp.Or(port.Protocol, corev1.ProtocolTCP)
 }
 
-func targetPort(port v1alpha1.ServicePort) int32 {
-	return cmp.Or(port.TargetPort, port.Port)
+func targetPort(port v1alpha1.ServicePort) intstr.IntOrString {
+	return cmp.Or(port.TargetPort, intstr.FromInt32(port.Port))
 }

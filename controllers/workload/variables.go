@@ -100,6 +100,43 @@ func (v variables) environment(env []corev1.EnvVar, blame func(name string, err 
 	return expanded, nil
 }
 
+// initContainers returns the init containers with values for the member in their environments.
+func (v variables) initContainers(containers []v1alpha1.InitContainer) ([]v1alpha1.InitContainer, error) {
+	expanded := slices.Clone(containers)
+	for i := range expanded {
+		var err error
+		expanded[i].Env, err = v.environment(expanded[i].Env, func(name string, err error) error {
+			return &VariableError{Where: fmt.Sprintf("spec.initContainers[name=%s].env[name=%s]", expanded[i].Name, name), Err: err}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return expanded, nil
+}
+
+// metadata gives the annotations of all objects values for the member. It replaces what the spec points to, and changes none of it.
+func (v variables) metadata(spec *v1alpha1.AppServiceSpec) (err error) {
+	if spec.PodAnnotations, err = v.annotations("spec.podAnnotations", spec.PodAnnotations); err != nil {
+		return err
+	}
+	if spec.Deployment != nil {
+		deployment := *spec.Deployment
+		if deployment.Annotations, err = v.annotations("spec.deployment.annotations", deployment.Annotations); err != nil {
+			return err
+		}
+		spec.Deployment = &deployment
+	}
+	if spec.Service != nil {
+		service := *spec.Service
+		if service.Annotations, err = v.annotations("spec.service.annotations", service.Annotations); err != nil {
+			return err
+		}
+		spec.Service = &service
+	}
+	return nil
+}
+
 // annotations returns them with values for the member. Where is the field that holds them.
 func (v variables) annotations(where string, annotations map[string]string) (map[string]string, error) {
 	expanded := maps.Clone(annotations)

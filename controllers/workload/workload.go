@@ -135,11 +135,14 @@ func labelsOf(name string) map[string]string {
 
 const labelName = "app.kubernetes.io/name"
 
-// mark gives an object its name and its owner, beside the annotations that it has.
+// mark gives an object its name and its owner, beside the labels and annotations that it has.
 func mark(app *v1alpha1.AppService, hub string, object typedObject) typedObject {
 	object.SetNamespace(app.Namespace)
 	object.SetName(app.Name)
-	object.SetLabels(labels(app))
+	all := map[string]string{}
+	maps.Copy(all, object.GetLabels())
+	maps.Copy(all, labels(app)) // by which it is found, so they win
+	object.SetLabels(all)
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Removes from CRDs the descriptions that say the same twice: those within the Kubernetes types of an init container and of an
+# override's env, which `kubectl explain` has under spec.env, spec.livenessProbe and so on. `kubectl apply` keeps a CRD in an
+# annotation, and annotations have 256 KiB.
+#
+#   tools/terse.sh CRD...
+set -euo pipefail
+for file in "$@"; do
+  awk '
+    /^ *$/ { if (!dropping) print; next }
+    { indent = match($0, /[^ ]/) - 1 }
+    dropping && indent > dropped { next }
+    { dropping = 0 }
+    base && indent <= base { base = 0; repeated = 0 }
+    /^ +initContainers:$/ { base = indent; kubernetes = "^ +(env|envFrom|lifecycle|livenessProbe|readinessProbe|resources|securityContext|startupProbe|volumeMounts):$" }
+    /^ +overrides:$/ { base = indent; kubernetes = "^ +env:$" }
+    base && indent == base + 6 { repeated = $0 ~ kubernetes }
+    base && repeated && indent > base + 8 && /^ +description:/ { dropping = 1; dropped = indent; next }
+    { print }
+  ' "$file" >"$file.new"
+  mv "$file.new" "$file"
+done
