@@ -97,6 +97,8 @@ func (s *server) start() (err error) {
 	s.environment.UseExistingCluster = new(false)
 	s.environment.ErrorIfCRDPathMissing = true
 	s.environment.ControlPlaneStartTimeout = time.Minute
+	// The default of envtest has 254 addresses, which the Services of all tests together use up.
+	s.environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	if s.config, err = s.environment.Start(); err != nil {
 		return fmt.Errorf("start an API server: %w", err)
 	}
