@@ -211,26 +211,6 @@ func TestFound_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
 	s.runs(running)
 }
 
-// An entry also goes when the removal is done, which the member's cache may show later.
-func TestFound_is_nothing_that_only_a_cache_shows(t *testing.T) {
-	t.Parallel()
-	s := delivered(t)
-	s.end()
-	s.connect()
-	s.catchUp()
-	deployment, service := s.deployment(), s.service()
-	for _, object := range []client.Object{deployment, service} {
-		s.must(onMember.Delete(t.Context(), object))
-	}
-	s.writeRows()
-	s.catchUp()
-	seen, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{deployment, service}})
-	s.must(err)
-	if diff := cmp.Diff(rollup.Observation{}, seen); diff != "" {
-		t.Errorf("reported (-want +got):\n%s", diff)
-	}
-}
-
 func TestFound_is_nothing_that_is_not_this_AppServices(t *testing.T) {
 	tests := map[string]func(*scene){
 		"but another hub's": func(s *scene) {

@@ -119,6 +119,11 @@ func TestDispatch(t *testing.T) {
 			after:  app(row("east", ready, 2), row("west", v1alpha1.ClusterRemoving, 2)),
 			want:   []string{"west"},
 		},
+		"a row that has vanished": {
+			before: app(row("east", ready, 2), row("west", ready, 2)),
+			after:  app(row("east", ready, 2)),
+			want:   []string{"west"},
+		},
 		"a row that is gone": {
 			before: app(row("east", ready, 2), row("west", v1alpha1.ClusterRemoving, 2)),
 			after:  app(row("east", ready, 2)),

@@ -110,7 +110,8 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 }
 
 // dispatch has every member look at the AppService whose part of it changed. A member whose entry is gone looks as well: it may have
-// been lost, as by a restore, and what is still there has to be reported.
+// been lost, as by a restore, and what is still there has to be reported. An entry that was Removing goes when the removal is done, which
+// the member's cache may show later; a member looks again at a removal by itself.
 func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
 		before.Status.IsHubBehind() == after.Status.IsHubBehind() // on any cluster: it stops all of them
@@ -124,8 +125,10 @@ func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 		}
 		delete(old, row.Name)
 	}
-	for name := range old {
-		d.enqueue(name, client.ObjectKeyFromObject(after))
+	for name, previous := range old {
+		if previous.Phase != v1alpha1.ClusterRemoving {
+			d.enqueue(name, client.ObjectKeyFromObject(after))
+		}
 	}
 }
 

@@ -90,7 +90,8 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	intent := decide(t.app, t.row)
 	switch intent {
 	case leave:
-		return reconcile.Result{}, r.found(ctx, t)
+		r.found(t)
+		return reconcile.Result{}, nil
 	case remove:
 		return r.remove(ctx, t)
 	}
@@ -109,24 +110,15 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 }
 
 // found reports objects of an AppService, or of one before it, that has no row for this member: its status was lost, as by a restore.
-// What is being deleted already, and what the tombstone of another AppService is about, is not reported. Where the cache has some,
-// the member itself is asked: an entry also goes when its removal is done, and the cache may be behind.
-func (r *reconciler) found(ctx context.Context, t task) error {
-	inherited := func(o client.Object) bool {
+// What is being deleted already, and what the tombstone of another AppService is about, is not reported.
+func (r *reconciler) found(t task) {
+	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), func(o client.Object) bool {
 		owner, _ := r.ownerOf(t.app, o)
 		return o.GetDeletionTimestamp().IsZero() && (owner == ours || owner == predecessors && !t.member.IsAbandoned(lineage.Of(o).UID))
+	}) {
+		return
 	}
-	if t.app == nil || t.row != nil || !slices.ContainsFunc(t.objects.all(), inherited) {
-		return nil
-	}
-	objects, err := read(ctx, r.live, client.ObjectKeyFromObject(t.app))
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(objects.all(), inherited) {
-		r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true, Planned: foundReplicas(objects.deployment)})
-	}
-	return nil
+	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true, Planned: foundReplicas(t.objects.deployment)})
 }
 
 func foundReplicas(deployment *appsv1.Deployment) int32 {

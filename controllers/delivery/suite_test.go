@@ -97,7 +97,7 @@ func (s *server) start() (err error) {
 	s.environment.UseExistingCluster = new(false)
 	s.environment.ErrorIfCRDPathMissing = true
 	s.environment.ControlPlaneStartTimeout = time.Minute
-	// Each test has its own Services, and envtest's range has room for 254 of them.
+	// The default of envtest has 254 addresses, which the Services of all tests together use up.
 	s.environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	if s.config, err = s.environment.Start(); err != nil {
 		return fmt.Errorf("start an API server: %w", err)
