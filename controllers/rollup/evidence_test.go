@@ -33,6 +33,12 @@ func displaced(cluster string) func(*rollup.Input) {
 	}
 }
 
+func withoutSecret(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSecretMissing})
+	}
+}
+
 func notNamedYet(cluster string) func(*rollup.Input) {
 	return func(in *rollup.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonNoSuchCluster})
@@ -96,12 +102,13 @@ func TestRemovals_without_an_edit_say_what_they_wait_for(t *testing.T) {
 }
 
 // A name may be a typo, or of a cluster that has yet to join.
-func TestRemovals_wait_for_named_clusters_that_have_not_joined(t *testing.T) {
+func TestRemovals_wait_for_clusters_that_have_not_joined(t *testing.T) {
 	tests := map[string]struct {
 		in   rollup.Input
 		want string
 	}{
 		"of a plan that chooses none":   {with(clusters("ee"), notNamedYet("z")), "ww"},
+		"whose Secret is missing":       {with(clusters("ee"), withoutSecret("z")), "ww"},
 		"of a plan that chooses some":   {with(clusters("eer"), notNamedYet("z")), "Rwr"},
 		"somebody's word is not enough": {with(clusters("ee"), notNamedYet("z"), annotated(v1alpha1.AnnotationAcceptUnready, "true")), "Rh"},
 	}

@@ -209,11 +209,12 @@ func (in Input) unready(lately bool) []string {
 	return names
 }
 
-// notJoined returns the clusters that spec.placement.clusterNames lists and that have no MemberCluster.
+// notJoined returns the clusters that the placement fits and that are not in the fleet: spec.placement.clusterNames lists them and they have no
+// MemberCluster yet, or their Secret is missing.
 func (in Input) notJoined() []string {
 	var names []string
 	for _, decision := range in.Plan {
-		if decision.Reason == v1alpha1.ReasonNoSuchCluster {
+		if decision.Reason == v1alpha1.ReasonNoSuchCluster || decision.Reason == v1alpha1.ReasonSecretMissing {
 			names = append(names, decision.Cluster)
 		}
 	}
