@@ -83,34 +83,60 @@ func (c *cluster) create(ctx context.Context) error {
 	return c.complete(ctx)
 }
 
-// complete adds the nodes that are missing and waits until all of it is ready.
+// startTimeout is how long a cluster may take to become ready on a busy machine.
+const startTimeout = 2 * time.Minute
+
+// complete adds the nodes that are missing and waits until all of it is ready. The controller manager, the scheduler and kwok end
+// when the API server does not answer for some ten seconds. Nobody but complete starts them again.
 func (c *cluster) complete(ctx context.Context) error {
-	if err := c.env.kwokctl(ctx, nil, "scale", "node", "--name", c.name, "--replicas", nodes); err != nil {
+	client, err := c.client()
+	if err != nil {
 		return err
 	}
-	return environment.Await(ctx, 30*time.Second, "cluster "+c.name+" to be ready", c.Ready)
+	scaled := false
+	return environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
+		if err := c.answers(ctx, client); err != nil {
+			return err
+		}
+		if err := c.startDead(ctx); err != nil {
+			return err
+		}
+		if !scaled {
+			if err := c.env.kwokctl(ctx, nil, "scale", "node", "--name", c.name, "--replicas", nodes); err != nil {
+				return err
+			}
+			scaled = true
+		}
+		return c.Ready(ctx)
+	})
+}
+
+// startDead starts the components that have no process.
+func (c *cluster) startDead(ctx context.Context) error {
+	dead, err := c.dead()
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	for _, component := range dead {
+		// With this file kwokctl would take any process of that id for the component, and a zombie too.
+		if err := os.RemoveAll(filepath.Join(c.dir, "pids", component+".pid")); err != nil {
+			return err
+		}
+	}
+	return c.env.kwokctl(ctx, nil, "start", "cluster", "--name", c.name, "--timeout", "30s")
 }
 
 // Ready is part of [environment.Cluster].
 func (c *cluster) Ready(ctx context.Context) error {
-	kubeconfig, err := c.flatKubeconfig()
-	if err != nil {
-		return err
-	}
 	if dead, err := c.dead(); err != nil || len(dead) > 0 {
 		return errors.Join(fmt.Errorf("cluster %s has no process for %s", c.name, strings.Join(dead, ", ")), err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	client, err := c.client()
 	if err != nil {
-		return fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
+		return err
 	}
-	config.Timeout = 3 * time.Second
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
-	}
-	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
+	if err := c.answers(ctx, client); err != nil {
+		return err
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -118,6 +144,32 @@ func (c *cluster) Ready(ctx context.Context) error {
 	}
 	if !slices.ContainsFunc(list.Items, nodeIsReady) {
 		return fmt.Errorf("cluster %s has no ready node", c.name)
+	}
+	return nil
+}
+
+// client returns a client that does not wait long.
+func (c *cluster) client() (*kubernetes.Clientset, error) {
+	kubeconfig, err := c.flatKubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	config.Timeout = 3 * time.Second
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig of cluster %s: %w", c.name, err)
+	}
+	return client, nil
+}
+
+// answers returns nil if the API server is ready.
+func (c *cluster) answers(ctx context.Context, client *kubernetes.Clientset) error {
+	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
 	}
 	return nil
 }
@@ -152,7 +204,7 @@ func (c *cluster) Stop(ctx context.Context) error {
 
 // Start is part of [environment.Cluster].
 func (c *cluster) Start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
 		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis())
@@ -164,17 +216,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if _, err := c.flatKubeconfig(); err != nil {
 		return fmt.Errorf("it was never whole: %w", err)
 	}
-	dead, err := c.dead()
-	if err != nil {
-		return err
-	}
-	for _, component := range dead {
-		// With this file kwokctl would take any process of that id for the component, and a zombie too.
-		if err := os.RemoveAll(filepath.Join(c.dir, "pids", component+".pid")); err != nil {
-			return err
-		}
-	}
-	if err := c.env.kwokctl(ctx, nil, "start", "cluster", "--name", c.name, "--timeout", "30s"); err != nil {
+	if err := c.startDead(ctx); err != nil {
 		return err
 	}
 	return c.complete(ctx)
