@@ -110,7 +110,7 @@ func ours(t *testing.T, in string, directories ...string) []string {
 	return found
 }
 
-var operators = []string{"manager", "networkpolicy", "rbac"}
+var operators = []string{"manager", "networkpolicy", "rbac", "admission"}
 
 // fleet makes a Secret and an AppService in our namespace, until the test ends.
 func fleet(t *testing.T, finalizers ...string) *unstructured.Unstructured {

@@ -101,7 +101,7 @@ func TestManifests(t *testing.T) {
 func TestEveryDirectoryIsBuilt(t *testing.T) {
 	got := kustomizations(t)
 	slices.Sort(got)
-	want := []string{"crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "rbac", "samples"}
+	want := []string{"admission", "crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "rbac", "samples"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -84,6 +84,7 @@ undeploy() {
   # The operator goes before its rights do. Foreground: it is gone when this returns.
   take manager --cascade=foreground
   take networkpolicy
+  take admission
   take rbac
   cat <<END
 The operator is gone. Left as they are:
