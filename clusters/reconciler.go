@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,8 +107,16 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 	return requests
 }
 
-// Reconcile brings the member and the MemberCluster in line with a Secret.
+// Reconcile brings the member and the MemberCluster in line with a Secret. A reconcile that the end of the manager cuts short is no error.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	result, err := r.reconcile(ctx, request)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return reconcile.Result{}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim, err := r.claim(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err

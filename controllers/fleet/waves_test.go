@@ -148,18 +148,18 @@ func TestFound_objects_become_rows_again(t *testing.T) {
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 }
 
-// What is found where it was let go of is on record already; when delivery has taken it off the record, it is not.
-func TestFound_objects_that_are_on_record_become_no_rows(t *testing.T) {
+// A tombstone may come from a backup. While its AppService lives, what is found is held like everything that is found, and the tombstone goes.
+func TestFound_objects_with_a_tombstone_are_held_while_the_AppService_lives(t *testing.T) {
 	s := running(t, "east")
 	s.edit(onlyOn("east"))
 	s.run("east")
 	s.join("west")
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{s.record()} })
 	s.sees("west", rollup.Observation{UID: s.app.UID, Found: true})
-	s.look()
-	s.has(s.row("east", v1alpha1.ClusterReady))
+	none := func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterProgressing, of(0), ran(0, 0), none, saying(v1alpha1.ReasonRemovalHeld,
+		"it was found here without an entry, and the plan does not choose the cluster: annotate the AppService with fleetwright.dev/accept-removals=1@2 to remove it")))
 	s.neverRemoved()
-	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1@2")) // it would be held
-	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = nil })
-	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }))
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1@2"))
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), none))
 }

@@ -71,7 +71,7 @@ func TestRestored_tombstone_deletes_no_workload_that_was_placed_again(t *testing
 	f.loses("west")
 	f.paint("west", "red")
 	f.edit(func(app *v1alpha1.AppService) {
-		app.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "west", v1alpha1.AnnotationAcceptRemovals: "1"}
+		app.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "west"}
 	})
 	f.tombstones("west", 1)
 	f.has(map[string]string{"east": "Ready"})
@@ -104,7 +104,7 @@ func TestTombstone_of_an_AppService_that_lives_leaves_the_removal_to_the_planner
 	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalHeld"})
 	f.runs("2 × web:1", "west")
 	f.edit(func(app *v1alpha1.AppService) {
-		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1"}
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: fmt.Sprintf("1@%d", app.Generation)}
 	})
 	f.eventually("west to be left", func() error {
 		f.collects("west")
