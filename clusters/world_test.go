@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// These tests wait most of the time: let them wait at the same time. A fuzzer takes it for how many may compute.
 	if flag.Lookup("test.fuzz").Value.String() == "" {
-		if err := flag.Set("test.parallel", "64"); err != nil {
+		if err := flag.Set("test.parallel", "24"); err != nil {
 			panic(err)
 		}
 	}

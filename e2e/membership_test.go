@@ -112,14 +112,11 @@ func (f *fleet) detach(t *testing.T, name string) {
 	})
 }
 
-// leave removes a member for good: its Secret, and then its MemberCluster.
+// leave removes a member for good: it deletes the Secret, and the operator deletes the MemberCluster some time after.
 func (f *fleet) leave(t *testing.T, name string) {
 	t.Helper()
 	f.detach(t, name)
 	member := &v1alpha1.MemberCluster{}
 	member.Name = name
-	if err := f.hub.api.Delete(background, member); client.IgnoreNotFound(err) != nil {
-		t.Errorf("delete MemberCluster %s: %v", name, err)
-	}
 	eventually(t, "MemberCluster "+name+" to be gone", func() error { return f.absent(f.hub, member) })
 }

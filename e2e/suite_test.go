@@ -192,7 +192,7 @@ func newFleet(ctx context.Context, env environment.Environment) (*fleet, error) 
 
 // start starts the operator, with all that is optional.
 func (f *fleet) start(ctx context.Context, replicas int) (err error) {
-	f.operator, err = f.environment.StartOperator(ctx, f.hub, replicas, "--publish-cluster-profiles")
+	f.operator, err = f.environment.StartOperator(ctx, f.hub, replicas, "--publish-cluster-profiles", "--secret-grace=5s")
 	return err
 }
 

@@ -27,11 +27,11 @@ func TestMissingConfigMapIsNamed(t *testing.T) {
 	f.awaitReady(t, app, "north", "south")
 }
 
-// lacksConfigMap gives an AppService a volume, and does on one member what a kubelet does that does not find the ConfigMap in it: no
-// simulated node does so by itself. It lasts until the function that it returns is called or the test ends.
+// lacksConfigMap gives an AppService a volume, and does on one member what the scheduler, and then a kubelet that does not find the ConfigMap, do
+// with its pod: no simulated node does so by itself. It lasts until the function that it returns is called or the test ends.
 func (f *fleet) lacksConfigMap(t *testing.T, member string, app *v1alpha1.AppService) (end func()) {
 	t.Helper()
-	end = f.cordon(t, member)
+	uncordon := f.cordon(t, member)
 	f.edit(t, app, func(s *v1alpha1.AppServiceSpec) {
 		volume := v1alpha1.Volume{Name: "settings"}
 		volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
@@ -53,6 +53,19 @@ func (f *fleet) lacksConfigMap(t *testing.T, member string, app *v1alpha1.AppSer
 		pod = &pods.Items[i]
 		return nil
 	})
+	end = func() {
+		uncordon()
+		if err := api.Delete(background, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			t.Errorf("delete the pod that no kubelet runs: %v", err)
+		}
+	}
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "without-kubelet"}}
+	if err := api.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
+		t.Fatalf("be the scheduler of %s: %v", member, err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
 	before := pod.DeepCopy()
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "app", Image: app.Spec.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},

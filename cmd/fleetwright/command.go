@@ -34,6 +34,7 @@ type options struct {
 	memberBurst             int
 	memberMaxList           resource.QuantityValue
 	probeInterval           time.Duration
+	secretGrace             time.Duration
 	metricsAddress          string
 	probeAddress            string
 	leaderElect             bool
@@ -91,6 +92,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.IntVar(&o.memberBurst, "member-burst", clusters.DefaultBurst, "requests to one member that may be sent at once")
 	f.Var(&o.memberMaxList, "member-max-list", "`size` of the largest list that a member may send, and of its cache; the operator's memory limit should be four times as much")
 	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "how often a member is asked for a sign of life; three that fail in a row make it unreachable")
+	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; one that holds anything that a person said about the cluster is kept for good")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics, 0 for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas, let only the elected one act")
@@ -117,6 +119,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--member-max-list %s: want %s or more", o.memberMaxList.String(), resource.NewQuantity(minMemberList, resource.BinarySI))
 	case o.probeInterval <= 0:
 		return fmt.Errorf("--member-probe-interval %v: want more than 0", o.probeInterval)
+	case o.secretGrace <= 0:
+		return fmt.Errorf("--secret-grace %v: want more than 0", o.secretGrace)
 	}
 	if err := o.traces.check(); err != nil {
 		return err

@@ -131,6 +131,7 @@ func TestAMistakeIsSaidInOneLine(t *testing.T) {
 		"a command that there is not":    {[]string{"start"}, `unknown command "start"`},
 		"an interval that is none":       {[]string{"--member-probe-interval", "soon"}, "--member-probe-interval"},
 		"no interval":                    {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
+		"no grace for Secrets":           {[]string{"--secret-grace", "0s"}, "--secret-grace"},
 		"an interval into the past":      {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
 		"no requests a second":           {[]string{"--member-qps", "0"}, "--member-qps"},
 		"too small a list":               {[]string{"--member-max-list", "1Mi"}, "--member-max-list 1Mi: want 4Mi or more"},

@@ -234,6 +234,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		Burst:         o.memberBurst,
 		MaxListBytes:  o.memberMaxList.Value(),
 		ProbeInterval: o.probeInterval,
+		SecretGrace:   o.secretGrace,
 		Policy:        o.policy,
 		Wrap:          o.traces.wrap(),
 	}

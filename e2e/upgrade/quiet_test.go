@@ -22,7 +22,10 @@ const quiet = 5 * time.Second
 // explained is what this release changes on a hub that was the recorded one's, with the reason of each: requests, such as
 // "patch appservices/status", and fields that say something else, such as "AppService .status.clusters[].message". It is emptied at each
 // recording. On members nothing can be explained: there it would be a rollout that nobody has asked for.
-var explained = map[string]string{}
+var explained = map[string]string{
+	"patch appservices/status":                "status.placement.excluded has the requirements that clusters do not meet, and condition Placed names them",
+	"AppService .status.conditions[].message": "condition Placed names the requirements that clusters do not meet",
+}
 
 // wantQuiet starts the operator.
 func (f *upgraded) wantQuiet(t *testing.T) {
