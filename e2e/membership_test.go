@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,11 +113,15 @@ func (f *fleet) detach(t *testing.T, name string) {
 	})
 }
 
-// leave removes a member for good: it deletes the Secret, and the operator deletes the MemberCluster some time after.
+// leave removes a member for good: it deletes the Secret and what a test has said about the cluster, and the operator deletes the
+// MemberCluster some time after.
 func (f *fleet) leave(t *testing.T, name string) {
 	t.Helper()
 	f.detach(t, name)
 	member := &v1alpha1.MemberCluster{}
 	member.Name = name
+	if err := f.hub.api.Patch(background, member, client.RawPatch(types.MergePatchType, []byte(`{"spec":null}`))); client.IgnoreNotFound(err) != nil {
+		t.Errorf("clear the spec of MemberCluster %s: %v", name, err)
+	}
 	eventually(t, "MemberCluster "+name+" to be gone", func() error { return f.absent(f.hub, member) })
 }
