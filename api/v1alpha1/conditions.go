@@ -185,7 +185,7 @@ const (
 const (
 	// ReasonAccepted: the kubeconfig is accepted and in use.
 	ReasonAccepted = "Accepted"
-	// ReasonExpiringSoon: the kubeconfig is accepted and in use, and less than a fifth of its credentials' lifetime is left, and less than
+	// ReasonExpiringSoon: the kubeconfig is accepted and in use. Less than a fifth of the lifetime of its credentials is left, and less than
 	// seven days. Renew them.
 	ReasonExpiringSoon = "ExpiringSoon"
 	// ReasonExpired: the credentials have ended, by their own word; the member may never have accepted them. Renew them.
