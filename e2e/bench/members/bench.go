@@ -49,7 +49,7 @@ func newBench(ctx context.Context, env environment.Environment) (*bench, error) 
 
 // withOperator does something with a new operator, which ends with it.
 func (b *bench) withOperator(ctx context.Context, do func(environment.Operator) error) (err error) {
-	operator, err := b.env.StartOperator(ctx, b.cluster, 1, "--leader-elect=false")
+	operator, err := b.env.StartOperator(ctx, b.cluster, 1, "--leader-elect=false", "--secret-grace=1s") // members leave between rounds
 	if err != nil {
 		return err
 	}
