@@ -135,7 +135,7 @@ func TestAMemberThatQuotesTheToken(t *testing.T) {
 			m := w.newMember(t, w.operator, "quotes-"+label(name))
 			test.fault(quotes(test.code))(t, m)
 			m.create(t, m.kubeconfig(t))
-			m.shows(t, afterTimeout, conditions(test.want, "Unknown NotTried"))
+			m.shows(t, afterTimeout, conditions(test.want, "Unknown NotVerified"))
 		})
 	}
 }

@@ -36,14 +36,14 @@ func badEdits() map[string]struct {
 		"a token that is none":              {always(withToken("canary")), "False Unauthorized"},
 		"a token that was revoked":          {revoked, "False Unauthorized"},
 		"a token that has ended":            {always(withToken(endedToken)), "False Expired"},
-		"the token of a user without roles": {stranger, "Unknown NotTried"},
+		"the token of a user without roles": {stranger, "Unknown NotVerified"},
 		"a server where nobody listens": {
 			func(t *testing.T, m *member) edit {
 				nobody := newLink(t, m.link.server)
 				nobody.turn(t, refuse)
 				return withServer(nobody.address)
 			},
-			"Unknown NotTried",
+			"Unknown NotVerified",
 		},
 		"a server that is silent": {
 			func(t *testing.T, m *member) edit {
@@ -51,7 +51,7 @@ func badEdits() map[string]struct {
 				nobody.turn(t, silent)
 				return withServer(nobody.address)
 			},
-			"Unknown NotTried",
+			"Unknown NotVerified",
 		},
 		"a server that no member may have": {always(withServer("169.254.169.254:443")), "False ServerRefused"},
 		"the CA of another cluster": {
@@ -60,7 +60,7 @@ func badEdits() map[string]struct {
 					cluster.CertificateAuthorityData = m.hub.environment.Config.CAData
 				}
 			},
-			"Unknown NotTried",
+			"Unknown NotVerified",
 		},
 	}
 }
@@ -178,8 +178,8 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 		"a server that no member may have":  {badEdits()["a server that no member may have"].edit, refused("ServerRefused")},
 		"a token that was revoked":          {revoked, "Ready False Unauthorized, CredentialsValid False Unauthorized"},
 		"a token that has ended":            {badEdits()["a token that has ended"].edit, "Ready False Unauthorized, CredentialsValid False Expired"},
-		"the token of a user without roles": {stranger, "Ready False Forbidden, CredentialsValid Unknown NotTried"},
-		"a server that is silent":           {badEdits()["a server that is silent"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotTried"},
+		"the token of a user without roles": {stranger, "Ready False Forbidden, CredentialsValid Unknown NotVerified"},
+		"a server that is silent":           {badEdits()["a server that is silent"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestRotation(t *testing.T) {
 		old := m.link
 		m.move(t)
 		m.replace(t, m.kubeconfig(t))
-		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotTried")
+		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotVerified")
 		m.goesOn(t, e)
 		m.link = old
 		m.replace(t, m.kubeconfig(t))

@@ -69,7 +69,7 @@ func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (ag
 func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
-	status.CredentialsExpire = nil
+	status.CredentialsExpirationTime = nil
 	if status.SecretMissingSince == nil {
 		status.SecretMissingSince = &now
 	}

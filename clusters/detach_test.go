@@ -87,7 +87,7 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 		m.remove(t)
 		m.ends(t, e, soon)
 		m.shows(t, soon, detached)
-		if mc := m.memberCluster(t); mc.HasSecret() || mc.Status.CredentialsExpire != nil || mc.Status.ID != before.Status.ID {
+		if mc := m.memberCluster(t); mc.HasSecret() || mc.Status.CredentialsExpirationTime != nil || mc.Status.ClusterID != before.Status.ClusterID {
 			t.Errorf("its status is %+v", mc.Status)
 		}
 		m.create(t, m.kubeconfig(t))
@@ -108,7 +108,7 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 		m.shows(t, soon, detached)
 		m.front.become("quite another")
 		m.create(t, m.kubeconfig(t))
-		m.shows(t, soon, "Ready False IdentityChanged, CredentialsValid Unknown NotTried")
+		m.shows(t, soon, "Ready False IdentityChanged, CredentialsValid Unknown NotVerified")
 		m.neverEngaged(t, 1)
 		m.accept(t, "quite another")
 		m.engaged(t, 2, retried)
@@ -263,7 +263,7 @@ func TestAWrongSelector(t *testing.T) {
 			m.edit(t, said)
 		}
 		mc := m.memberCluster(t)
-		uids[m.name], ids[m.name] = mc.UID, mc.Status.ID
+		uids[m.name], ids[m.name] = mc.UID, mc.Status.ClusterID
 	}
 	if err := o.stop(); err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestAWrongSelector(t *testing.T) {
 		m.operator = right
 		m.engaged(t, 1, soon)
 		mc := m.memberCluster(t)
-		if mc.UID != uids[m.name] || mc.Status.ID != ids[m.name] || mc.Spec.Unschedulable != (m.name != "selector-plain") || !mc.HasSecret() {
+		if mc.UID != uids[m.name] || mc.Status.ClusterID != ids[m.name] || mc.Spec.Unschedulable != (m.name != "selector-plain") || !mc.HasSecret() {
 			t.Errorf("%s is %+v", m.name, mc)
 		}
 	}
@@ -298,7 +298,7 @@ func TestAWrongSelector(t *testing.T) {
 // though the member is not connected.
 func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 	t.Parallel()
-	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotTried"
+	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"
 
 	t.Run("while the member is not connected", func(t *testing.T) {
 		t.Parallel()

@@ -165,7 +165,7 @@ func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
 		"a token that has ended":                         {refused, &target{token: jwt(`{"exp":981173106}`)}, v1alpha1.ReasonExpired},
 		"a certificate that has not":                     {refused, &target{certificate: &valid}, v1alpha1.ReasonUnauthorized},
 		"a token that does not say":                      {refused, &target{token: "canary"}, v1alpha1.ReasonUnauthorized},
-		"a token that has ended, of one who is away":     {context.DeadlineExceeded, &target{token: jwt(`{"exp":981173106}`)}, v1alpha1.ReasonNotTried},
+		"a token that has ended, of one who is away":     {context.DeadlineExceeded, &target{token: jwt(`{"exp":981173106}`)}, v1alpha1.ReasonNotVerified},
 		"a certificate that has ended, by a TLS alert":   {remote(45), &target{certificate: &ended}, v1alpha1.ReasonExpired},
 		"a certificate that has not ended, by TLS alert": {remote(42), &target{certificate: &valid}, v1alpha1.ReasonUnauthorized},
 	} {

@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 					m.engaged(t, 1, soon)
 					return
 				}
-				timed(t, "shown", func() { m.shows(t, cmp.Or(bad.freshWithin, soon), conditions(bad.fresh, "Unknown NotTried")) })
+				timed(t, "shown", func() { m.shows(t, cmp.Or(bad.freshWithin, soon), conditions(bad.fresh, "Unknown NotVerified")) })
 				m.neverEngaged(t, 0)
 				m.mend(t)
 				timed(t, "connected", func() {

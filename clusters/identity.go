@@ -39,7 +39,7 @@ func (m *member) identify(ctx context.Context, id types.UID) error {
 	return m.provider.claimIdentity(ctx, m, id)
 }
 
-// owner is the MemberCluster that owns an identity by its status.id. The zero value stands for none.
+// owner is the MemberCluster that owns an identity by its status.clusterID. The zero value stands for none.
 type owner struct {
 	name multicluster.ClusterName
 	// secretMissing reports that the MemberCluster has no Secret any more.
@@ -97,11 +97,11 @@ func (p *Provider) release(name multicluster.ClusterName, keep types.UID) {
 	maps.DeleteFunc(p.identities, func(id types.UID, holder multicluster.ClusterName) bool { return holder == name && id != keep })
 }
 
-// identityField indexes MemberClusters by their status.id.
-const identityField = "status.id"
+// identityField indexes MemberClusters by their status.clusterID.
+const identityField = "status.clusterID"
 
 func identityOf(mc client.Object) []string {
-	if id := mc.(*v1alpha1.MemberCluster).Status.ID; id != "" {
+	if id := mc.(*v1alpha1.MemberCluster).Status.ClusterID; id != "" {
 		return []string{string(id)}
 	}
 	return nil

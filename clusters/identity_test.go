@@ -43,7 +43,7 @@ func (m *member) consumes(t *testing.T) {
 func (m *member) is(t *testing.T, id types.UID) {
 	t.Helper()
 	eventually(t, soon, func() error {
-		if shown := m.memberCluster(t).Status.ID; shown != id {
+		if shown := m.memberCluster(t).Status.ClusterID; shown != id {
 			return fmt.Errorf("%s is %q, want %q", m.name, shown, id)
 		}
 		return nil
@@ -99,7 +99,7 @@ func TestIdentityIsPinned(t *testing.T) {
 		}
 		m.front.become("another")
 		m.operator = w.own(t, "fleet-pinned")
-		m.shows(t, soon, changed+"Unknown NotTried")
+		m.shows(t, soon, changed+"Unknown NotVerified")
 		m.neverEngaged(t, 0)
 	})
 
@@ -110,7 +110,7 @@ func TestIdentityIsPinned(t *testing.T) {
 		e := m.join(t)
 		next := w.newMember(t, w.operator, "pinned-next")
 		m.replace(t, next.kubeconfig(t))
-		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotTried")
+		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotVerified")
 		m.goesOn(t, e)
 		m.accept(t, next.front.identity())
 		e = m.engaged(t, 2, soon)
@@ -148,7 +148,7 @@ func TestIdentityIsPinned(t *testing.T) {
 
 func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 	t.Parallel()
-	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotTried"
+	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"
 
 	t.Run("the second Secret of a cluster waits until the MemberCluster of the first is gone", func(t *testing.T) {
 		t.Parallel()
@@ -199,7 +199,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		forbidden.allowIdentityOnly(t)
 		able.front.become(forbidden.front.identity())
 		forbidden.create(t, forbidden.kubeconfig(t))
-		forbidden.shows(t, soon, "Ready False Forbidden, CredentialsValid Unknown NotTried")
+		forbidden.shows(t, soon, "Ready False Forbidden, CredentialsValid Unknown NotVerified")
 		able.create(t, able.kubeconfig(t))
 		e := able.engaged(t, 1, retried)
 		forbidden.shows(t, retried, duplicate)
@@ -213,7 +213,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		e, others := one.join(t), other.join(t)
 		one.accept(t, other.front.identity())
 		one.replace(t, other.kubeconfig(t))
-		one.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotTried")
+		one.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotVerified")
 		one.goesOn(t, e)
 		other.goesOn(t, others)
 	})
@@ -233,7 +233,7 @@ func TestTwoSecretsOfOneName(t *testing.T) {
 	m.make(t, w.hub, other)
 	eventually(t, soon, func() error {
 		for _, event := range m.events(t) {
-			if event.Regarding.Name == other.Name && event.Reason == v1alpha1.ReasonNameTaken {
+			if event.Regarding.Name == other.Name && event.Reason == v1alpha1.ReasonNameConflict {
 				return nil
 			}
 		}

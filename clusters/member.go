@@ -219,7 +219,7 @@ func (s *snapshot) failed(err error, with *target, goesOn bool) {
 	case v.reason == v1alpha1.ReasonUnauthorized:
 		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:
-		s.credentials = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig could not be tried: " + v.message}
+		s.credentials = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
 	}
 	if !goesOn {
 		s.ready = v

@@ -41,7 +41,7 @@ func TestSecret(t *testing.T) {
 		condition := func(kind, reason, message string) metav1.Condition {
 			return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: 1}
 		}
-		ends := mc.Status.CredentialsExpire
+		ends := mc.Status.CredentialsExpirationTime
 		if ends == nil || time.Until(ends.Time) <= 0 {
 			t.Fatalf("the credentials end at %v", ends)
 		}
@@ -51,13 +51,13 @@ func TestSecret(t *testing.T) {
 		}
 		want := v1alpha1.MemberClusterStatus{
 			ObservedGeneration: 1,
-			ID:                 m.front.identity(),
+			ClusterID:                 m.front.identity(),
 			Version:            server.GitVersion,
-			CredentialsExpire:  ends,
+			CredentialsExpirationTime:  ends,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
 				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // for an hour: a fifth is not over
-				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"),
+				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"),
 			},
 		}
 		eventually(t, soon, func() error { // it is surveyed after it was engaged
@@ -211,7 +211,7 @@ func TestSecret(t *testing.T) {
 		first := w.operator.engagements.hold(m.name)
 		m.create(t, m.kubeconfig(t))
 		<-first.reached
-		m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid Unknown NotTried")
+		m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid Unknown NotVerified")
 		m.remove(t)
 		m.shows(t, soon, detached)
 		m.create(t, m.kubeconfig(t))
@@ -239,7 +239,7 @@ func TestMemberCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, soon, func() error {
-			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ID != m.front.identity() {
+			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ClusterID != m.front.identity() {
 				return fmt.Errorf("it is %+v", mc)
 			}
 			return nil

@@ -19,21 +19,21 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 	status.ObservedGeneration = mc.Generation
 	status.SecretMissingSince = nil
 	if known.facts.id != "" {
-		if known.facts.allocatable != nil || known.facts.id != status.ID {
+		if known.facts.allocatable != nil || known.facts.id != status.ClusterID {
 			status.Allocatable = known.facts.allocatable
 		}
-		if known.facts.version != "" || known.facts.id != status.ID {
+		if known.facts.version != "" || known.facts.id != status.ClusterID {
 			status.Version = known.facts.version
 		}
-		status.ID = known.facts.id
-		status.CredentialsExpire = timeOrNil(known.expiry.end)
+		status.ClusterID = known.facts.id
+		status.CredentialsExpirationTime = timeOrNil(known.expiry.end)
 	}
 	for _, c := range []struct {
 		kind         string
 		known, first verdict
 	}{
 		{v1alpha1.ConditionReady, known.ready, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
-		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}},
 		{v1alpha1.ConditionAllocatableKnown, known.facts.counted, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {

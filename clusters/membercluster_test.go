@@ -32,7 +32,7 @@ func TestStatusOf(t *testing.T) {
 			}
 		}
 		counted := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonConnecting, Message: "the nodes have not been listed yet", ObservedGeneration: generation, LastTransitionTime: since}
-		return v1alpha1.MemberClusterStatus{ObservedGeneration: generation, ID: id.id, Version: id.version, Conditions: append(conditions, counted)}
+		return v1alpha1.MemberClusterStatus{ObservedGeneration: generation, ClusterID: id.id, Version: id.version, Conditions: append(conditions, counted)}
 	}
 	ready := func(v verdict, generation int64, since metav1.Time) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: generation, LastTransitionTime: since}
@@ -53,7 +53,7 @@ func TestStatusOf(t *testing.T) {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{},
 			status(1, facts{},
 				ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
-				credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}, 1, now)),
+				credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now)),
 		},
 		"connected for the first time": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, facts: facts1},
@@ -84,7 +84,7 @@ func TestStatusOf(t *testing.T) {
 			func() v1alpha1.MemberClusterStatus {
 				s := status(1, facts1,
 					ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
-					credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "the kubeconfig has not been tried yet"}, 1, now))
+					credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now))
 				s.Conditions[2].LastTransitionTime = long // it is not about the Secret
 				return s
 			}(),
@@ -130,7 +130,7 @@ func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
 	provider := &Provider{members: map[multicluster.ClusterName]*member{"new": waiting, "other": other}}
 	r := &Reconciler{provider: provider, sources: Sources{ourSecrets}}
 	old := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "old", Annotations: map[string]string{v1alpha1.AnnotationSecret: "fleet/old"}}}
-	old.Status.ID = "uid"
+	old.Status.ClusterID = "uid"
 	want := []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: "fleet", Name: "old"}},
 		{NamespacedName: waiting.secret},
@@ -195,7 +195,7 @@ func TestStatus_keeps_what_the_nodes_could_hold(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			mc := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ID: "a", Allocatable: cpus("4")}}
+			mc := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ClusterID: "a", Allocatable: cpus("4")}}
 			if diff := cmp.Diff(test.want, statusOf(mc, snapshot{facts: test.known}, time.Now()).Allocatable); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

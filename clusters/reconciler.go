@@ -141,7 +141,7 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 		return 0, err
 	}
 	if m == nil {
-		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, "Join",
+		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
 			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
 		return nameRetry, nil
 	}
@@ -152,7 +152,7 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 	target, refusal := claim.read(r.provider.options.Policy)
 	m.expect(expectation{
 		target:       target,
-		pinned:       mc.Status.ID,
+		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival,
 	}, refusal)
@@ -167,7 +167,7 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 // cluster again after the member has become another one.
 func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
 	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
-	if !found || mc.Status.ID == "" || types.UID(accepted) != mc.Status.ID {
+	if !found || mc.Status.ClusterID == "" || types.UID(accepted) != mc.Status.ClusterID {
 		return nil
 	}
 	updated := mc.DeepCopy()
@@ -179,7 +179,7 @@ func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.Me
 	case err != nil:
 		return fmt.Errorf("remove annotation %s of MemberCluster: %w", v1alpha1.AnnotationAcceptIdentity, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("The acknowledged identity is in use", "cluster", mc.Name, "id", mc.Status.ID)
+	ctrl.LoggerFrom(ctx).Info("The acknowledged identity is in use", "cluster", mc.Name, "id", mc.Status.ClusterID)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 		if is != nil && kind != v1alpha1.ConditionReady && is.Reason == v1alpha1.ReasonSecretMissing {
 			continue // Ready has told it
 		}
-		if is == nil || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonNotTried || was != nil && was.Reason == is.Reason {
+		if is == nil || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonNotVerified || was != nil && was.Reason == is.Reason {
 			continue
 		}
 		severity := corev1.EventTypeWarning

@@ -22,7 +22,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	unreachable.link.turn(t, refuse)
 	unreachable.create(t, unreachable.kubeconfig(t))
 	refused.shows(t, soon, "Ready False NoConnection, CredentialsValid False FileRefused")
-	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotTried")
+	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified")
 	healthy.join(t)
 	const events = 5 // Connected, Accepted; NoConnection, FileRefused; Unreachable: they are written a moment later
 	eventually(t, soon, func() error {

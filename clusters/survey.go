@@ -114,7 +114,7 @@ func (s *session) survey(ctx context.Context, known facts) facts {
 	switch sum, err := s.connection.allocatable(ctx); {
 	case err == nil:
 		known.allocatable = sum
-		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonCounted, "the sum over the nodes that take pods"}
+		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"}
 	case statusCode(err) == http.StatusForbidden:
 		known.counted = verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
 	case known.counted.status == "":

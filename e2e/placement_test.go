@@ -114,10 +114,10 @@ func TestLimitedPlacement(t *testing.T) {
 		eventually(t, "it to wait on east for "+other, func() error {
 			f.refresh(t, app)
 			leaving, arriving := app.Status.Cluster("east"), app.Status.Cluster(other)
-			if leaving == nil || leaving.Reason != v1alpha1.ReasonRemovalWaiting || !strings.Contains(leaving.Message, other) {
+			if leaving == nil || leaving.Reason != v1alpha1.ReasonRemovalPending || !strings.Contains(leaving.Message, other) {
 				return fmt.Errorf("the row of east is %+v", leaving)
 			}
-			if arriving == nil || arriving.Pods != 2 {
+			if arriving == nil || arriving.CurrentReplicas != 2 {
 				return fmt.Errorf("the row of %s is %+v", other, arriving)
 			}
 			return nil

@@ -120,8 +120,8 @@ type RemovalsStatus struct {
 
 // RemovalCount counts the removals that began within five minutes.
 type RemovalCount struct {
-	// Since is when the five minutes began.
-	Since metav1.Time `json:"since"`
+	// StartTime is when the five minutes began.
+	StartTime metav1.Time `json:"startTime"`
 	// Count is how many removals began.
 	Count int32 `json:"count"`
 }
@@ -163,7 +163,7 @@ const (
 )
 
 // TransitionType is what is under way between an AppService and a cluster.
-// +kubebuilder:validation:Enum=ScaleDownPending;RemovalPending;RemovalHeld;Removing
+// +kubebuilder:validation:Enum=ScaleDownPending;RemovalPending;RemovalNeedsApproval;Removing
 type TransitionType string
 
 const (
@@ -171,8 +171,8 @@ const (
 	TransitionScaleDownPending TransitionType = "ScaleDownPending"
 	// TransitionRemovalPending: the cluster is no longer in the plan, and its removal waits for clusters to become ready, or for its turn.
 	TransitionRemovalPending TransitionType = "RemovalPending"
-	// TransitionRemovalHeld: the cluster is no longer in the plan, and keeps the workload until somebody accepts its removal.
-	TransitionRemovalHeld TransitionType = "RemovalHeld"
+	// TransitionRemovalNeedsApproval: the cluster is no longer in the plan, and keeps the workload until somebody accepts its removal.
+	TransitionRemovalNeedsApproval TransitionType = "RemovalNeedsApproval"
 	// TransitionRemoving: the workload is being removed from the cluster.
 	TransitionRemoving TransitionType = "Removing"
 )
@@ -198,7 +198,7 @@ const (
 
 // ClusterTransition is what is under way between an AppService and a cluster, and why. The planner remembers it from one decision to the next.
 type ClusterTransition struct {
-	// Type is ScaleDownPending, RemovalPending, RemovalHeld or Removing.
+	// Type is ScaleDownPending, RemovalPending, RemovalNeedsApproval or Removing.
 	Type TransitionType `json:"type"`
 	// Cause is why: Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
 	Cause TransitionCause `json:"cause"`
@@ -238,9 +238,9 @@ type ClusterStatus struct {
 	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Pods is how many pods the cluster has, as last known.
+	// CurrentReplicas is how many pods the cluster has, as last known.
 	// +optional
-	Pods int32 `json:"pods,omitempty"`
+	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
 	// ReadyReplicas is how many of them are ready, as last known.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
@@ -261,8 +261,8 @@ type ClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
-	// Since is when the phase changed last. While it is Unknown, what the row shows is as old as that.
-	Since metav1.Time `json:"since"`
+	// LastTransitionTime is when the phase last changed. While it is Unknown, what the row shows is as old as that.
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 }
 
 // HubBehind says which objects on a cluster are ahead of the hub.

@@ -12,12 +12,12 @@ import (
 // +kubebuilder:resource:path=appservices,singular=appservice,shortName=appsvc,categories={all,fleet}
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.summary.display`,description="Ready clusters / clusters of the plan"
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.summary.readyReplicas`,description="Ready replicas on all clusters that can be observed"
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.display`,description="Ready clusters / clusters of the plan"
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.summary.readyReplicas`,description="Ready pods on all clusters that can be observed"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the AppService is ready or not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Where it runs, or where not and why"
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Where the workload runs, or where it does not run and why"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 63 lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit: each member gets a Service of this name"
 type AppService struct {
 	metav1.TypeMeta `json:",inline"`
@@ -36,7 +36,7 @@ type AppService struct {
 
 // AppServiceSpec is what shall run on each chosen cluster, in the terms of the Pod, Deployment and Service APIs, and which clusters are chosen.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.autoscaling) && has(self.autoscaled) && self.autoscaled)",message="autoscaled says that something else scales the pods: take it out, or take out autoscaling"
+// +kubebuilder:validation:XValidation:rule="!(has(self.autoscaling) && has(self.externallyScaled) && self.externallyScaled)",message="externallyScaled says that something else scales the pods: take it out, or take out autoscaling"
 // +kubebuilder:validation:XValidation:rule="!has(self.service) || has(self.ports) && self.ports.size() > 0",message="service needs ports, as without them there is no Service: add ports, or leave service out"
 // +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicaPolicy) || self.replicaPolicy.type != 'Divided' || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules"
@@ -50,7 +50,7 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image"`
 
-	// Replicas is how many pods run: on each chosen cluster, or on all of them together where replicaPolicy divides them. Zero keeps the Deployment and the Service, with no pods. Where something scales the pods (autoscaling, autoscaled), it is what a cluster begins with.
+	// Replicas is how many pods run: on each chosen cluster, or on all of them together where replicaPolicy divides them. Zero keeps the Deployment and the Service, with no pods. Where something scales the pods (autoscaling, externallyScaled), it is what a cluster begins with.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be zero or more"
@@ -64,9 +64,9 @@ type AppServiceSpec struct {
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// Autoscaled says that something on the members other than spec.autoscaling, such as KEDA, scales the Deployments: replicas is then what each begins with, and is left alone afterwards. A HorizontalPodAutoscaler that somebody made on a member is noticed without it.
+	// ExternallyScaled says that something on the members other than spec.autoscaling, such as KEDA, scales the Deployments: replicas is then what each begins with, and is left alone afterwards. A HorizontalPodAutoscaler that somebody made on a member is noticed without it.
 	// +optional
-	Autoscaled bool `json:"autoscaled,omitempty"`
+	ExternallyScaled bool `json:"externallyScaled,omitempty"`
 
 	// ContainerName is the name of the container; "app" by default. To adopt an existing Deployment, use the name that its container has. A change of it replaces the pods, as any change of the pod template does.
 	// +optional

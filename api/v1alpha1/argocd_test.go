@@ -101,7 +101,7 @@ func TestMemberCluster_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 			want: outcome{kstatus.InProgressStatus, health{"Progressing", "waiting for its Secret"}},
 		},
 		"connecting": {
-			conditions: []metav1.Condition{ready(metav1.ConditionFalse, v1alpha1.ReasonConnecting), credentials(metav1.ConditionUnknown, v1alpha1.ReasonNotTried)},
+			conditions: []metav1.Condition{ready(metav1.ConditionFalse, v1alpha1.ReasonConnecting), credentials(metav1.ConditionUnknown, v1alpha1.ReasonNotVerified)},
 			want:       outcome{kstatus.InProgressStatus, health{"Progressing", "said of Ready"}},
 		},
 		"connected, and its nodes cannot be counted": {

@@ -86,19 +86,19 @@ const (
 	ReasonClusterDetached = "ClusterDetached"
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
-	// ReasonRemovalWaiting: the workload is to be removed from the cluster, after it is ready where it arrives, and after it has been removed
+	// ReasonRemovalPending: the workload is to be removed from the cluster, after it is ready where it arrives, and after it has been removed
 	// from others: an AppService leaves at most a fifth of the clusters that have taken it on at the same time. Without an edit it also waits
 	// until another cluster of the plan is ready, or all of them where they divide the replicas. The message says which. Wait, or annotate it
 	// with fleetwright.dev/accept-unready=true or fleetwright.dev/accept-removals=NUMBER@GENERATION.
-	ReasonRemovalWaiting = "RemovalWaiting"
-	// ReasonRemovalHeld: clusters no longer fit the placement because they changed, not because it was edited, and within an hour they are more
+	ReasonRemovalPending = "RemovalPending"
+	// ReasonRemovalNeedsApproval: clusters no longer fit the placement because they changed, not because it was edited, and within an hour they are more
 	// than a fifth of those that run the AppService; or the workload was found on this one after a restore, or it has joined again; or the plan
 	// chooses no cluster, and no other one is known to be ready. They keep it until that is acknowledged: annotate the AppService with the value
 	// that the message has, fleetwright.dev/accept-removals=NUMBER@GENERATION.
-	ReasonRemovalHeld = "RemovalHeld"
-	// ReasonContended: somebody on the member changes fields that the AppService sets, again and again. They are put back more and
+	ReasonRemovalNeedsApproval = "RemovalNeedsApproval"
+	// ReasonFieldConflict: somebody on the member changes fields that the AppService sets, again and again. They are put back more and
 	// more rarely. The message says who and which; have that stop, or leave the fields out of the AppService.
-	ReasonContended = "Contended"
+	ReasonFieldConflict = "FieldConflict"
 	// ReasonNamespaceTerminating: the namespace is being deleted on the member. It is made again when it is gone.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 	// ReasonInvalidOverride: an override cannot be applied for this cluster: a patch that does not fit, a variable that is not known. The message names it
@@ -190,8 +190,8 @@ const (
 	ReasonExpiringSoon = "ExpiringSoon"
 	// ReasonExpired: the credentials have ended, by their own word; the member may never have accepted them. Renew them.
 	ReasonExpired = "Expired"
-	// ReasonNotTried: the kubeconfig can be read; whether the member accepts it is not known yet.
-	ReasonNotTried = "NotTried"
+	// ReasonNotVerified: the kubeconfig can be read; whether the member accepts it is not known yet.
+	ReasonNotVerified = "NotVerified"
 	// ReasonKubeconfigMissing: the Secret has none of the keys kubeconfig, value, value.yaml.
 	ReasonKubeconfigMissing = "KubeconfigMissing"
 	// ReasonKubeconfigTooLarge: the kubeconfig is over 64 KiB, or of more than 4096 pieces.
@@ -220,8 +220,8 @@ const (
 
 // Reasons of a MemberCluster's AllocatableKnown condition, beside [ReasonForbidden] and [ReasonUnhealthy].
 const (
-	// ReasonCounted: status.allocatable is the sum over the member's nodes that take pods.
-	ReasonCounted = "Counted"
+	// ReasonNodesListed: status.allocatable is the sum over the member's nodes that take pods.
+	ReasonNodesListed = "NodesListed"
 )
 
 // Reasons of events on AppServices, and on their objects on the members, beside those of the rows.
@@ -239,19 +239,19 @@ const (
 	ReasonOrphaned = "Orphaned"
 	// ReasonAbandoned: a cluster was let go of, by annotation, before the workload was removed from it.
 	ReasonAbandoned = "Abandoned"
-	// ReasonLetGo: the AppService went with its namespace or its CRD, which the event is about; the members keep what they run.
-	ReasonLetGo = "LetGo"
+	// ReasonNamespaceOrCRDDeleted: the AppService went with its namespace or its CRD, which the event is about; the members keep what they run.
+	ReasonNamespaceOrCRDDeleted = "NamespaceOrCRDDeleted"
 )
 
 // Reasons of events on Secrets.
 const (
-	// ReasonNameTaken: another Secret is a member of that name already. Rename one of the two.
-	ReasonNameTaken = "NameTaken"
+	// ReasonNameConflict: another Secret is a member of that name already. Rename one of the two.
+	ReasonNameConflict = "NameConflict"
 )
 
 // Reasons of events on MemberClusters, beside those of their conditions.
 const (
-	// ReasonClusterProfileTaken: the ClusterProfile of the member's name belongs to another cluster manager, by its spec or its label. It
+	// ReasonClusterProfileConflict: the ClusterProfile of the member's name belongs to another cluster manager, by its spec or its label. It
 	// is left alone, and this member is not published. Rename the member, or delete that ClusterProfile.
-	ReasonClusterProfileTaken = "ClusterProfileTaken"
+	ReasonClusterProfileConflict = "ClusterProfileConflict"
 )

@@ -28,21 +28,21 @@ const (
 	// AnnotationHash holds, on a member's object, a hash of what was last applied, so that a field that is
 	// no longer wanted is noticed.
 	AnnotationHash = "fleetwright.dev/applied-hash"
-	// AnnotationParts holds, on a member's Deployment, the kinds of what was made beside it and a Service, separated by commas:
+	// AnnotationOwnedKinds holds, on a member's Deployment, the kinds of what was made beside it and a Service, separated by commas:
 	// HorizontalPodAutoscaler, PodDisruptionBudget. It is absent where there is nothing of the kind.
-	AnnotationParts = "fleetwright.dev/parts"
+	AnnotationOwnedKinds = "fleetwright.dev/owned-kinds"
 
 	// AnnotationSecret, on a MemberCluster, names the Secret that it was made from, as NAMESPACE/NAME. A MemberCluster
 	// without it was made by an administrator, ahead of its Secret.
 	AnnotationSecret = "fleetwright.dev/secret"
 	// AnnotationAcceptIdentity, on a MemberCluster, names the UID of the cluster that the member is from now on. It is
 	// how an administrator acknowledges that another cluster answers under the same Secret. Fleetwright removes it once
-	// status.id has that UID.
+	// status.clusterID has that UID.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
 	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. Its
 	// MemberCluster has a tombstone until the cluster is back. What is left there is then removed if the AppService was deleted;
-	// if it lives, it becomes an entry that is RemovalHeld. Take the annotation off afterwards.
+	// if it lives, it becomes an entry that is RemovalNeedsApproval. Take the annotation off afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, accepts removals, as NUMBER@GENERATION: so many in all may begin while the AppService has that
 	// generation, also those that are held, and more than a fifth of the clusters at a time. It is used up, and ends with the next edit.

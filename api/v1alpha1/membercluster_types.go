@@ -19,10 +19,12 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Credentials",type=string,JSONPath=`.status.conditions[?(@.type=="CredentialsValid")].reason`
-// +kubebuilder:printcolumn:name="Unschedulable",type=boolean,priority=1,JSONPath=`.spec.unschedulable`
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.metadata.labels.topology\.kubernetes\.io/region`
+// +kubebuilder:printcolumn:name="Apps",type=integer,JSONPath=`.status.appServices`,description="AppServices that have an entry for the cluster"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
-// +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.credentialsExpire`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Unschedulable",type=boolean,priority=1,JSONPath=`.spec.unschedulable`
+// +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.credentialsExpirationTime`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type MemberCluster struct {
 	metav1.TypeMeta `json:",inline"`
@@ -93,9 +95,9 @@ type MemberClusterStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// ID is the UID of the cluster's kube-system namespace: the identity of the cluster itself.
+	// ClusterID is the UID of the cluster's kube-system namespace: the identity of the cluster itself.
 	// +optional
-	ID types.UID `json:"id,omitempty"`
+	ClusterID types.UID `json:"clusterID,omitempty"`
 
 	// Version is the cluster's Kubernetes version.
 	// +optional
@@ -106,15 +108,19 @@ type MemberClusterStatus struct {
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 
-	// CredentialsExpire is when the credentials in use end, by their own word; absent when they do not say.
+	// CredentialsExpirationTime is when the credentials in use end, by their own word; absent when they do not say.
 	// +optional
-	CredentialsExpire *metav1.Time `json:"credentialsExpire,omitempty"`
+	CredentialsExpirationTime *metav1.Time `json:"credentialsExpirationTime,omitempty"`
 
 	// SecretMissingSince is when the Secret was first found missing: it was deleted, or it is no longer selected, or it holds another member. It is absent while there is a Secret.
 	// The cluster is disengaged meanwhile, and its workloads keep running. When the Secret returns, the MemberCluster continues with its spec, its labels, its tombstones and its identity.
 	// Fleetwright deletes the MemberCluster 10 minutes after this time, but only if its spec and status.abandoned are empty and nobody else has set labels or annotations on it.
 	// +optional
 	SecretMissingSince *metav1.Time `json:"secretMissingSince,omitempty"`
+
+	// AppServices is the number of AppServices that have an entry for the cluster in their status.
+	// +optional
+	AppServices int32 `json:"appServices,omitempty"`
 
 	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by their annotation fleetwright.dev/abandon. When the cluster is back, the objects of those that were deleted are removed.
 	// +optional

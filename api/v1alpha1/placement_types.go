@@ -82,8 +82,8 @@ type ClusterRequirement struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// Compile returns what matches the labels, or what is wrong with it: always the same of several things. A nil selector matches all.
-func (s *ClusterSelector) Compile() (labels.Selector, error) {
+// AsSelector returns what matches the labels, or what is wrong with it: always the same of several things. A nil selector matches all.
+func (s *ClusterSelector) AsSelector() (labels.Selector, error) {
 	if s == nil {
 		return labels.Everything(), nil
 	}

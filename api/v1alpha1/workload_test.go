@@ -178,7 +178,7 @@ autoscaling:
 `,
 		},
 		"autoscaled by something else": {
-			spec: least + "autoscaled: true",
+			spec: least + "externallyScaled: true",
 		},
 		"a budget by a number": {
 			spec: least + "disruptionBudget: {minAvailable: 0}",

@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	})
 	switch {
 	case errors.Is(err, errForeign):
-		r.events.Eventf(member, profile, corev1.EventTypeWarning, v1alpha1.ReasonClusterProfileTaken, "Publish",
+		r.events.Eventf(member, profile, corev1.EventTypeWarning, v1alpha1.ReasonClusterProfileConflict, "Publish",
 			"ClusterProfile %s/%s belongs to cluster manager %q and is left alone; rename the member, or delete that ClusterProfile",
 			profile.Namespace, profile.Name, managerOf(profile))
 		return reconcile.Result{}, nil
@@ -135,7 +135,7 @@ func describe(profile *inventory.ClusterProfile, member *v1alpha1.MemberCluster)
 
 // properties are the identity of the cluster and what its nodes can hold. One that says what it said keeps its time.
 func properties(member *v1alpha1.MemberCluster, previous []inventory.Property) []inventory.Property {
-	values := map[string]string{propertyID: string(member.Status.ID)}
+	values := map[string]string{propertyID: string(member.Status.ClusterID)}
 	for name, quantity := range member.Status.Allocatable {
 		values["allocatable."+string(name)] = quantity.String()
 	}

@@ -219,7 +219,7 @@ func TestInventory(t *testing.T) {
 	w.must(w.Create(t.Context(), east))
 	w.change(east, func() {
 		east.Status = v1alpha1.MemberClusterStatus{
-			ObservedGeneration: 1, ID: "uid", Version: "v1.36.3",
+			ObservedGeneration: 1, ClusterID: "uid", Version: "v1.36.3",
 			Allocatable: corev1.ResourceList{"cpu": resource.MustParse("3500m"), "memory": resource.MustParse("8Gi")},
 			Conditions: []metav1.Condition{{
 				Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "it answers", LastTransitionTime: metav1.Now(),
@@ -265,7 +265,7 @@ func (w world) leavesAlone(t *testing.T) {
 		before := profile{Labels: foreign.Labels, Spec: foreign.Spec}
 		w.expect(name, before)
 		w.must(w.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-		w.told(name, v1alpha1.ReasonClusterProfileTaken)
+		w.told(name, v1alpha1.ReasonClusterProfileConflict)
 		w.expect(name, before)
 		w.must(w.Delete(t.Context(), foreign))
 		w.expect(name, profile{
@@ -296,7 +296,7 @@ func TestPropertiesKeepTheTimeOfWhatHasNotChanged(t *testing.T) {
 	previous := []inventory.Property{
 		{Name: "allocatable.cpu", Value: "3", LastObservedTime: long}, {Name: "allocatable.pods", Value: "9", LastObservedTime: long}, {Name: propertyID, Value: "uid", LastObservedTime: long},
 	}
-	member := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ID: "uid", Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4")}}}
+	member := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ClusterID: "uid", Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4")}}}
 	got := properties(member, previous)
 	if time.Since(got[0].LastObservedTime.Time) < time.Minute {
 		got[0].LastObservedTime = metav1.Time{}

@@ -103,7 +103,7 @@ func (r *reconciler) release(ctx context.Context, t task, object client.Object) 
 	for _, label := range []string{v1alpha1.LabelManagedBy, v1alpha1.LabelAppService} {
 		delete(labels, label)
 	}
-	for _, annotation := range []string{v1alpha1.AnnotationHub, v1alpha1.AnnotationUID, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationSpecHash, v1alpha1.AnnotationCreated, v1alpha1.AnnotationHash, v1alpha1.AnnotationParts} {
+	for _, annotation := range []string{v1alpha1.AnnotationHub, v1alpha1.AnnotationUID, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationSpecHash, v1alpha1.AnnotationCreated, v1alpha1.AnnotationHash, v1alpha1.AnnotationOwnedKinds} {
 		delete(annotations, annotation)
 	}
 	released.SetLabels(labels)

@@ -28,7 +28,7 @@ func (r *reconciler) putBack(ctx context.Context, t task, existing client.Object
 	what := fmt.Sprintf("%s changed %s of %s %s", who, fields(changed), kindOf(existing), existing.GetName())
 	now := time.Now()
 	if wait := r.fights.wait(t.app.UID, now); wait > 0 {
-		return &obstacle{reason: v1alpha1.ReasonContended, retry: wait, message: what + " again and again; it is put back more rarely now"}
+		return &obstacle{reason: v1alpha1.ReasonFieldConflict, retry: wait, message: what + " again and again; it is put back more rarely now"}
 	}
 	if err := r.change(ctx, existing, want); err != nil {
 		return err

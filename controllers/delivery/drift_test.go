@@ -155,7 +155,7 @@ func TestFight_ends_in_a_truce(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go s.rival(ctx, ended)
-	contended := s.failed(v1alpha1.ReasonContended, `rival changed spec.template.spec.containers[name="app"].image of Deployment web again and again; `+
+	contended := s.failed(v1alpha1.ReasonFieldConflict, `rival changed spec.template.spec.containers[name="app"].image of Deployment web again and again; `+
 		"it is put back more rarely now")
 	s.reports(contended, whateverRuns)
 	cancel()
@@ -196,7 +196,7 @@ func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
 	}
 	s.spoil("bad:1")
 	seen, result := w.look()
-	if seen.Reason != v1alpha1.ReasonContended || result.RequeueAfter <= 0 || result.RequeueAfter > minTruce {
+	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minTruce {
 		t.Errorf("reported %+v, and looks again after %v", seen, result.RequeueAfter)
 	}
 	w.fights.byApp[s.app.UID].until = time.Now()
@@ -314,13 +314,13 @@ func TestFight_with_somebody_who_rewrites_the_hash_ends_in_a_truce(t *testing.T)
 			for range maxCorrections {
 				s.rewriteHash(hash)
 				seen, _ := w.look()
-				if seen.Reason == v1alpha1.ReasonContended {
+				if seen.Reason == v1alpha1.ReasonFieldConflict {
 					t.Fatalf("reported %+v", seen)
 				}
 			}
 			s.rewriteHash(hash)
 			seen, result := w.look()
-			if seen.Reason != v1alpha1.ReasonContended || !strings.Contains(seen.Message, "metadata.annotations") || result.RequeueAfter <= 0 {
+			if seen.Reason != v1alpha1.ReasonFieldConflict || !strings.Contains(seen.Message, "metadata.annotations") || result.RequeueAfter <= 0 {
 				t.Errorf("reported %+v, and looks again after %s", seen, result.RequeueAfter)
 			}
 		})

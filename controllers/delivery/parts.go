@@ -47,7 +47,7 @@ func (l live) mayHave(p part) bool {
 // lists tells whether a Deployment of Fleetwright's says that there may be a part.
 func (l live) lists(p part) bool {
 	return l.deployment != nil && l.deployment.Annotations[v1alpha1.AnnotationHub] != "" &&
-		slices.Contains(strings.Split(l.deployment.Annotations[v1alpha1.AnnotationParts], ","), p.kind)
+		slices.Contains(strings.Split(l.deployment.Annotations[v1alpha1.AnnotationOwnedKinds], ","), p.kind)
 }
 
 // sent remembers which parts were sent to a member, for the cache of its Deployments may be behind the record. It is safe for concurrent use.

@@ -29,12 +29,12 @@ func (s *scene) removing(changes ...func(*rollup.Observation)) rollup.Observatio
 
 // gone answers the present row.
 func (s *scene) gone(seen *rollup.Observation) {
-	seen.GoneSince = s.app.Status.Cluster(s.cluster).Since
+	seen.GoneSince = s.app.Status.Cluster(s.cluster).LastTransitionTime
 }
 
 func since(age time.Duration) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
-		row.Since = metav1.NewTime(time.Now().Add(-age)).Rfc3339Copy()
+		row.LastTransitionTime = metav1.NewTime(time.Now().Add(-age)).Rfc3339Copy()
 	}
 }
 

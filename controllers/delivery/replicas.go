@@ -38,7 +38,7 @@ func (r *reconciler) leaveReplicas(ctx context.Context, t task, existing *appsv1
 // ours is asked only when something would be changed.
 func (r *reconciler) withoutReplicas(ctx context.Context, t task, existing *appsv1.Deployment, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
-	case t.app.Spec.Autoscaled, t.row.MaxReplicas > 0:
+	case t.app.Spec.ExternallyScaled, t.row.MaxReplicas > 0:
 		return want, nil // which has none
 	case t.app.Spec.Autoscaling != nil:
 		return nil, nil // the cluster's share is none

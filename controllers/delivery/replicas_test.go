@@ -82,7 +82,7 @@ func replicas(n int32) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { app.Spec.Replicas = new(n) }
 }
 
-func autoscaled(app *v1alpha1.AppService) { app.Spec.Autoscaled = true }
+func autoscaled(app *v1alpha1.AppService) { app.Spec.ExternallyScaled = true }
 
 // with is what is to be reported when the member has other replicas than planned.
 func (s *scene) readyWith(replicas int32) {
@@ -256,7 +256,7 @@ func TestAutoscaled_AppService(t *testing.T) {
 		"follows them again when it is autoscaled no more": {
 			func(s *scene) {
 				s.scale(7)
-				s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaled, app.Spec.Replicas = false, new(int32(5)) })
+				s.edit(func(app *v1alpha1.AppService) { app.Spec.ExternallyScaled, app.Spec.Replicas = false, new(int32(5)) })
 				s.plan()
 			}, 3,
 			"5 × web:1 A=1; ClusterIP 80→8080/TCP",

@@ -198,7 +198,7 @@ func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 		Phase:      v1alpha1.ClusterPending,
 		Generation: s.app.Generation,
 		Replicas:   s.app.DesiredReplicas(),
-		Since:      metav1.Now().Rfc3339Copy(),
+		LastTransitionTime:      metav1.Now().Rfc3339Copy(),
 	}
 	for _, change := range changes {
 		change(&row)

@@ -249,7 +249,7 @@ func TestPlan_is_made_again_when_patience_ends(t *testing.T) {
 	s.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided, Rules: []v1alpha1.ReplicaRule{{Name: "all", MaxReplicas: &most}}}
 	s.app.Spec.Replicas = new(int32(6))
 	s.declare()
-	short := func(row *v1alpha1.ClusterStatus) { row.Replicas, row.Pods, row.ReadyReplicas = 4, 4, 4 }
+	short := func(row *v1alpha1.ClusterStatus) { row.Replicas, row.CurrentReplicas, row.ReadyReplicas = 4, 4, 4 }
 	ready := s.ready()
 	ready.Planned, ready.Replicas, ready.ReadyReplicas = 4, 4, 4
 	s.sees("east", ready)

@@ -266,7 +266,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 // ran says what the member was seen to run last.
 func ran(generation int64, pods int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
-		row.ObservedGeneration, row.Pods, row.ReadyReplicas = generation, pods, pods
+		row.ObservedGeneration, row.CurrentReplicas, row.ReadyReplicas = generation, pods, pods
 	}
 }
 
@@ -275,7 +275,7 @@ func saying(reason, message string) func(*v1alpha1.ClusterStatus) {
 }
 
 // Transitions are tested in rollup.
-var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "Since", "Transition")
+var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition")
 
 // has waits until the AppService has these rows and no other, and reads it.
 func (s *scene) has(rows ...v1alpha1.ClusterStatus) {
@@ -310,7 +310,7 @@ func (s *scene) since(member string) metav1.Time {
 	if row == nil {
 		s.Fatalf("there is no row of %s", member)
 	}
-	return row.Since
+	return row.LastTransitionTime
 }
 
 // isGone waits until the AppService is no more.

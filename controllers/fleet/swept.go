@@ -72,7 +72,7 @@ func (r *Reconciler) letGo(ctx context.Context, app *v1alpha1.AppService, in rol
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Let go of the AppService: the members keep what they run", "with", swept.Kind, "clusters", kept)
-	r.events.Eventf(swept, app, corev1.EventTypeWarning, v1alpha1.ReasonLetGo, "LetGo",
+	r.events.Eventf(swept, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
 		"AppService %s/%s goes with %s %s; %d clusters keep what they run of it", app.Namespace, app.Name, swept.Kind, swept.Name, kept)
 	return nil
 }

@@ -26,7 +26,7 @@ func TestNamespace_that_is_deleted_takes_nothing_from_the_members(t *testing.T) 
 	s.must(hub.Delete(t.Context(), s.app)) // as the namespace controller does
 	s.isGone()
 	s.neverRemoved()
-	s.toldIn("default", v1alpha1.ReasonLetGo, "web", fmt.Sprintf("AppService %[1]s/web goes with Namespace %[1]s; 2 clusters keep what they run of it", s.app.Namespace))
+	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web goes with Namespace %[1]s; 2 clusters keep what they run of it", s.app.Namespace))
 }
 
 func TestNamespace_that_is_deleted_ends_the_deletion_of_what_is_in_it(t *testing.T) {
@@ -73,7 +73,7 @@ func TestCRD_that_is_deleted_takes_nothing_from_the_members(t *testing.T) {
 	s.must(hub.Delete(t.Context(), crd)) // the API server deletes every AppService then
 	s.isGone()
 	s.neverRemoved()
-	s.toldIn("default", v1alpha1.ReasonLetGo, "web", fmt.Sprintf("AppService %s/web goes with CustomResourceDefinition %s; 2 clusters keep what they run of it", s.app.Namespace, crdName))
+	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web goes with CustomResourceDefinition %s; 2 clusters keep what they run of it", s.app.Namespace, crdName))
 }
 
 // unreadable is a hub that cannot be asked about objects of a kind.

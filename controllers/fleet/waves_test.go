@@ -32,10 +32,10 @@ func TestEdit_that_leaves_clusters_takes_them_one_after_the_other(t *testing.T) 
 	s.edit(onlyOn("east"))
 	s.sees("east", s.ready())
 	waiting := s.row("south", v1alpha1.ClusterProgressing, of(1), ran(1, 2),
-		saying(v1alpha1.ReasonRemovalWaiting, "it is removed after north: from no more than 1 at a time"))
+		saying(v1alpha1.ReasonRemovalPending, "it is removed after north: from no more than 1 at a time"))
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterRemoving, of(1), ran(1, 2)), waiting)
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing,
-		"1 of 2 clusters not ready: south (RemovalWaiting); it waits to be removed from 1 cluster, no more than 1 at a time")
+		"1 of 2 clusters not ready: south (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time")
 
 	s.restart() // is no change, and no reason to go on
 	s.look()
@@ -57,10 +57,10 @@ func TestMembers_that_no_longer_fit_all_at_once_keep_it_until_that_is_accepted(t
 	s.member("north", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.member("south", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.start()
-	held := saying(v1alpha1.ReasonRemovalHeld, "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them: "+
+	held := saying(v1alpha1.ReasonRemovalNeedsApproval, "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them: "+
 		"annotate the AppService with fleetwright.dev/accept-removals=2@1 to remove it")
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterProgressing, ran(1, 2), held), s.row("south", v1alpha1.ClusterProgressing, ran(1, 2), held))
-	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 3 clusters not ready: north (RemovalHeld), south (RemovalHeld); "+
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 3 clusters not ready: north (RemovalNeedsApproval), south (RemovalNeedsApproval); "+
 		"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@1")
 	s.look()
 	s.neverRemoved()
@@ -106,7 +106,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	of(3)(&crashes)
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 }),
 		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending),
-		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalWaiting, "it is removed when it is ready on: north, south")))
+		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalPending, "it is removed when it is ready on: north, south")))
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {
@@ -157,7 +157,7 @@ func TestFound_objects_with_a_tombstone_are_held_while_the_AppService_lives(t *t
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{s.record()} })
 	s.sees("west", rollup.Observation{UID: s.app.UID, Found: true})
 	none := func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }
-	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterProgressing, of(0), ran(0, 0), none, saying(v1alpha1.ReasonRemovalHeld,
+	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterProgressing, of(0), ran(0, 0), none, saying(v1alpha1.ReasonRemovalNeedsApproval,
 		"it was found here without an entry, and the plan does not choose the cluster: annotate the AppService with fleetwright.dev/accept-removals=1@2 to remove it")))
 	s.neverRemoved()
 	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1@2"))

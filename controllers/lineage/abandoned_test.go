@@ -89,7 +89,7 @@ func TestRestored_tombstone_deletes_no_workload_that_was_placed_again(t *testing
 	f.restore(old)
 	f.answers("west", metav1.ConditionTrue)
 	f.start()
-	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalHeld"})
+	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalNeedsApproval"})
 	f.tombstones("west", 0)
 	if runs, uid := f.outline("west"); runs != "2 × web:1" || uid != was {
 		t.Errorf("west runs %s", runs)
@@ -101,7 +101,7 @@ func TestTombstone_of_an_AppService_that_lives_leaves_the_removal_to_the_planner
 	f := onOne(t)
 	f.has(map[string]string{"east": "Ready"})
 	f.finds("west")
-	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalHeld"})
+	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalNeedsApproval"})
 	f.runs("2 × web:1", "west")
 	f.edit(func(app *v1alpha1.AppService) {
 		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: fmt.Sprintf("1@%d", app.Generation)}

@@ -24,7 +24,7 @@ type requirement struct {
 
 // compileMatch compiles the match at a path of the AppService, which the error names.
 func compileMatch(path string, match v1alpha1.ClusterMatch) (matcher, error) {
-	selector, err := match.ClusterSelector.Compile()
+	selector, err := match.ClusterSelector.AsSelector()
 	if err != nil {
 		return matcher{}, fmt.Errorf("%s.clusterSelector: %w", path, err)
 	}

@@ -27,7 +27,7 @@ func standingOf(row *v1alpha1.ClusterStatus) standing {
 	switch transition := row.Transition.Type; {
 	case row.Phase == v1alpha1.ClusterRemoving:
 		return leaving
-	case transition == v1alpha1.TransitionRemovalPending, transition == v1alpha1.TransitionRemovalHeld:
+	case transition == v1alpha1.TransitionRemovalPending, transition == v1alpha1.TransitionRemovalNeedsApproval:
 		return spared
 	case row.Arriving && row.ObservedGeneration == 0:
 		return settling

@@ -106,8 +106,8 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"where it is not chosen it is held, until somebody says so": {
 			in: given(notChosen("east"), saw("east", found)),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, "it was found here without an entry, and the plan does not choose the cluster"+asks
-				moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRecovered)(row)
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalNeedsApproval, "it was found here without an entry, and the plan does not choose the cluster"+asks
+				moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRecovered)(row)
 			}),
 		},
 		"where it is chosen it is brought in line": {
@@ -121,8 +121,8 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"when it is suspended and not chosen it is held": {
 			in: given(notChosen("east"), saw("east", found), suspended),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Reason, row.Message = v1alpha1.ReasonRemovalHeld, heldUndecided
-				moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRecovered)(row)
+				row.Reason, row.Message = v1alpha1.ReasonRemovalNeedsApproval, heldUndecided
+				moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRecovered)(row)
 			}),
 		},
 		"when it is deleted it is removed": {
@@ -145,8 +145,8 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"where there is a tombstone it is held too, for that may come from a backup": {
 			in: given(notChosen("east"), remembering("east"), saw("east", found)),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalHeld, "it was found here without an entry, and the plan does not choose the cluster"+asks
-				moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRecovered)(row)
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalNeedsApproval, "it was found here without an entry, and the plan does not choose the cluster"+asks
+				moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRecovered)(row)
 			}),
 		},
 		"where there is a tombstone and it is deleted there is no row": {

@@ -53,7 +53,7 @@ func TestArriving_ends_when_all_of_it_is_ready(t *testing.T) {
 
 // What is served where it leaves is served where it arrives: it begins there with as many replicas.
 func TestAutoscaled_begins_with_what_leaves(t *testing.T) {
-	autoscaled := func(in *rollup.Input) { in.App.Spec.Autoscaled = true }
+	autoscaled := func(in *rollup.Input) { in.App.Spec.ExternallyScaled = true }
 	bounded := func(in *rollup.Input) {
 		in.App.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 30}
 		for i := range in.Plan {

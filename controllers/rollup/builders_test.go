@@ -133,9 +133,9 @@ func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.
 		Generation:         generation,
 		Replicas:           2,
 		ObservedGeneration: generation,
-		Pods:               2,
+		CurrentReplicas:               2,
 		ReadyReplicas:      2,
-		Since:              before,
+		LastTransitionTime:              before,
 	}
 	for _, change := range changes {
 		change(&row)
@@ -144,7 +144,7 @@ func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.
 }
 
 func since(t metav1.Time) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.Since = t }
+	return func(row *v1alpha1.ClusterStatus) { row.LastTransitionTime = t }
 }
 
 func because(reason, message string) func(*v1alpha1.ClusterStatus) {
@@ -153,7 +153,7 @@ func because(reason, message string) func(*v1alpha1.ClusterStatus) {
 
 // running says how many pods there are and how many of them are ready.
 func running(pods, ready int32) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.Pods, row.ReadyReplicas = pods, ready }
+	return func(row *v1alpha1.ClusterStatus) { row.CurrentReplicas, row.ReadyReplicas = pods, ready }
 }
 
 // plannedFor says which generation, and how many of it, the cluster is to run.
@@ -233,7 +233,7 @@ func goneSince(t metav1.Time) func(*rollup.Observation) {
 // failedFor is a row that has been Failed for so long.
 func failedFor(age time.Duration) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
-		row.Phase, row.Reason, row.Since = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, metav1.NewTime(now.Add(-age))
+		row.Phase, row.Reason, row.LastTransitionTime = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, metav1.NewTime(now.Add(-age))
 	}
 }
 

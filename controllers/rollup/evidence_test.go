@@ -130,7 +130,7 @@ func TestAccepted_removals_are_used_up(t *testing.T) {
 	}
 	recent := func(n int32, age time.Duration) func(*rollup.Input) {
 		return func(in *rollup.Input) {
-			in.App.Status.Removals.WithoutEdit = []v1alpha1.RemovalCount{{Since: ago(age), Count: n}}
+			in.App.Status.Removals.WithoutEdit = []v1alpha1.RemovalCount{{StartTime: ago(age), Count: n}}
 		}
 	}
 	tests := map[string]struct {
@@ -169,13 +169,13 @@ func TestRemovals_without_an_edit_are_counted_over_an_hour(t *testing.T) {
 		name := nameOf(i)
 		in = then(with(in, later(10*time.Minute), notChosen(name)))
 		if row := in.App.Status.Cluster(name); row.Phase == v1alpha1.ClusterRemoving {
-			in = then(with(in, later(time.Minute), saw(name, seen(v1alpha1.ClusterRemoving, goneSince(row.Since)))))
+			in = then(with(in, later(time.Minute), saw(name, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))))
 		}
 	}
 	if got, want := letters(in.App.Status), "hrrrrrrrr"; got != want {
 		t.Errorf("clusters are %s, want %s", got, want)
 	}
-	want := []v1alpha1.RemovalCount{{Since: metav1.NewTime(now.Add(10 * time.Minute)), Count: 1}, {Since: metav1.NewTime(now.Add(21 * time.Minute)), Count: 1}}
+	want := []v1alpha1.RemovalCount{{StartTime: metav1.NewTime(now.Add(10 * time.Minute)), Count: 1}, {StartTime: metav1.NewTime(now.Add(21 * time.Minute)), Count: 1}}
 	if diff := cmp.Diff(want, in.App.Status.Removals.WithoutEdit); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}

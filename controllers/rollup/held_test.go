@@ -73,11 +73,11 @@ func both(first, second func(*rollup.Input)) func(*rollup.Input) {
 const heldUndecided = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation fleetwright.dev/accept-removals"
 
 func TestHeld_clusters_say_so_while_nothing_can_be_decided(t *testing.T) {
-	drifted := moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseDrift)
+	drifted := moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseDrift)
 	for name, change := range map[string]func(*rollup.Input){"suspended": suspended, "no plan": planError(errors.New("no"))} {
 		t.Run(name, func(t *testing.T) {
 			in := then(clusters("rdd"), later(time.Minute), change)
-			held := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalHeld, heldUndecided), drifted, since(now))
+			held := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalNeedsApproval, heldUndecided), drifted, since(now))
 			if diff := cmp.Diff(held, *new(rollup.Status(in)).Cluster("c")); diff != "" {
 				t.Errorf("row (-want +got):\n%s", diff)
 			}

@@ -61,7 +61,7 @@ func isHeldBehind(row *v1alpha1.ClusterStatus) bool {
 	switch {
 	case row.Phase == v1alpha1.ClusterUnknown, row.Phase == v1alpha1.ClusterDetached:
 		return false
-	case row.Transition.Type == v1alpha1.TransitionRemovalHeld, row.Transition.Type == v1alpha1.TransitionRemovalPending:
+	case row.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval, row.Transition.Type == v1alpha1.TransitionRemovalPending:
 		return false
 	}
 	return true

@@ -136,7 +136,7 @@ func TestHub_that_is_behind_is_said_in_a_line(t *testing.T) {
 func TestHub_that_is_behind_hides_no_removal_that_is_held(t *testing.T) {
 	in := given(chosen("a"), notChosen("b"), has(row("a", "", isHubBehind)), saw("b", found))
 	status := rollup.Status(in)
-	if got := status.Cluster("b").Reason; got != v1alpha1.ReasonRemovalHeld {
+	if got := status.Cluster("b").Reason; got != v1alpha1.ReasonRemovalNeedsApproval {
 		t.Errorf("the reason is %s", got)
 	}
 }

@@ -141,7 +141,7 @@ func (w *world) remove(s *site, row *v1alpha1.ClusterStatus) {
 		s.objects, s.replicas, s.readyPods = false, 0, 0
 		seen.Message = "waiting for the member to finish deleting: Deployment"
 	} else {
-		seen.GoneSince = row.Since
+		seen.GoneSince = row.LastTransitionTime
 	}
 	w.seen[row.Name] = seen
 }

@@ -159,7 +159,7 @@ func finish(cluster string, in *rollup.Input) {
 	case row == nil:
 		delete(in.Observations, cluster)
 	case row.Phase == v1alpha1.ClusterRemoving:
-		saw(cluster, seen(v1alpha1.ClusterRemoving, goneSince(row.Since)))(in)
+		saw(cluster, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))(in)
 	default:
 		saw(cluster, seen(v1alpha1.ClusterReady, answering(row.Generation), to(row.Replicas), counting(row.Replicas, row.Replicas)))(in)
 	}

@@ -35,7 +35,7 @@ type Observation struct {
 	Replicas, ReadyReplicas int32
 	// Addresses are where the Service is reached from outside, sorted, at most eight.
 	Addresses []string
-	// GoneSince is set when nothing is left on the member: it is the Since of the Removing row
+	// GoneSince is set when nothing is left on the member: it is the LastTransitionTime of the Removing row
 	// that this answers.
 	GoneSince metav1.Time
 	// HubBehind is set when objects of the member are ahead of the hub.

@@ -87,7 +87,7 @@ func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 				t.Fatalf("%s cannot be observed and is %s", row.Name, row.Phase)
 			}
 			if before := in.App.Status.Cluster(row.Name); before != nil &&
-				(before.Pods != row.Pods || before.ReadyReplicas != row.ReadyReplicas || before.ObservedGeneration != row.ObservedGeneration) {
+				(before.CurrentReplicas != row.CurrentReplicas || before.ReadyReplicas != row.ReadyReplicas || before.ObservedGeneration != row.ObservedGeneration) {
 				t.Fatalf("%s cannot be observed, and what was known of it changed:\n%s", row.Name, cmp.Diff(*before, row))
 			}
 		}
@@ -145,7 +145,7 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		deleting := !in.App.DeletionTimestamp.IsZero()
-		divided, scaled := in.App.Spec.ReplicaPolicy != nil, in.App.Spec.Autoscaling != nil || in.App.Spec.Autoscaled
+		divided, scaled := in.App.Spec.ReplicaPolicy != nil, in.App.Spec.Autoscaling != nil || in.App.Spec.ExternallyScaled
 		for _, row := range rollup.Status(in).Clusters {
 			before := in.App.Status.Cluster(row.Name)
 			leftOut := in.PlanError == nil && !in.Plan.Find(row.Name).Chosen()
@@ -218,7 +218,7 @@ func answeredGone(in rollup.Input, row v1alpha1.ClusterStatus) bool {
 	member, seen := in.Members[row.Name], in.Observations[row.Name]
 	wanted := !in.App.DeletionTimestamp.IsZero() || !in.Plan.Find(row.Name).Chosen()
 	return wanted && row.Phase == v1alpha1.ClusterRemoving && member != nil && member.IsReady() &&
-		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(row.Since.Time)
+		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(row.LastTransitionTime.Time)
 }
 
 // letGo tells whether the AppService is deleted and the cluster's Secret gone for good, or somebody said so and it is on record.
@@ -235,7 +235,7 @@ func letGo(in rollup.Input, row v1alpha1.ClusterStatus) bool {
 		}
 	}
 	return !in.App.DeletionTimestamp.IsZero() && in.Members[row.Name] == nil &&
-		row.Phase == v1alpha1.ClusterDetached && in.Now.Sub(row.Since.Time) >= 30*time.Second
+		row.Phase == v1alpha1.ClusterDetached && in.Now.Sub(row.LastTransitionTime.Time) >= 30*time.Second
 }
 
 // abandonsNone lets go of no cluster: a row is Removing or Detached first, and gone the next time.
@@ -371,13 +371,13 @@ func anyObservation(t *rapid.T, cluster string) rollup.Observation {
 
 // almostGone has delivery say of a row that nothing is left, which is evidence but for one thing or none.
 func almostGone(t *rapid.T, row v1alpha1.ClusterStatus, in *rollup.Input) {
-	answer := seen(v1alpha1.ClusterRemoving, goneSince(row.Since))
+	answer := seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime))
 	switch rapid.IntRange(0, 5).Draw(t, row.Name+" is almost gone") {
 	case 0: // It is, when it was asked to be.
 	case 1:
 		answer.UID = "uid-2"
 	case 2:
-		answer.GoneSince = metav1.NewTime(row.Since.Add(time.Second))
+		answer.GoneSince = metav1.NewTime(row.LastTransitionTime.Add(time.Second))
 	case 3:
 		answer.GoneSince = metav1.Time{}
 	case 4:

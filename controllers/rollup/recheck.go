@@ -30,7 +30,7 @@ func (in Input) deadlines(status v1alpha1.AppServiceStatus) []time.Time {
 	var deadlines []time.Time
 	for _, row := range status.Clusters {
 		if row.Arriving && (row.Phase == v1alpha1.ClusterFailed || row.Phase == v1alpha1.ClusterUnknown) {
-			deadlines = append(deadlines, row.Since.Add(arrivalPatience))
+			deadlines = append(deadlines, row.LastTransitionTime.Add(arrivalPatience))
 		}
 	}
 	for _, name := range in.unready(true) {

@@ -48,7 +48,7 @@ func (in Input) askEveryone() []v1alpha1.ClusterStatus {
 	for name, member := range in.Members {
 		if member.IsReady() && in.App.Status.Cluster(name) == nil {
 			entries = append(entries, v1alpha1.ClusterStatus{
-				Name: name, Phase: v1alpha1.ClusterRemoving, Generation: in.App.Generation, Reason: v1alpha1.ReasonRemoving, Since: in.Now,
+				Name: name, Phase: v1alpha1.ClusterRemoving, Generation: in.App.Generation, Reason: v1alpha1.ReasonRemoving, LastTransitionTime: in.Now,
 			})
 		}
 	}

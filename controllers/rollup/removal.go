@@ -23,11 +23,11 @@ func (in Input) departure(d *draft, decision placement.Decision) v1alpha1.Cluste
 	case decision.Chosen():
 		return v1alpha1.ClusterTransition{}
 	case d.previous.Phase == v1alpha1.ClusterDetached:
-		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalHeld, Cause: v1alpha1.CauseRejoined}
-	case before.Type == v1alpha1.TransitionRemovalPending, before.Type == v1alpha1.TransitionRemovalHeld:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRejoined}
+	case before.Type == v1alpha1.TransitionRemovalPending, before.Type == v1alpha1.TransitionRemovalNeedsApproval:
 		return before
 	case d.previous.Generation == 0:
-		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalHeld, Cause: v1alpha1.CauseRecovered}
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRecovered}
 	case in.App.Status.ObservedGeneration != in.App.Generation && d.previous.Generation != in.App.Generation:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
 	case decision.Reason == v1alpha1.ReasonLimitReached:
@@ -108,8 +108,8 @@ func (t *tally) verdict(d *draft) verdict {
 func (in Input) keepHeld(drafts []draft) {
 	for i := range drafts {
 		d := &drafts[i]
-		if d.row.Transition.Type == v1alpha1.TransitionRemovalHeld && planned(d.row) && (d.leaves || in.PlanError != nil) {
-			keep(d, v1alpha1.ReasonRemovalHeld, heldBefore)
+		if d.row.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval && planned(d.row) && (d.leaves || in.PlanError != nil) {
+			keep(d, v1alpha1.ReasonRemovalNeedsApproval, heldBefore)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func keep(d *draft, reason, message string) {
 	case v1alpha1.ClusterUnknown:
 		return
 	case v1alpha1.ClusterFailed:
-		if reason == v1alpha1.ReasonRemovalHeld {
+		if reason == v1alpha1.ReasonRemovalNeedsApproval {
 			return
 		}
 		d.row.Phase = v1alpha1.ClusterProgressing
@@ -203,7 +203,7 @@ func (t *tally) explainWaiting() string {
 	slices.Sort(t.removing)
 	for _, d := range t.waiting {
 		d.row.Transition.Type = v1alpha1.TransitionRemovalPending
-		keep(d, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint()))
+		keep(d, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint()))
 	}
 	return fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", clusters(int32(len(t.waiting))), t.most)
 }
@@ -215,8 +215,8 @@ func (t *tally) explainHeld() string {
 	}
 	for _, d := range t.held {
 		why := t.whyHeld(d)
-		d.row.Transition.Type = v1alpha1.TransitionRemovalHeld
-		keep(d, v1alpha1.ReasonRemovalHeld, fmt.Sprintf("%s: annotate the AppService with %s to remove it%s", why, t.toAccept(), t.complaint()))
+		d.row.Transition.Type = v1alpha1.TransitionRemovalNeedsApproval
+		keep(d, v1alpha1.ReasonRemovalNeedsApproval, fmt.Sprintf("%s: annotate the AppService with %s to remove it%s", why, t.toAccept(), t.complaint()))
 	}
 	return fmt.Sprintf("it is kept on %s until it is annotated with %s", clusters(int32(len(t.held))), t.toAccept())
 }
@@ -226,7 +226,7 @@ func (t *tally) explainBlocked() string {
 	var blockers []string
 	for _, d := range t.blocked {
 		d.row.Transition.Type = v1alpha1.TransitionRemovalPending
-		keep(d, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("it is removed when it is ready on: %s%s", capped(d.blockers), t.complaint()))
+		keep(d, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed when it is ready on: %s%s", capped(d.blockers), t.complaint()))
 		blockers = sortedUnion(blockers, d.blockers)
 	}
 	if len(t.blocked) == 0 {

@@ -24,8 +24,8 @@ const (
 	dead     = 'U' // being removed since an edit, cannot be reached
 	darkness = 'u' // no longer chosen since an edit, cannot be reached
 	begun    = 'R' // Removing, said of what is expected
-	waits    = 'w' // RemovalWaiting, said of what is expected
-	held     = 'h' // RemovalHeld, said of what is expected
+	waits    = 'w' // RemovalPending, said of what is expected
+	held     = 'h' // RemovalNeedsApproval, said of what is expected
 	unknown  = '?' // Unknown, said of what is expected
 )
 
@@ -107,40 +107,40 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 		"waiting": {
 			in:    clusters("reee"),
 			row:   "it is removed after b: from no more than 1 at a time",
-			ready: "2 of 3 clusters not ready: c (RemovalWaiting), d (RemovalWaiting); it waits to be removed from 2 clusters, no more than 1 at a time",
+			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); it waits to be removed from 2 clusters, no more than 1 at a time",
 		},
 		"held": {
 			in:  clusters("rddd"),
 			row: held3 + accept + "3@2 to remove it",
-			ready: "3 of 4 clusters not ready: b (RemovalHeld), c (RemovalHeld), d (RemovalHeld); " +
+			ready: "3 of 4 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval), d (RemovalNeedsApproval); " +
 				"it is kept on 3 clusters until it is annotated with fleetwright.dev/accept-removals=3@2",
 		},
 		"held, and what is under way counts": {
 			in:  clusters("rDDd"),
 			row: held3 + accept + "1@2 to remove it",
-			ready: "1 of 2 clusters not ready: d (RemovalHeld); " +
+			ready: "1 of 2 clusters not ready: d (RemovalNeedsApproval); " +
 				"it is kept on 1 cluster until it is annotated with fleetwright.dev/accept-removals=1@2",
 		},
 		"waiting, with an annotation that is no number": {
 			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
 			row:   "it is removed after b: from no more than 1 at a time" + wrong,
-			ready: "1 of 2 clusters not ready: c (RemovalWaiting); it waits to be removed from 1 cluster, no more than 1 at a time" + wrong,
+			ready: "1 of 2 clusters not ready: c (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time" + wrong,
 		},
 		"waiting, with an annotation that allows none": {
 			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "0")),
 			row:   "it is removed after b: from no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
-			ready: "1 of 2 clusters not ready: c (RemovalWaiting); it waits to be removed from 1 cluster, no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
+			ready: "1 of 2 clusters not ready: c (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
 		},
 		"held, with an annotation that is no number": {
 			in:  with(clusters("rdd"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
 			row: held2 + accept + "2@2 to remove it" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
-			ready: "2 of 3 clusters not ready: b (RemovalHeld), c (RemovalHeld); " +
+			ready: "2 of 3 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval); " +
 				"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 		},
 		"held, and failed": {
 			in:    with(clusters("rdd"), saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))),
 			row:   "quota",
-			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalHeld); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2",
+			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalNeedsApproval); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2",
 		},
 	}
 	for name, test := range tests {
@@ -232,7 +232,7 @@ func TestRemovals_come_to_an_end(t *testing.T) {
 			in = then(in, later(time.Second))
 			for _, row := range in.App.Status.Clusters {
 				if row.Phase == v1alpha1.ClusterRemoving {
-					saw(row.Name, seen(v1alpha1.ClusterRemoving, goneSince(row.Since)))(&in)
+					saw(row.Name, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))(&in)
 				}
 			}
 		}
@@ -287,7 +287,7 @@ func letters(status v1alpha1.AppServiceStatus) string {
 		switch {
 		case row.Phase == v1alpha1.ClusterRemoving:
 			letter = begun
-		case row.Transition.Type == v1alpha1.TransitionRemovalHeld:
+		case row.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval:
 			letter = held
 		case row.Phase == v1alpha1.ClusterUnknown:
 			letter = unknown

@@ -43,7 +43,7 @@ func (in Input) rows() (rows []v1alpha1.ClusterStatus, counted v1alpha1.Removals
 	notes = append(notes, removals...)
 	in.holdBehind(drafts)
 	for _, d := range drafts {
-		d.row.Since = in.since(d.previous, d.row.Phase)
+		d.row.LastTransitionTime = in.since(d.previous, d.row.Phase)
 		rows = append(rows, d.row)
 	}
 	return rows, counted, notes
@@ -56,11 +56,11 @@ func (in Input) since(previous *v1alpha1.ClusterStatus, phase v1alpha1.ClusterPh
 	case previous == nil:
 		return in.Now
 	case previous.Phase == phase:
-		return previous.Since
-	case previous.Since.Before(&in.Now):
+		return previous.LastTransitionTime
+	case previous.LastTransitionTime.Before(&in.Now):
 		return in.Now
 	}
-	return metav1.NewTime(previous.Since.Add(time.Second))
+	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
 }
 
 // names are those of the rows there are and of the clusters chosen.
@@ -128,7 +128,7 @@ func (in Input) observation(cluster string) *Observation {
 // detached is the row of a cluster whose MemberCluster is gone. What runs there is left alone, so when the
 // AppService is deleted, or somebody says so, it is let go.
 func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
-	if previous.Phase == v1alpha1.ClusterDetached && (in.abandons(row.Name) || in.deleting() && in.Now.Sub(previous.Since.Time) >= detachedGrace) {
+	if previous.Phase == v1alpha1.ClusterDetached && (in.abandons(row.Name) || in.deleting() && in.Now.Sub(previous.LastTransitionTime.Time) >= detachedGrace) {
 		return nil
 	}
 	if previous.Phase != v1alpha1.ClusterDetached {
@@ -154,7 +154,7 @@ func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 		return nil
 	case seen != nil && seen.Phase == v1alpha1.ClusterRemoving:
 		row.Reason, row.Message = cmp.Or(seen.Reason, v1alpha1.ReasonRemoving), bounded(seen.Message)
-		row.Pods, row.ReadyReplicas, row.Addresses = seen.Replicas, seen.ReadyReplicas, seen.Addresses
+		row.CurrentReplicas, row.ReadyReplicas, row.Addresses = seen.Replicas, seen.ReadyReplicas, seen.Addresses
 	case seen == nil && previous.Phase == v1alpha1.ClusterRemoving && previous.Reason != v1alpha1.ReasonClusterUnreachable:
 		// Nothing was seen since the start: it is what the row says already.
 	default:
@@ -165,7 +165,7 @@ func (in Input) removing(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterS
 
 // answers tells whether an observation confirms that nothing is left, in answer to this very row.
 func answers(seen Observation, row *v1alpha1.ClusterStatus) bool {
-	return row.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&row.Since)
+	return row.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&row.LastTransitionTime)
 }
 
 // running is the row of a cluster in the plan. Of a row that it made it makes the same, or what has become of it when it is to run
@@ -190,7 +190,7 @@ func (in Input) running(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterSt
 // explainsRemoval reports whether a row says of its removal why that waits, and nothing of its workload.
 func (in Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
 	switch previous.Transition.Type {
-	case v1alpha1.TransitionRemovalPending, v1alpha1.TransitionRemovalHeld:
+	case v1alpha1.TransitionRemovalPending, v1alpha1.TransitionRemovalNeedsApproval:
 		return previous.Phase == v1alpha1.ClusterProgressing && !in.suspended() && in.PlanError == nil
 	}
 	return false
@@ -199,7 +199,7 @@ func (in Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
 // observed fills in the observed half of a row. An answer to another generation, or to another number of replicas, says nothing of the
 // present ones but the counts.
 func observed(row *v1alpha1.ClusterStatus, seen Observation) {
-	row.Pods, row.ReadyReplicas, row.Addresses = seen.Replicas, seen.ReadyReplicas, seen.Addresses
+	row.CurrentReplicas, row.ReadyReplicas, row.Addresses = seen.Replicas, seen.ReadyReplicas, seen.Addresses
 	row.ObservedGeneration = max(row.ObservedGeneration, seen.Applied)
 	older := seen.Found || seen.Generation < row.Generation || seen.Planned != row.Replicas
 	early := seen.Phase == v1alpha1.ClusterReady && (row.ObservedGeneration < row.Generation || row.Arriving && !complete(*row))

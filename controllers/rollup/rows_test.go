@@ -199,7 +199,7 @@ func TestStatus_rows(t *testing.T) {
 		},
 		"a Detached cluster whose Secret is back and that is no longer chosen is held": {
 			in:   given(notChosen("east"), has(row("east", v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone)))),
-			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonRemovalHeld, heldAsLast), moves(v1alpha1.TransitionRemovalHeld, v1alpha1.CauseRejoined), since(now)),
+			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonRemovalNeedsApproval, heldAsLast), moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRejoined), since(now)),
 		},
 		"a cluster that detaches while it is deleted has its grace": {
 			in:   given(deleting, has(row("east", v1alpha1.ClusterReady))),

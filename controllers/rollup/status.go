@@ -98,7 +98,7 @@ func (in Input) pods(rows []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, row := range rows {
 		if planned(row) {
-			pods = plus(pods, row.Pods)
+			pods = plus(pods, row.CurrentReplicas)
 			clusters++
 		}
 	}

@@ -37,7 +37,7 @@ func (in Input) assign(d *draft, decision placement.Decision) {
 	take(&d.row, decision)
 	d.row.Arriving = d.row.Arriving || in.divided() && d.previous != nil && d.previous.Generation > 0 && wanted(d.row) > had
 	settled := d.previous != nil && d.previous.Generation == in.App.Generation // a later edit says anew what it begins with
-	if (d.row.Arriving || settled) && !in.divided() && (in.App.Spec.Autoscaled || decision.MaxReplicas > 0) {
+	if (d.row.Arriving || settled) && !in.divided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
 		d.row.Replicas = in.begins(d, decision, began)
 	}
 }
@@ -58,7 +58,7 @@ func (in Input) begins(d *draft, decision placement.Decision, began int32) int32
 		began = 0
 		for _, row := range in.App.Status.Clusters {
 			if planned(row) && !in.Plan.Find(row.Name).Chosen() {
-				began = max(began, row.Pods)
+				began = max(began, row.CurrentReplicas)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func wanted(row v1alpha1.ClusterStatus) int32 {
 // complete tells whether as many replicas are ready as a row wants. A Deployment that is Ready with fewer pods than that has an autoscaler
 // of the member's own, which would never let it have as many.
 func complete(row v1alpha1.ClusterStatus) bool {
-	return row.ReadyReplicas >= wanted(row) || row.MaxReplicas == 0 && row.Pods < row.Replicas && row.ReadyReplicas >= row.Pods
+	return row.ReadyReplicas >= wanted(row) || row.MaxReplicas == 0 && row.CurrentReplicas < row.Replicas && row.ReadyReplicas >= row.CurrentReplicas
 }
 
 // shortfall is what is not ready yet on clusters of the plan.
@@ -172,7 +172,7 @@ func (in Input) awaited(drafts []draft) []string {
 // hasFailedLong tells whether a row has been Failed or Unknown for longer than is waited for it.
 func (in Input) hasFailedLong(d *draft) bool {
 	bad := d.row.Phase == v1alpha1.ClusterFailed || d.row.Phase == v1alpha1.ClusterUnknown
-	return bad && d.previous != nil && d.previous.Phase == d.row.Phase && in.Now.Sub(d.previous.Since.Time) >= arrivalPatience
+	return bad && d.previous != nil && d.previous.Phase == d.row.Phase && in.Now.Sub(d.previous.LastTransitionTime.Time) >= arrivalPatience
 }
 
 // takers returns the clusters that would take what leaves others, if they were Ready: while the plan chooses no cluster; and, for a while, while it

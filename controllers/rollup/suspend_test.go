@@ -33,7 +33,7 @@ func TestSuspended_rows(t *testing.T) {
 		"it is observed: Failed":               {in: given(suspended, chosen("east"), has(old("east")), saw("east", seen(v1alpha1.ClusterFailed, answering(1), to(3), saying("Because", "of it"), counting(3, 0)))), want: []v1alpha1.ClusterStatus{old("east", func(row *v1alpha1.ClusterStatus) { row.Phase = v1alpha1.ClusterFailed }, because("Because", "of it"), running(3, 0), since(now))}},
 		"it is observed: Unknown":              {in: given(suspended, chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady), since(now))},
 		"it is observed: Detached":             {in: given(suspended, has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone), since(now))},
-		"what waited for its removal stays so": {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalWaiting, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit)))), want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalWaiting, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))},
+		"what waited for its removal stays so": {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalPending, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit)))), want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalPending, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

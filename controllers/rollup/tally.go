@@ -85,7 +85,7 @@ func (in Input) removals() v1alpha1.RemovalsStatus {
 func (in Input) withinWindow(counts []v1alpha1.RemovalCount) []v1alpha1.RemovalCount {
 	var recent []v1alpha1.RemovalCount
 	for _, count := range counts {
-		if in.Now.Sub(count.Since.Time) < driftWindow+driftBucket {
+		if in.Now.Sub(count.StartTime.Time) < driftWindow+driftBucket {
 			recent = append(recent, count)
 		}
 	}
@@ -125,10 +125,10 @@ func (t *tally) begin(d *draft) {
 func (t *tally) countUnintended() {
 	counts := t.in.withinWindow(t.counted.WithoutEdit)
 	last := len(counts) - 1
-	if last >= 0 && t.in.Now.Sub(counts[last].Since.Time) < driftBucket {
+	if last >= 0 && t.in.Now.Sub(counts[last].StartTime.Time) < driftBucket {
 		counts[last].Count++
 	} else {
-		counts = append(counts, v1alpha1.RemovalCount{Since: metav1.NewTime(t.in.Now.Time), Count: 1})
+		counts = append(counts, v1alpha1.RemovalCount{StartTime: metav1.NewTime(t.in.Now.Time), Count: 1})
 	}
 	t.counted.WithoutEdit = counts
 }
@@ -153,7 +153,7 @@ func (t *tally) needsAcknowledgement(d *draft) bool {
 	case !isUnintended(d):
 		return false
 	case transition.Cause == v1alpha1.CauseDrift:
-		return transition.Type == v1alpha1.TransitionRemovalHeld || t.unintended > t.most
+		return transition.Type == v1alpha1.TransitionRemovalNeedsApproval || t.unintended > t.most
 	}
 	return true
 }

@@ -48,9 +48,9 @@ var rendering = map[string]func(*input){
 		in.app.Spec.InitContainers = append(in.app.Spec.InitContainers, v1alpha1.InitContainer{Name: "x", Image: "x"})
 	},
 	"spec.deployment": func(in *input) { in.app.Spec.Deployment = &v1alpha1.Deployment{Labels: map[string]string{"x": "x"}} },
-	"spec.autoscaled": func(in *input) {
+	"spec.externallyScaled": func(in *input) {
 		if in.app.Spec.Autoscaling == nil {
-			in.app.Spec.Autoscaled = !in.app.Spec.Autoscaled
+			in.app.Spec.ExternallyScaled = !in.app.Spec.ExternallyScaled
 		}
 	},
 	"spec.envFrom": func(in *input) { in.app.Spec.EnvFrom = append(in.app.Spec.EnvFrom, corev1.EnvFromSource{Prefix: "X"}) },

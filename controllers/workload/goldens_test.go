@@ -93,8 +93,8 @@ ports:
 		replicas: 1,
 	},
 	{
-		golden:   "autoscaled",
-		spec:     `{image: "registry.example/web:1", replicas: 3, autoscaled: true}`,
+		golden:   "externallyScaled",
+		spec:     `{image: "registry.example/web:1", replicas: 3, externallyScaled: true}`,
 		replicas: 3,
 	},
 	{

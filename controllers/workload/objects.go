@@ -39,7 +39,7 @@ func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObje
 
 // replicas is nil where they are left to an autoscaler, ours or another.
 func replicas(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) *int32 {
-	if app.Spec.Autoscaled || makesAutoscaler(app, row) {
+	if app.Spec.ExternallyScaled || makesAutoscaler(app, row) {
 		return nil
 	}
 	return &row.Replicas

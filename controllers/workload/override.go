@@ -19,7 +19,7 @@ func matching(overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) ([]
 		if len(override.ClusterNames) > 0 && !slices.Contains(override.ClusterNames, member.Name) {
 			continue
 		}
-		selector, err := override.ClusterSelector.Compile()
+		selector, err := override.ClusterSelector.AsSelector()
 		if err != nil {
 			return nil, &OverrideError{Override: override.Name, Err: fmt.Errorf("clusterSelector: %w", err)}
 		}

@@ -138,7 +138,7 @@ func TestRender_refuses_a_patch_of_what_there_is_not(t *testing.T) {
 			`serviceType LoadBalancer: there is no Service, for spec.ports is empty`)
 	})
 	t.Run("replicas of what is autoscaled", func(t *testing.T) {
-		refused(t, `{image: web, autoscaled: true, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/replicas, value: 1}`)+`}]}`,
+		refused(t, `{image: web, externallyScaled: true, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/replicas, value: 1}`)+`}]}`,
 			`patches[0] of the Deployment: operations[0] (add /spec/replicas): spec.replicas must not be changed: set replicas of the override, or replicaPolicy of the AppService`)
 	})
 }

@@ -101,7 +101,7 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 		"spec.deletionPolicy": func(in *input) { in.app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan },
 		"spec.suspend":        func(in *input) { in.app.Spec.Suspend = true },
 		"the row's replicas of what is autoscaled": func(in *input) {
-			if in.app.Spec.Autoscaled || in.makesAutoscaler() {
+			if in.app.Spec.ExternallyScaled || in.makesAutoscaler() {
 				in.row.Replicas++
 			}
 		},

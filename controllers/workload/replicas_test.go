@@ -14,14 +14,14 @@ import (
 func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
-		in.app.Spec.Autoscaled = false
+		in.app.Spec.ExternallyScaled = false
 		rendered := in.render(t).Deployment
 		before := rendered.DeepCopy()
 		got, err := workload.WithoutReplicas(rendered)
 		if err != nil {
 			t.Fatal(err)
 		}
-		in.app.Spec.Autoscaled = true
+		in.app.Spec.ExternallyScaled = true
 		if diff := cmp.Diff(in.render(t).Deployment, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}

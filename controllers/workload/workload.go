@@ -84,7 +84,7 @@ func render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (
 		*object.to = marked
 	}
 	if parts := rendered.parts(); parts != "" {
-		annotate(rendered.Deployment, v1alpha1.AnnotationParts, parts)
+		annotate(rendered.Deployment, v1alpha1.AnnotationOwnedKinds, parts)
 	}
 	return rendered, nil
 }

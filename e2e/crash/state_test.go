@@ -64,7 +64,7 @@ func onHub(app *v1alpha1.AppService, generations bool) map[string]any {
 		status.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
 	for i := range status.Clusters {
-		status.Clusters[i].Since = metav1.Time{}
+		status.Clusters[i].LastTransitionTime = metav1.Time{}
 	}
 	if !generations {
 		status.PlannedSpecs = nil // an operator that was killed may not have seen all of them
