@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -39,13 +39,13 @@ func TestMembership(t *testing.T) {
 	})
 
 	t.Run("and a ClusterProfile to the hub, which goes with the MemberCluster", func(t *testing.T) {
-		profile := &inventory.ClusterProfile{}
+		profile := &clusterinventory.ClusterProfile{}
 		profile.Namespace, profile.Name = environment.SecretNamespace, "west"
 		eventually(t, "the ClusterProfile of west to say that it is healthy", func() error {
 			if err := f.hub.api.Get(t.Context(), client.ObjectKeyFromObject(profile), profile); err != nil {
 				return err
 			}
-			if !meta.IsStatusConditionTrue(profile.Status.Conditions, inventory.ClusterConditionControlPlaneHealthy) || profile.Labels["region"] != "us" {
+			if !meta.IsStatusConditionTrue(profile.Status.Conditions, clusterinventory.ClusterConditionControlPlaneHealthy) || profile.Labels["region"] != "us" {
 				return fmt.Errorf("its labels are %v, its status %+v", profile.Labels, profile.Status)
 			}
 			return nil

@@ -29,9 +29,9 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters"
-	"github.com/fleetwright/fleetwright/clusters/inventory"
+	"github.com/fleetwright/fleetwright/clusters/clusterprofile"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
-	"github.com/fleetwright/fleetwright/controllers/fleet"
+	"github.com/fleetwright/fleetwright/controllers/planner"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=fleetwright-system,resources=leases,verbs=get;create;update
@@ -84,9 +84,9 @@ func run(ctx context.Context, o *options) error {
 // assemble connects the rooms: members are engaged with delivery, which reports to the planner.
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
 	hub := manager.GetLocalManager()
-	observations := fleet.NewObservations()
+	observations := planner.NewObservations()
 	deliverer := delivery.New(hub, hubID, observations)
-	planned, err := fleet.SetupWithManager(hub, observations)
+	planned, err := planner.SetupWithManager(hub, observations)
 	err = errors.Join(
 		err,
 		manager.Add(deliverer),
@@ -126,7 +126,7 @@ func (o *options) publishProfiles(hub manager.Manager) error {
 	if !o.clusterProfiles {
 		return nil
 	}
-	return inventory.SetupWithManager(hub, o.secretNamespace)
+	return clusterprofile.SetupWithManager(hub, o.secretNamespace)
 }
 
 // synced is ready when the hub's caches are in step. No member has a part in it.

@@ -32,7 +32,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
-	"github.com/fleetwright/fleetwright/controllers/fleet"
+	"github.com/fleetwright/fleetwright/controllers/planner"
 )
 
 // patience bounds the waiting. Only a test that fails uses it up.
@@ -98,8 +98,8 @@ func (f *fleetOf) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	f.must(err)
-	observations := fleet.NewObservations()
-	_, err = fleet.SetupWithManager(manager, observations)
+	observations := planner.NewObservations()
+	_, err = planner.SetupWithManager(manager, observations)
 	f.must(err)
 	o := &operator{deliverer: delivery.New(manager, "hub-1", observations), engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))

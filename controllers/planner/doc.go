@@ -19,4 +19,4 @@
 //   - An AppService that is deleted and whose status was lost is removed from every cluster: those that can be reached confirm that
 //     nothing is left, the others get a tombstone.
 //   - People are told of what was written, once.
-package fleet
+package planner

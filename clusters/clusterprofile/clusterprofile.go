@@ -1,7 +1,7 @@
-// Package inventory publishes each MemberCluster as a ClusterProfile of the Cluster Inventory API
+// Package clusterprofile publishes each MemberCluster as a ClusterProfile of the Cluster Inventory API
 // (https://github.com/kubernetes-sigs/cluster-inventory-api), for other tools of the hub to find: in one namespace, of the
 // member's name and labels. What it says, and when it goes, follows the MemberCluster. It holds no credentials.
-package inventory
+package clusterprofile
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
-	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -44,14 +44,14 @@ type Reconciler struct {
 
 // SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It fails when the hub lacks the CRD.
 func SetupWithManager(hub manager.Manager, namespace string) error {
-	kind := inventory.GroupVersion.WithKind("ClusterProfile")
+	kind := clusterinventory.GroupVersion.WithKind("ClusterProfile")
 	if _, err := hub.GetRESTMapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version); err != nil {
 		return fmt.Errorf("the hub lacks the CRD of ClusterProfile, sigs.k8s.io/cluster-inventory-api: %w", err)
 	}
 	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), namespace: namespace}
 	return ctrl.NewControllerManagedBy(hub).Named("clusterprofile").
 		For(&v1alpha1.MemberCluster{}).
-		Watches(&inventory.ClusterProfile{}, handler.EnqueueRequestsFromMapFunc(r.toMember)).
+		Watches(&clusterinventory.ClusterProfile{}, handler.EnqueueRequestsFromMapFunc(r.toMember)).
 		Complete(r)
 }
 
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.hub.Get(ctx, request.NamespacedName, member); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	profile := &inventory.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: member.Name}}
+	profile := &clusterinventory.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: member.Name}}
 	_, err := controllerutil.CreateOrPatch(ctx, r.hub, profile, func() error {
 		if profile.UID != "" && isForeign(profile) {
 			return errForeign
@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // isForeign reports whether a ClusterProfile belongs to another cluster manager: by its spec, which cannot change, or by its label,
 // unless a MemberCluster owns it and somebody has changed the label.
-func isForeign(profile *inventory.ClusterProfile) bool {
+func isForeign(profile *clusterinventory.ClusterProfile) bool {
 	if owner := metav1.GetControllerOf(profile); owner != nil && owner.Kind == "MemberCluster" {
 		return profile.Spec.ClusterManager.Name != v1alpha1.ManagedBy
 	}
@@ -104,27 +104,27 @@ func isForeign(profile *inventory.ClusterProfile) bool {
 }
 
 // managerOf returns the cluster manager of a ClusterProfile: one that is not us, if either its spec or its label names one.
-func managerOf(profile *inventory.ClusterProfile) string {
+func managerOf(profile *clusterinventory.ClusterProfile) string {
 	if name := profile.Spec.ClusterManager.Name; name != v1alpha1.ManagedBy {
 		return name
 	}
-	return cmp.Or(profile.Labels[inventory.LabelClusterManagerKey], v1alpha1.ManagedBy)
+	return cmp.Or(profile.Labels[clusterinventory.LabelClusterManagerKey], v1alpha1.ManagedBy)
 }
 
 // describe makes the profile say what is known of the member.
-func describe(profile *inventory.ClusterProfile, member *v1alpha1.MemberCluster) {
+func describe(profile *clusterinventory.ClusterProfile, member *v1alpha1.MemberCluster) {
 	profile.Labels = maps.Clone(member.Labels) // the profile is ours, and has no labels but the member's
 	if profile.Labels == nil {
 		profile.Labels = map[string]string{}
 	}
-	profile.Labels[inventory.LabelClusterManagerKey] = v1alpha1.ManagedBy
+	profile.Labels[clusterinventory.LabelClusterManagerKey] = v1alpha1.ManagedBy
 	profile.Spec.ClusterManager.Name = v1alpha1.ManagedBy
 	profile.Spec.DisplayName = member.Name
 	profile.Status.Version.Kubernetes = member.Status.Version
 	profile.Status.Properties = properties(member, profile.Status.Properties)
 	if ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		meta.SetStatusCondition(&profile.Status.Conditions, metav1.Condition{
-			Type:               inventory.ClusterConditionControlPlaneHealthy,
+			Type:               clusterinventory.ClusterConditionControlPlaneHealthy,
 			Status:             ready.Status,
 			Reason:             ready.Reason,
 			Message:            ready.Message,
@@ -134,18 +134,18 @@ func describe(profile *inventory.ClusterProfile, member *v1alpha1.MemberCluster)
 }
 
 // properties are the identity of the cluster and what its nodes can hold. One that says what it said keeps its time.
-func properties(member *v1alpha1.MemberCluster, previous []inventory.Property) []inventory.Property {
+func properties(member *v1alpha1.MemberCluster, previous []clusterinventory.Property) []clusterinventory.Property {
 	values := map[string]string{propertyID: string(member.Status.ClusterID)}
 	for name, quantity := range member.Status.Allocatable {
 		values["allocatable."+string(name)] = quantity.String()
 	}
-	var properties []inventory.Property
+	var properties []clusterinventory.Property
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] == "" {
 			continue
 		}
-		property := inventory.Property{Name: name, Value: values[name], LastObservedTime: metav1.Now()}
-		if i := slices.IndexFunc(previous, func(p inventory.Property) bool { return p.Name == name && p.Value == property.Value }); i >= 0 {
+		property := clusterinventory.Property{Name: name, Value: values[name], LastObservedTime: metav1.Now()}
+		if i := slices.IndexFunc(previous, func(p clusterinventory.Property) bool { return p.Name == name && p.Value == property.Value }); i >= 0 {
 			property.LastObservedTime = previous[i].LastObservedTime
 		}
 		properties = append(properties, property)

@@ -1,4 +1,4 @@
-package inventory
+package clusterprofile
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	utilruntime.Must(inventory.AddToScheme(scheme))
+	utilruntime.Must(clusterinventory.AddToScheme(scheme))
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Println("FAIL: KUBEBUILDER_ASSETS must name the directory of kube-apiserver and etcd")
 		os.Exit(1)
@@ -135,13 +135,13 @@ func (w world) change(member *v1alpha1.MemberCluster, change func()) {
 type profile struct {
 	Labels map[string]string
 	Owner  string
-	Spec   inventory.ClusterProfileSpec
-	Status inventory.ClusterProfileStatus
+	Spec   clusterinventory.ClusterProfileSpec
+	Status clusterinventory.ClusterProfileStatus
 }
 
 func (w world) profile(name string) (said profile, resourceVersion string) {
 	w.Helper()
-	var p inventory.ClusterProfile
+	var p clusterinventory.ClusterProfile
 	if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil {
 		w.must(client.IgnoreNotFound(err))
 		return profile{}, ""
@@ -182,15 +182,15 @@ func TestInventory(t *testing.T) {
 	})
 	installCRD(t)
 	w := newWorld(t)
-	east := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{"zone": "a", inventory.LabelClusterManagerKey: "another"}}}
+	east := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{"zone": "a", clusterinventory.LabelClusterManagerKey: "another"}}}
 	west := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}}
 	want := profile{
-		Labels: map[string]string{"zone": "a", inventory.LabelClusterManagerKey: "fleetwright"},
+		Labels: map[string]string{"zone": "a", clusterinventory.LabelClusterManagerKey: "fleetwright"},
 		Owner:  "MemberCluster east",
-		Spec:   inventory.ClusterProfileSpec{DisplayName: "east", ClusterManager: inventory.ClusterManager{Name: "fleetwright"}},
-		Status: inventory.ClusterProfileStatus{
-			Version: inventory.ClusterVersion{Kubernetes: "v1.36.3"},
-			Properties: []inventory.Property{
+		Spec:   clusterinventory.ClusterProfileSpec{DisplayName: "east", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
+		Status: clusterinventory.ClusterProfileStatus{
+			Version: clusterinventory.ClusterVersion{Kubernetes: "v1.36.3"},
+			Properties: []clusterinventory.Property{
 				{Name: "allocatable.cpu", Value: "3500m"}, {Name: "allocatable.memory", Value: "8Gi"}, {Name: "cluster.clusterset.k8s.io", Value: "uid"},
 			},
 			Conditions: []metav1.Condition{{
@@ -199,9 +199,9 @@ func TestInventory(t *testing.T) {
 		},
 	}
 	wantWest := profile{
-		Labels: map[string]string{inventory.LabelClusterManagerKey: "fleetwright"},
+		Labels: map[string]string{clusterinventory.LabelClusterManagerKey: "fleetwright"},
 		Owner:  "MemberCluster west",
-		Spec:   inventory.ClusterProfileSpec{DisplayName: "west", ClusterManager: inventory.ClusterManager{Name: "fleetwright"}},
+		Spec:   clusterinventory.ClusterProfileSpec{DisplayName: "west", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 	}
 	// settle waits until all that came before is done: there is one worker, and it takes west after it.
 	step := 0
@@ -253,11 +253,11 @@ func TestInventory(t *testing.T) {
 
 // leavesAlone has a foreign ClusterProfile be there before its member.
 func (w world) leavesAlone(t *testing.T) {
-	for name, foreign := range map[string]*inventory.ClusterProfile{
-		"by-spec": {Spec: inventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: inventory.ClusterManager{Name: "another"}}},
+	for name, foreign := range map[string]*clusterinventory.ClusterProfile{
+		"by-spec": {Spec: clusterinventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: clusterinventory.ClusterManager{Name: "another"}}},
 		"by-label": {
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{inventory.LabelClusterManagerKey: "another"}},
-			Spec:       inventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: inventory.ClusterManager{Name: "fleetwright"}},
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterinventory.LabelClusterManagerKey: "another"}},
+			Spec:       clusterinventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 		},
 	} {
 		foreign.Namespace, foreign.Name = namespace, name
@@ -269,9 +269,9 @@ func (w world) leavesAlone(t *testing.T) {
 		w.expect(name, before)
 		w.must(w.Delete(t.Context(), foreign))
 		w.expect(name, profile{
-			Labels: map[string]string{inventory.LabelClusterManagerKey: "fleetwright"},
+			Labels: map[string]string{clusterinventory.LabelClusterManagerKey: "fleetwright"},
 			Owner:  "MemberCluster " + name,
-			Spec:   inventory.ClusterProfileSpec{DisplayName: name, ClusterManager: inventory.ClusterManager{Name: "fleetwright"}},
+			Spec:   clusterinventory.ClusterProfileSpec{DisplayName: name, ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 		})
 	}
 }
@@ -293,7 +293,7 @@ func (w world) told(name, reason string) {
 
 func TestPropertiesKeepTheTimeOfWhatHasNotChanged(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
-	previous := []inventory.Property{
+	previous := []clusterinventory.Property{
 		{Name: "allocatable.cpu", Value: "3", LastObservedTime: long}, {Name: "allocatable.pods", Value: "9", LastObservedTime: long}, {Name: propertyID, Value: "uid", LastObservedTime: long},
 	}
 	member := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ClusterID: "uid", Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4")}}}
@@ -301,7 +301,7 @@ func TestPropertiesKeepTheTimeOfWhatHasNotChanged(t *testing.T) {
 	if time.Since(got[0].LastObservedTime.Time) < time.Minute {
 		got[0].LastObservedTime = metav1.Time{}
 	}
-	want := []inventory.Property{{Name: "allocatable.cpu", Value: "4"}, {Name: propertyID, Value: "uid", LastObservedTime: long}}
+	want := []clusterinventory.Property{{Name: "allocatable.cpu", Value: "4"}, {Name: propertyID, Value: "uid", LastObservedTime: long}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -1,4 +1,4 @@
-package fleet
+package planner
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
