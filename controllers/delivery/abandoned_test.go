@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,6 +113,44 @@ func TestAbandoned_object_that_is_held_keeps_the_record(t *testing.T) {
 	s.someone(held, func() { held.Finalizers = nil })
 	s.stricken()
 	s.runs("no Deployment; no Service")
+}
+
+// A Service of the AppService before is inherited as a Deployment is, also by one that wants no Service. A tombstone waits for
+// everything to be inherited or deleted.
+func TestAbandoned_Service_is_removed_when_its_successor_wants_none(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	s.joined()
+	deployment, before := s.deployment(), s.app.UID
+	s.end()
+	s.again(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
+	s.letGo(before)
+	s.plan()
+	s.start()
+	s.runs("1 × web:1 A=1; no Service")
+	s.reports(s.ready())
+	s.stricken()
+	if s.deployment().UID != deployment.UID {
+		t.Error("the Deployment was made anew")
+	}
+	s.restsAlsoAfterRestart()
+}
+
+// The AppService that the Service is of was created after the backup that the hub was restored from.
+func TestService_that_is_ahead_of_the_hub_is_not_removed(t *testing.T) {
+	t.Parallel()
+	s := delivered(t)
+	service := s.service()
+	s.end()
+	s.again(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
+	s.someone(service, func() {
+		service.GetAnnotations()[v1alpha1.AnnotationCreated] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	})
+	s.plan()
+	s.start()
+	s.reports(s.behindHub(service), whateverRuns)
+	s.runs(running)
+	s.sendsNo(t, "PATCH", "POST", "DELETE")
 }
 
 // Law 2: the record is evidence against the objects of its UID, and no others.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,6 +119,73 @@ func TestHub_that_is_behind_stays_so(t *testing.T) {
 			if seen.Reason != v1alpha1.ReasonHubBehind || s.outline() != was {
 				t.Errorf("reported %+v, and the member runs %s", seen, s.outline())
 			}
+		})
+	}
+}
+
+// A restore concerns every AppService on every member: what an entry says already is not read again.
+func TestHub_that_is_behind_is_reported_again_without_a_live_read(t *testing.T) {
+	tests := map[string]struct {
+		changes []func(*v1alpha1.AppService)
+		plan    []func(*v1alpha1.ClusterStatus)
+		kinds   []client.Object
+	}{
+		"for a Deployment and a Service": {kinds: []client.Object{&appsv1.Deployment{}, &corev1.Service{}}},
+		"for an autoscaler too": {
+			changes: []func(*v1alpha1.AppService){scaling},
+			plan:    []func(*v1alpha1.ClusterStatus){between(2, 5)},
+			kinds:   []client.Object{&appsv1.Deployment{}, &autoscalingv2.HorizontalPodAutoscaler{}, &corev1.Service{}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := declared(t, test.changes...)
+			s.plan(test.plan...)
+			s.isReady()
+			s.end()
+			s.connect()
+			w := s.witness()
+			for _, object := range test.kinds {
+				s.has(object)
+				s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationGeneration] = "9" })
+			}
+			seen, _ := w.look()
+			if seen.HubBehind == nil {
+				t.Fatalf("reported %+v", seen)
+			}
+			s.plan(append(test.plan, func(entry *v1alpha1.ClusterStatus) { entry.HubBehind = seen.HubBehind })...)
+			again := func(want rollup.Observation, reads int) {
+				t.Helper()
+				s.sent.reset()
+				got, result := w.look()
+				want.Applied = got.Applied
+				if diff := cmp.Diff(want, got); diff != "" || result.RequeueAfter != obstacleRetry {
+					t.Errorf("looks again after %s, and reported (-want +got):\n%s", result.RequeueAfter, diff)
+				}
+				if got := s.sent.count("GET deployments/web"); got != reads {
+					t.Errorf("read the member %d times, want %d", got, reads)
+				}
+			}
+			eventually(t, func() error { // the watch of a part begins with the first look
+				s.sent.reset()
+				w.look()
+				if all := s.sent.all(); len(all) > 0 {
+					return fmt.Errorf("sent %v", all)
+				}
+				return nil
+			})
+			again(seen, 0)
+
+			// Another stamp is confirmed by a live read.
+			last := test.kinds[0]
+			s.has(last)
+			s.someone(last, func() { last.GetAnnotations()[v1alpha1.AnnotationGeneration] = "10" })
+			seen, _ = w.look()
+			if seen.HubBehind == nil || seen.HubBehind.Generation != 10 {
+				t.Errorf("reported %+v", seen)
+			}
+			again(seen, 1)
 		})
 	}
 }

@@ -46,9 +46,9 @@ func (r *reconciler) adopt(ctx context.Context, t task, existing client.Object, 
 			kindOf(existing), existing.GetName(), template)
 	}
 	if missing.Empty() || isDeployment(existing) && !touchesTemplate(missing) {
-		err = r.take(ctx, existing, want) // what is wanted no more, or never was, stays with whom it belongs to
+		err = r.take(ctx, t, existing, want) // what is wanted no more, or never was, stays with whom it belongs to
 	} else {
-		err = r.replace(ctx, existing, want)
+		err = r.replace(ctx, t, existing, want)
 	}
 	if err == nil {
 		r.tell(t.app, existing, v1alpha1.ReasonAdopted, "Adopt", "%s %s was taken over for AppService %s", kindOf(existing), existing.GetName(), client.ObjectKeyFromObject(t.app))
@@ -62,7 +62,7 @@ func (r *reconciler) inherit(ctx context.Context, t task, existing client.Object
 	if err := r.confirm(ctx, t); err != nil {
 		return err
 	}
-	if err := r.change(ctx, existing, want); err != nil {
+	if err := r.change(ctx, t, existing, want); err != nil {
 		return err
 	}
 	r.tell(t.app, existing, v1alpha1.ReasonAdopted, "Adopt", "%s %s was taken over from the AppService with UID %s",

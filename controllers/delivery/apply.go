@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -57,7 +56,7 @@ func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *un
 	existing := t.objects.deployment
 	if existing == nil {
 		// What an autoscaled one begins with is no part of what is compared later.
-		return true, r.create(ctx, t.app, workload.WithReplicas(want, t.row.Replicas))
+		return true, r.create(ctx, t, workload.WithReplicas(want, t.row.Replicas))
 	}
 	if want, err = r.leaveReplicas(ctx, t, existing, want); err != nil {
 		return false, err
@@ -67,18 +66,26 @@ func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *un
 
 func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
 	existing := t.objects.service
-	if want == nil {
-		r.drops.gone(t.app.UID, "Service")
-	}
 	switch {
-	case want == nil && (existing == nil || !r.isOurs(t.app, existing)):
-		return false, nil
 	case want == nil:
-		return true, r.takeAway(ctx, t, existing)
+		t.memory.forgetPruned("Service")
+		return r.dropService(ctx, t, existing)
 	case existing == nil:
-		return true, r.create(ctx, t.app, want)
+		return true, r.create(ctx, t, want)
 	}
 	return r.bringObjectInLine(ctx, t, existing, want)
+}
+
+// dropService deletes a Service that is not wanted, and reports whether it did. A Service of a previous AppService of this name is
+// inherited, so it goes as well.
+func (r *reconciler) dropService(ctx context.Context, t task, existing *corev1.Service) (dropped bool, err error) {
+	if existing == nil || !r.isInherited(t.app, existing) {
+		return false, nil
+	}
+	if behind := r.ahead(t.app, existing); behind != nil {
+		return true, behind
+	}
+	return true, r.takeAway(ctx, t, existing)
 }
 
 // bringObjectInLine sends what an object that exists does not hold: by its UID, so that one that took its place is not met.
@@ -94,7 +101,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 		return false, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
 			"%s %s is being deleted on the member; it is made again when it is gone", kindOf(existing), existing.GetName())}
 	}
-	drifted := !difference.Empty() && (isDrift(existing, want) || r.fights.wasSent(t.app.UID, want))
+	drifted := !difference.Empty() && (isDrift(existing, want) || t.memory.hasApplied(want))
 	if !r.isOurs(t.app, existing) || drifted || isPart(existing) { // and the watch of a part may have ended unnoticed
 		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
 		current, missing, err := r.reread(ctx, existing, want)
@@ -119,7 +126,7 @@ func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing cli
 	case drifted:
 		return r.correct(ctx, t, existing, stamped, difference)
 	}
-	return true, r.change(ctx, existing, stamped)
+	return true, r.change(ctx, t, existing, stamped)
 }
 
 // nothingToChange is for an object that only the cache has, or that only the cache has otherwise. The watch tells of that; it may not, of a part.
@@ -130,7 +137,7 @@ func (r *reconciler) nothingToChange(ctx context.Context, t task, object client.
 	case there:
 		return false, nil
 	}
-	return true, r.create(ctx, t.app, want)
+	return true, r.create(ctx, t, want)
 }
 
 // reread returns an object as the member itself has it, with the managers of its fields, which the cache does not keep; and what it
@@ -148,29 +155,29 @@ func (r *reconciler) reread(ctx context.Context, existing client.Object, want *u
 }
 
 // create makes an object, and its namespace where that is missing.
-func (r *reconciler) create(ctx context.Context, app *v1alpha1.AppService, want *unstructured.Unstructured) error {
-	stamped := stamp(app, want)
+func (r *reconciler) create(ctx context.Context, t task, want *unstructured.Unstructured) error {
+	stamped := stamp(t.app, want)
 	// An apply with a resource version makes an object, or fails when there is one: a foreign object that the cache,
 	// which is selected by label, cannot show is never overwritten.
 	stamped.SetResourceVersion("1")
-	err := r.apply(ctx, stamped)
-	if missesNamespace(err, app.Namespace) {
-		if err := r.createNamespace(ctx, app.Namespace); err != nil {
+	err := r.apply(ctx, t, stamped)
+	if missesNamespace(err, t.app.Namespace) {
+		if err := r.createNamespace(ctx, t.app.Namespace); err != nil {
 			return err
 		}
-		err = r.apply(ctx, stamped)
+		err = r.apply(ctx, t, stamped)
 	}
 	return err
 }
 
-func (r *reconciler) apply(ctx context.Context, object *unstructured.Unstructured) error {
+func (r *reconciler) apply(ctx context.Context, t task, object *unstructured.Unstructured) error {
 	begun, annotations := time.Now(), object.GetAnnotations() // the answer takes the place of the object
 	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	measureApply(r.cluster, err, time.Since(begun))
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", object.GetKind(), err)
 	}
-	r.fights.sent(types.UID(annotations[v1alpha1.AnnotationUID]), object.GetKind(), annotations[v1alpha1.AnnotationHash])
+	t.memory.applied[object.GetKind()] = annotations[v1alpha1.AnnotationHash]
 	ctrl.LoggerFrom(ctx).Info("Applied", "kind", object.GetKind(), "generation", generationOf(object))
 	return nil
 }

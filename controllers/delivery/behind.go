@@ -48,9 +48,13 @@ func (r *reconciler) ahead(app *v1alpha1.AppService, object client.Object) *obst
 	return &obstacle{reason: v1alpha1.ReasonHubBehind, message: kindOf(object) + " is ahead of the hub"}
 }
 
-// reportBehind reports that the member is ahead of the hub, once a live read has confirmed it.
+// reportBehind reports that the member is ahead of the hub, once a live read has confirmed it. It repeats a report that the entry
+// holds already without a live read: after a restore, every member would be read for every AppService, again and again.
 func (r *reconciler) reportBehind(ctx context.Context, t task, o *obstacle) (reconcile.Result, error) {
-	behind, err := r.readAhead(ctx, t)
+	behind, err := r.knownAhead(ctx, t)
+	if err == nil && behind == nil {
+		behind, err = r.readAhead(ctx, t)
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -66,6 +70,33 @@ func (r *reconciler) reportBehind(ctx context.Context, t task, o *obstacle) (rec
 	return reconcile.Result{RequeueAfter: o.after()}, nil
 }
 
+// knownAhead returns what the entry holds about a hub that is behind, if the objects in the member's cache bear it out; otherwise nil.
+func (r *reconciler) knownAhead(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
+	if t.row.HubBehind == nil {
+		return nil, nil
+	}
+	objects, err := r.cachedParts(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	behind := r.behindOf(t.app, append(objects, t.objects.all()...))
+	if behind == nil || behind.Accept != t.row.HubBehind.Accept {
+		return nil, nil
+	}
+	return behind, nil
+}
+
+// behindOf describes those of the objects that are ahead of the hub; nil when there are none.
+func (r *reconciler) behindOf(app *v1alpha1.AppService, objects []client.Object) *v1alpha1.HubBehind {
+	ahead := map[string]lineage.Stamp{}
+	for _, object := range objects {
+		if r.isAhead(app, object) {
+			ahead[kindOf(object)] = lineage.Of(object)
+		}
+	}
+	return lineage.Behind(app, ahead)
+}
+
 // readAhead returns what the member has that the hub cannot account for, or nil. It reads both of them live: the report stops the AppService on all
 // clusters until somebody accepts it, so a cache that lags must not cause it.
 func (r *reconciler) readAhead(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
@@ -79,11 +110,5 @@ func (r *reconciler) readAhead(ctx context.Context, t task) (*v1alpha1.HubBehind
 	if err != nil || app.UID != t.app.UID {
 		return nil, err
 	}
-	ahead := map[string]lineage.Stamp{}
-	for _, object := range objects.all() {
-		if r.isAhead(app, object) {
-			ahead[kindOf(object)] = lineage.Of(object)
-		}
-	}
-	return lineage.Behind(app, ahead), nil
+	return r.behindOf(app, objects.all()), nil
 }

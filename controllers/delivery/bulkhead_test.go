@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -201,9 +202,10 @@ func TestEngagement_that_ends_leaves_nothing(t *testing.T) {
 }
 
 func (d *Deliverer) queueOf(s *scene) queue {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.queues[s.clusterName()]
+	if e := d.newest(s.clusterName()); e != nil {
+		return e.queue
+	}
+	return nil
 }
 
 // Make before break: the successor is engaged while its predecessor still is.
@@ -297,4 +299,70 @@ func TestEngagement_whose_controller_cannot_start_is_none(t *testing.T) {
 	if err := New(hub, thisHub, s.told).Engage(ctx, s.clusterName(), s.member); err == nil {
 		t.Error("engaged, though the hub cannot be read")
 	}
+}
+
+// A new session of a member can fail after the running one has worked for long: while it is engaged,
+// or when package clusters does not publish it. The running session goes on.
+func TestEngagement_goes_on_when_its_successor_fails(t *testing.T) {
+	tests := map[string]func(*scene, context.Context){
+		"before its controller has started": func(s *scene, ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			member, err := cluster.New(granted, func(o *cluster.Options) { o.Scheme = kinds }) // its caches never sync
+			s.must(err)
+			if err := s.deliverer.Engage(ctx, s.clusterName(), member); err == nil {
+				s.Error("engaged a member whose caches do not sync")
+			}
+			<-ctx.Done()
+		},
+		"after its controller has started": func(s *scene, ctx context.Context) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			member, _ := connected(ctx, s.T, granted)
+			predecessor := s.deliverer.queueOf(s)
+			s.must(s.deliverer.Engage(ctx, s.clusterName(), member))
+			if s.deliverer.queueOf(s) == predecessor {
+				s.Fatal("the successor does not get the hub's events")
+			}
+		},
+	}
+	for name, fails := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := delivered(t)
+			predecessor := s.deliverer.queueOf(s)
+			fails(s, t.Context())
+			eventually(t, func() error {
+				if s.deliverer.queueOf(s) != predecessor {
+					return errors.New("the running session does not get the hub's events")
+				}
+				return nil
+			})
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image += "-edited" })
+			s.plan()
+			s.reports(s.ready())
+			if forgot := s.told.forgot(); len(forgot) > 0 {
+				t.Error("forgotten:", forgot)
+			}
+		})
+	}
+}
+
+// The running session delivers what its successor has missed, without another edit.
+func TestEngagement_catches_up_when_its_successor_ends(t *testing.T) {
+	s := delivered(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	member, sent := connected(ctx, t, granted)
+	s.must(s.deliverer.Engage(ctx, s.clusterName(), member))
+	sent.answers(func(string) (*http.Response, error) { return nil, errors.New("broken") })
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	s.plan()
+	eventually(t, func() error {
+		if len(sent.all()) == 0 {
+			return errors.New("the successor has not tried")
+		}
+		return nil
+	})
+	cancel()
+	s.reports(s.ready())
+	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 }

@@ -20,11 +20,11 @@ import (
 )
 
 // change applies what is wanted to an object of ours.
-func (r *reconciler) change(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+func (r *reconciler) change(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
 	if err := r.handOverReplicas(ctx, existing, want); err != nil {
 		return err
 	}
-	err := r.apply(ctx, want)
+	err := r.apply(ctx, t, want)
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
@@ -35,7 +35,7 @@ func (r *reconciler) change(ctx context.Context, existing client.Object, want *u
 		again = r.replace
 	}
 	// Where that does not help, it was something else.
-	if second := again(ctx, existing, want); !apierrors.IsInvalid(second) {
+	if second := again(ctx, t, existing, want); !apierrors.IsInvalid(second) {
 		return second
 	}
 	return err
@@ -48,7 +48,7 @@ var replicasOnly = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
 // claim applies what is wanted once more, after taking all that nobody holds. A probe by HTTP that is to be one by a command keeps the
 // scheme that the API server had filled in, which is nobody's: there are two ways to probe then, and that is refused. So it is with
 // every choice that has defaults: the sources of volumes, the strategies of a Deployment. What is taken and not wanted goes, and defaults come back.
-func (r *reconciler) claim(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+func (r *reconciler) claim(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
 	current, _, err := r.reread(ctx, existing, want)
 	if err != nil || current == nil {
 		return err
@@ -60,7 +60,7 @@ func (r *reconciler) claim(ctx context.Context, existing client.Object, want *un
 	entries := slices.Clone(current.GetManagedFields())
 	own := slices.IndexFunc(entries, isOwn)
 	if own < 0 {
-		return r.apply(ctx, want)
+		return r.apply(ctx, t, want)
 	}
 	for _, entry := range entries {
 		fields, err := held(entry)
@@ -76,12 +76,12 @@ func (r *reconciler) claim(ctx context.Context, existing client.Object, want *un
 	if entries[own].FieldsV1, err = fieldsV1(ours.Union(unheld).Difference(replicasOnly)); err != nil {
 		return err
 	}
-	return r.manage(ctx, current, entries, want)
+	return r.manage(ctx, t, current, entries, want)
 }
 
 // replace puts what is wanted in the place of the lists of an object that exists, which server-side apply would merge: the
 // containers of a Deployment, the ports and the selector of a Service. Then it takes it.
-func (r *reconciler) replace(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+func (r *reconciler) replace(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
 	replaced := existing.DeepCopyObject().(client.Object)
 	switch object := replaced.(type) {
 	case *appsv1.Deployment:
@@ -114,12 +114,12 @@ func (r *reconciler) replace(ctx context.Context, existing client.Object, want *
 	if err := r.member.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
 		return fmt.Errorf("replace what %s %s holds: %w", kindOf(existing), existing.GetName(), err)
 	}
-	return r.take(ctx, replaced, want)
+	return r.take(ctx, t, replaced, want)
 }
 
 // take applies what is wanted so that nobody else holds its fields: one that somebody else holds as well would stay when it is wanted no
 // more.
-func (r *reconciler) take(ctx context.Context, existing client.Object, want *unstructured.Unstructured) error {
+func (r *reconciler) take(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) error {
 	wanted, err := r.comparer.fields(want)
 	if err != nil {
 		return err
@@ -128,18 +128,18 @@ func (r *reconciler) take(ctx context.Context, existing client.Object, want *uns
 	if err != nil {
 		return err
 	}
-	return r.manage(ctx, existing, managers, want)
+	return r.manage(ctx, t, existing, managers, want)
 }
 
 // manage says anew who holds which fields, and then applies what is wanted.
-func (r *reconciler) manage(ctx context.Context, existing client.Object, managers []metav1.ManagedFieldsEntry, want *unstructured.Unstructured) error {
+func (r *reconciler) manage(ctx context.Context, t task, existing client.Object, managers []metav1.ManagedFieldsEntry, want *unstructured.Unstructured) error {
 	taken := existing.DeepCopyObject().(client.Object)
 	taken.SetManagedFields(managers)
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := r.member.Patch(ctx, taken, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
 		return fmt.Errorf("take the fields of %s %s: %w", kindOf(existing), existing.GetName(), err)
 	}
-	return r.apply(ctx, want)
+	return r.apply(ctx, t, want)
 }
 
 // keepNodePorts gives ports the nodePorts that the member has chosen for them.

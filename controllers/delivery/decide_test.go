@@ -172,7 +172,8 @@ func TestDispatch(t *testing.T) {
 			d := New(hubCached, thisHub, nil)
 			members := []string{"east", "west"}
 			for _, member := range members {
-				d.queues[(&scene{cluster: member}).clusterName()] = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())
+				e := &engagement{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())}
+				d.engagements[(&scene{cluster: member}).clusterName()] = []*engagement{e}
 			}
 			d.dispatch(test.before, test.after)
 			var got []string

@@ -27,7 +27,6 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
 const (
@@ -51,20 +50,21 @@ type Deliverer struct {
 	reporter Reporter
 	comparer comparer
 
-	mu     sync.Mutex
-	queues map[multicluster.ClusterName]queue
+	mu sync.Mutex
+	// engagements has the engagements of each member, the newest last.
+	engagements map[multicluster.ClusterName][]*engagement
 }
 
 // New returns a Deliverer for the AppServices of a hub, which marks its objects with the hub's identity and tells
 // the reporter what it sees.
 func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 	return &Deliverer{
-		hub:      hub,
-		events:   hub.GetEventRecorder(eventSource),
-		hubID:    hubID,
-		reporter: reporter,
-		comparer: newComparer(),
-		queues:   map[multicluster.ClusterName]queue{},
+		hub:         hub,
+		events:      hub.GetEventRecorder(eventSource),
+		hubID:       hubID,
+		reporter:    reporter,
+		comparer:    newComparer(),
+		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
 
@@ -85,7 +85,8 @@ func Mapper() *meta.DefaultRESTMapper {
 }
 
 // Engage starts the controller of a member, which ends with the context. It returns once the controller has read what is there, from caches that are in
-// step already: a controller that cannot start is no engagement, so the member must not be shown as Ready.
+// step already: a controller that cannot start is no engagement, so the member must not be shown as Ready. A member may have several
+// engagements at a time. The newest gets the hub's events; when it ends, the one before it gets them again.
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
 	skip := true // one name for the metrics of all members
 	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
@@ -103,8 +104,9 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
 	}
-	sources := []source.TypedSource[mcreconcile.Request]{source.TypedFunc[mcreconcile.Request](func(ctx context.Context, q queue) error {
-		return d.join(ctx, name, q, r.engagement)
+	sources := []source.TypedSource[mcreconcile.Request]{source.TypedFunc[mcreconcile.Request](func(_ context.Context, q queue) error {
+		r.engagement.begin(q)
+		return nil
 	})}
 	for _, object := range Kinds() {
 		sources = append(sources, source.TypedKind(member.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(toApp(name))))
@@ -123,6 +125,9 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	}
 	if err := warm.Warmup(ctx); err != nil {
 		return fmt.Errorf("start to watch: %w", err)
+	}
+	if err := d.join(ctx, name, r.engagement); err != nil {
+		return err
 	}
 	go func() {
 		if err := c.Start(ctx); err != nil {
@@ -183,80 +188,4 @@ func toApp(name multicluster.ClusterName) handler.TypedMapFunc[client.Object, mc
 
 func request(cluster multicluster.ClusterName, app types.NamespacedName) mcreconcile.Request {
 	return mcreconcile.Request{ClusterName: cluster, Request: ctrl.Request{NamespacedName: app}}
-}
-
-// engagement is the time that a member is delivered to. What is seen on it is reported only while it lasts. It is safe for
-// concurrent use.
-type engagement struct {
-	reporter Reporter
-
-	mu    sync.Mutex
-	queue queue // nil before it has begun
-	ended bool
-}
-
-func (e *engagement) begin(q queue) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.queue = q
-}
-
-// add has the member look at an AppService.
-func (e *engagement) add(request mcreconcile.Request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.queue != nil {
-		e.queue.Add(request)
-	}
-}
-
-func (e *engagement) report(app types.NamespacedName, cluster string, seen rollup.Observation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.ended {
-		e.reporter.Report(app, cluster, seen)
-	}
-}
-
-func (e *engagement) end() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.ended = true
-}
-
-// join takes the queue of a member that begins, so that the hub's events reach it, and fills it with all that is
-// planned there. When the engagement ends, it is taken out again, unless a successor is in its place.
-func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, q queue, e *engagement) error {
-	d.mu.Lock()
-	d.queues[name] = q
-	d.mu.Unlock()
-	e.begin(q)
-	context.AfterFunc(ctx, func() {
-		e.end()
-		d.leave(name, q)
-	})
-	planned, err := d.plannedOn(ctx, name.String())
-	if err != nil {
-		return err
-	}
-	for _, app := range planned {
-		q.Add(request(name, app))
-	}
-	mc := &v1alpha1.MemberCluster{}
-	if err := d.hub.GetClient().Get(ctx, client.ObjectKey{Name: name.String()}, mc); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read MemberCluster: %w", err)
-	}
-	for _, app := range mc.Status.Abandoned {
-		q.Add(request(name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name}))
-	}
-	return nil
-}
-
-func (d *Deliverer) leave(name multicluster.ClusterName, q queue) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.queues[name] == q {
-		delete(d.queues, name)
-		d.reporter.ForgetCluster(name.String())
-	}
 }

@@ -30,6 +30,14 @@ func (d *Deliverer) Start(ctx context.Context) error {
 		UpdateFunc: func(before, after any) {
 			d.dispatch(before.(*v1alpha1.AppService), after.(*v1alpha1.AppService))
 		},
+		DeleteFunc: func(gone any) {
+			if last, isLast := gone.(toolscache.DeletedFinalStateUnknown); isLast {
+				gone = last.Obj
+			}
+			if app, isApp := gone.(*v1alpha1.AppService); isApp {
+				d.dispatchDeleted(app)
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("watch AppServices: %w", err)
@@ -50,7 +58,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 func (d *Deliverer) memberEvents(ctx context.Context) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) {
-			if mc, isMember := added.(*v1alpha1.MemberCluster); isMember && d.engaged(mc.Name) {
+			if mc, isMember := added.(*v1alpha1.MemberCluster); isMember && d.newest(multicluster.ClusterName(mc.Name)) != nil {
 				d.dispatchMember(ctx, &v1alpha1.MemberCluster{}, mc)
 			}
 		},
@@ -85,13 +93,6 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 	for _, app := range planned {
 		d.enqueue(after.Name, app)
 	}
-}
-
-func (d *Deliverer) engaged(cluster string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, engaged := d.queues[multicluster.ClusterName(cluster)]
-	return engaged
 }
 
 // plannedOn are the AppServices that have a row for a member.
@@ -132,10 +133,17 @@ func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 	}
 }
 
+// dispatchDeleted enqueues an AppService that is gone on the members that have an entry of it, which
+// forget it. With its namespace or its CRD, it goes without a removal.
+func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
+	for _, entry := range app.Status.Clusters {
+		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))
+	}
+}
+
 func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q, engaged := d.queues[multicluster.ClusterName(cluster)]; engaged {
-		q.Add(request(multicluster.ClusterName(cluster), app))
+	name := multicluster.ClusterName(cluster)
+	if e := d.newest(name); e != nil {
+		e.add(request(name, app))
 	}
 }

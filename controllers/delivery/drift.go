@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -27,13 +25,13 @@ func (r *reconciler) putBack(ctx context.Context, t task, existing client.Object
 	who := whoChanged(existing, changed)
 	what := fmt.Sprintf("%s changed %s of %s %s", who, fields(changed), kindOf(existing), existing.GetName())
 	now := time.Now()
-	if wait := r.fights.wait(t.app.UID, now); wait > 0 {
+	if wait := t.memory.drift.wait(now); wait > 0 {
 		return &obstacle{reason: v1alpha1.ReasonFieldConflict, retry: wait, message: what + " again and again; it is put back more rarely now"}
 	}
-	if err := r.change(ctx, existing, want); err != nil {
+	if err := r.change(ctx, t, existing, want); err != nil {
 		return err
 	}
-	r.fights.corrected(t.app.UID, now)
+	t.memory.drift.corrected(now)
 	corrections.WithLabelValues(r.cluster).Inc()
 	r.tell(t.app, existing, v1alpha1.ReasonDriftCorrected, "Correct", "%s; it was put back", what)
 	return nil
@@ -128,81 +126,29 @@ const (
 	minTruce, maxTruce = time.Minute, 10 * time.Minute
 )
 
-// fights remembers how often the workload of each AppService was put back, and what was sent last. It is safe for concurrent use.
-type fights struct {
-	mu    sync.Mutex
-	byApp map[types.UID]*fight
-}
-
-type fight struct {
-	hashes      map[string]string // of what was sent last, by kind
-	corrections []time.Time       // the last ones, at most maxCorrections
+// driftBackoff limits how often drift of one AppService is corrected.
+type driftBackoff struct {
+	corrections []time.Time // the last ones, at most maxCorrections
 	truce       time.Duration
 	until       time.Time
 }
 
-// wait is how long the workload must not be put back; 0 when it may be.
-func (f *fights) wait(app types.UID, now time.Time) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if fight := f.byApp[app]; fight != nil {
-		return max(0, fight.until.Sub(now))
-	}
-	return 0
-}
+// wait returns how long drift must not be corrected.
+func (b *driftBackoff) wait(now time.Time) time.Duration { return max(0, b.until.Sub(now)) }
 
-// corrected notes that the workload was put back.
-func (f *fights) corrected(app types.UID, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of(app).corrected(now)
-}
-
-// sent notes the hash of what was sent.
-func (f *fights) sent(app types.UID, kind, hash string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of(app).hashes[kind] = hash
-}
-
-// wasSent reports whether the same was sent last. If an object does not hold that, somebody else has changed it, and perhaps our hash with it.
-func (f *fights) wasSent(app types.UID, want *unstructured.Unstructured) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known := f.byApp[app]
-	return known != nil && known.hashes[want.GetKind()] == want.GetAnnotations()[v1alpha1.AnnotationHash]
-}
-
-// of returns what is remembered of an AppService. The lock must be held.
-func (f *fights) of(app types.UID) *fight {
-	if f.byApp == nil {
-		f.byApp = map[types.UID]*fight{}
+// corrected records a correction.
+func (b *driftBackoff) corrected(now time.Time) {
+	if now.Sub(b.until) > b.truce+contentionWindow {
+		b.truce = 0 // it has been peaceful since
 	}
-	if f.byApp[app] == nil {
-		f.byApp[app] = &fight{hashes: map[string]string{}}
+	b.corrections = append(b.corrections, now)
+	if len(b.corrections) > maxCorrections {
+		b.corrections = b.corrections[1:]
 	}
-	return f.byApp[app]
-}
-
-func (f *fight) corrected(now time.Time) {
-	if now.Sub(f.until) > f.truce+contentionWindow {
-		f.truce = 0 // it has been peaceful since
-	}
-	f.corrections = append(f.corrections, now)
-	if len(f.corrections) > maxCorrections {
-		f.corrections = f.corrections[1:]
-	}
-	again := f.truce > 0
-	often := len(f.corrections) == maxCorrections && now.Sub(f.corrections[0]) <= contentionWindow
+	again := b.truce > 0
+	often := len(b.corrections) == maxCorrections && now.Sub(b.corrections[0]) <= contentionWindow
 	if again || often {
-		f.truce = min(max(minTruce, 2*f.truce), maxTruce)
-		f.until = now.Add(f.truce)
+		b.truce = min(max(minTruce, 2*b.truce), maxTruce)
+		b.until = now.Add(b.truce)
 	}
-}
-
-// forget drops an AppService that is not delivered any more.
-func (f *fights) forget(app types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.byApp, app)
 }

@@ -192,14 +192,14 @@ func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
 	s.connect()
 	w := s.witness()
 	for range maxCorrections {
-		w.fights.corrected(s.app.UID, time.Now())
+		w.memories.of(s.app).drift.corrected(time.Now())
 	}
 	s.spoil("bad:1")
 	seen, result := w.look()
 	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minTruce {
 		t.Errorf("reported %+v, and looks again after %v", seen, result.RequeueAfter)
 	}
-	w.fights.byApp[s.app.UID].until = time.Now()
+	w.memories.of(s.app).drift.until = time.Now()
 	w.look()
 	s.runs(running)
 }
@@ -209,13 +209,13 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // truceAfter is how long the truce is after corrections at these times.
 func truceAfter(corrections ...time.Duration) time.Duration {
-	var f fights
+	var b driftBackoff
 	var last time.Time
 	for _, after := range corrections {
 		last = noon.Add(after)
-		f.corrected("uid", last)
+		b.corrected(last)
 	}
-	return f.wait("uid", last)
+	return b.wait(last)
 }
 
 func TestTruce(t *testing.T) {
@@ -249,15 +249,13 @@ func TestTruce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is over in time, and of one AppService alone, and forgotten with it", func(t *testing.T) {
-		var f fights
+	t.Run("is over in time", func(t *testing.T) {
+		var b driftBackoff
 		for range maxCorrections {
-			f.corrected("uid", noon)
+			b.corrected(noon)
 		}
-		got := []time.Duration{f.wait("uid", noon), f.wait("uid", noon.Add(59*time.Second)), f.wait("uid", noon.Add(time.Minute)), f.wait("other", noon)}
-		f.forget("uid")
-		got = append(got, f.wait("uid", noon))
-		if diff := cmp.Diff([]time.Duration{time.Minute, time.Second, 0, 0, 0}, got); diff != "" {
+		got := []time.Duration{b.wait(noon), b.wait(noon.Add(59 * time.Second)), b.wait(noon.Add(time.Minute))}
+		if diff := cmp.Diff([]time.Duration{time.Minute, time.Second, 0}, got); diff != "" {
 			t.Errorf("waits (-want +got):\n%s", diff)
 		}
 	})

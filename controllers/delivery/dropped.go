@@ -3,16 +3,12 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -30,10 +26,10 @@ func (r *reconciler) lacking(t task, existing client.Object, want *unstructured.
 		return nil, err
 	}
 	if lacking.Empty() {
-		r.drops.gone(t.app.UID, kindOf(existing))
+		t.memory.forgetPruned(kindOf(existing))
 		return lacking, nil
 	}
-	known := r.drops.known(t.app.UID, existing, time.Now())
+	known := t.memory.prunedFrom(existing, time.Now())
 	if known.Empty() {
 		return lacking, nil
 	}
@@ -74,7 +70,7 @@ func (r *reconciler) correct(ctx context.Context, t task, existing client.Object
 	case !changed.Empty():
 		return true, r.putBack(ctx, t, existing, want, changed)
 	case needsStamp(t.app, existing):
-		return true, r.change(ctx, existing, want)
+		return true, r.change(ctx, t, existing, want)
 	}
 	return r.leaveDropped(ctx, t, existing, want, dropped)
 }
@@ -83,7 +79,7 @@ func (r *reconciler) correct(ctx context.Context, t task, existing client.Object
 // whether it is still so.
 func (r *reconciler) leaveDropped(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured, dropped *fieldpath.Set) (sent bool, err error) {
 	now := time.Now()
-	if dropped.Difference(r.drops.known(t.app.UID, existing, now)).Empty() {
+	if dropped.Difference(t.memory.prunedFrom(existing, now)).Empty() {
 		return false, nil // the cache was behind
 	}
 	keeps, err := r.wouldKeep(ctx, want, dropped)
@@ -91,12 +87,12 @@ func (r *reconciler) leaveDropped(ctx context.Context, t task, existing client.O
 		return false, err
 	}
 	if keeps {
-		if err := r.change(ctx, existing, want); err != nil {
+		if err := r.change(ctx, t, existing, want); err != nil {
 			return true, err
 		}
 	}
 	// Also where it would keep them: if it does not, it is not sent them more often.
-	r.drops.add(t.app.UID, existing, drop{fields: dropped, next: now.Add(dropRetry)})
+	t.memory.rememberPruned(existing, dropped, now.Add(dropRetry))
 	return keeps, nil
 }
 
@@ -120,7 +116,7 @@ func (r *reconciler) wouldKeep(ctx context.Context, want *unstructured.Unstructu
 // withDropped adds to an observation what the member drops of the objects, and returns when to look again. It runs all else, so it is only said: nothing
 // is held up by it.
 func (r *reconciler) withDropped(t task, seen rollup.Observation, again time.Duration) (rollup.Observation, time.Duration) {
-	what, next := r.drops.of(t.app.UID)
+	what, next := t.memory.describePruned()
 	if what == "" {
 		return seen, again
 	}
@@ -133,76 +129,6 @@ func (r *reconciler) withDropped(t task, seen rollup.Observation, again time.Dur
 		again = wait
 	}
 	return seen, again
-}
-
-// drops remembers what a member drops of the objects of each AppService. It is safe for concurrent use.
-type drops struct {
-	mu    sync.Mutex
-	byApp map[types.UID]map[string]drop // by kind
-}
-
-// drop is what is dropped of one object, as it was applied.
-type drop struct {
-	hash   string
-	fields *fieldpath.Set
-	next   time.Time // when to ask again
-}
-
-// add notes what is dropped of an object.
-func (d *drops) add(app types.UID, object client.Object, found drop) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.byApp == nil {
-		d.byApp = map[types.UID]map[string]drop{}
-	}
-	if d.byApp[app] == nil {
-		d.byApp[app] = map[string]drop{}
-	}
-	found.hash = object.GetAnnotations()[v1alpha1.AnnotationHash]
-	d.byApp[app][kindOf(object)] = found
-}
-
-// known are the fields that are dropped of an object; none when the member is to be asked again, or when something else was applied since.
-func (d *drops) known(app types.UID, object client.Object, now time.Time) *fieldpath.Set {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found, isKnown := d.byApp[app][kindOf(object)]
-	if !isKnown || !now.Before(found.next) || found.hash != object.GetAnnotations()[v1alpha1.AnnotationHash] {
-		return fieldpath.NewSet()
-	}
-	return found.fields
-}
-
-// of says what is dropped, and when the member is to be asked next.
-func (d *drops) of(app types.UID) (what string, next time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var all []string
-	for _, kind := range slices.Sorted(maps.Keys(d.byApp[app])) {
-		found := d.byApp[app][kind]
-		all = append(all, fmt.Sprintf("%s of the %s", fields(found.fields), kind))
-		if next.IsZero() || found.next.Before(next) {
-			next = found.next
-		}
-	}
-	return strings.Join(all, ", and "), next
-}
-
-// gone notes that nothing is dropped of an object, or that it is wanted no more.
-func (d *drops) gone(app types.UID, kind string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.byApp[app], kind)
-	if len(d.byApp[app]) == 0 {
-		delete(d.byApp, app)
-	}
-}
-
-// forget drops an AppService that is not delivered any more.
-func (d *drops) forget(app types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.byApp, app)
 }
 
 // isOwn tells whether an entry is the one of what we apply.

@@ -114,9 +114,10 @@ func TestField_that_the_member_drops_is_asked_for_again_in_minutes(t *testing.T)
 // asksAgain has the time come to ask the member again.
 func (w *witness) asksAgain() {
 	w.Helper()
-	for kind, found := range w.reconciler.drops.byApp[w.app.UID] {
+	pruned := w.memories.of(w.app).pruned
+	for kind, found := range pruned {
 		found.next = time.Now()
-		w.reconciler.drops.byApp[w.app.UID][kind] = found
+		pruned[kind] = found
 	}
 }
 

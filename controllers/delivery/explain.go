@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -28,52 +26,11 @@ const (
 	maxPods = 50
 )
 
-// looks remembers what was found in the pods of workloads that are not ready, and when to look again. It is safe for
-// concurrent use.
-type looks struct {
-	mu    sync.Mutex
-	byApp map[types.NamespacedName]look
-}
-
-// look is what was found last, for one generation of an AppService.
-type look struct {
-	generation      int64
-	next            time.Time
-	interval        time.Duration
-	reason, message string
-}
-
-func (l *looks) of(app types.NamespacedName, generation int64, now time.Time) look {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last, found := l.byApp[app]
-	if !found || last.generation != generation {
-		return look{generation: generation, next: now.Add(firstLook), interval: firstLook}
-	}
-	return last
-}
-
-func (l *looks) keep(app types.NamespacedName, last look) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byApp == nil {
-		l.byApp = map[types.NamespacedName]look{}
-	}
-	l.byApp[app] = last
-}
-
-func (l *looks) forget(app types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.byApp, app)
-}
-
 // explain adds to an observation why the workload is not ready, in the member's own words, and returns when to look again; 0 for
 // when the watch tells of something.
 func (r *reconciler) explain(ctx context.Context, t task, seen rollup.Observation) (rollup.Observation, time.Duration) {
-	key := client.ObjectKeyFromObject(t.app)
 	if seen.Phase == v1alpha1.ClusterReady {
-		r.looks.forget(key)
+		t.memory.pods = podDiagnosis{}
 		return seen, 0
 	}
 	if message, refused := podsRefused(t.objects.deployment); refused {
@@ -81,13 +38,13 @@ func (r *reconciler) explain(ctx context.Context, t task, seen rollup.Observatio
 		return seen, 0
 	}
 	now := time.Now()
-	last := r.looks.of(key, t.row.Generation, now)
+	last := t.memory.pods.forGeneration(t.row.Generation, now)
 	if !now.Before(last.next) {
 		last.interval = min(2*last.interval, maxLook)
 		last.next = now.Add(last.interval)
 		last.reason, last.message = r.look(ctx, t.objects.deployment)
 	}
-	r.looks.keep(key, last)
+	t.memory.pods = last
 	if last.message != "" {
 		seen.Reason, seen.Message = cmp.Or(last.reason, seen.Reason), last.message
 	}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -226,14 +225,11 @@ func (s *scene) becomes(pod *corev1.Pod, status corev1.PodStatus) {
 // itIsTime has the witness look at the pods again.
 func (w *witness) itIsTime() {
 	w.Helper()
-	w.looks.mu.Lock()
-	defer w.looks.mu.Unlock()
-	last, found := w.looks.byApp[w.key()]
-	if !found {
+	memory := w.memories.of(w.app)
+	if memory.pods.interval == 0 {
 		w.Fatal("it does not mean to look at pods")
 	}
-	last.next = time.Now()
-	w.looks.byApp[w.key()] = last
+	memory.pods.next = time.Now()
 }
 
 // explained is what is reported after a look at the pods.
@@ -405,21 +401,14 @@ func TestPods_of_a_workload_that_becomes_ready_are_never_listed(t *testing.T) {
 	}
 }
 
-// What is remembered of a workload goes with it.
-func TestLooks(t *testing.T) {
-	var l looks
-	key := types.NamespacedName{Namespace: "shop", Name: "web"}
-	last := l.of(key, 1, noon)
-	last.reason = "x"
-	l.keep(key, last)
-	got := []look{l.of(key, 1, noon.Add(time.Hour)), l.of(key, 2, noon)}
-	l.forget(key)
-	got = append(got, l.of(key, 1, noon))
-	fresh := func(generation int64) look {
-		return look{generation: generation, next: noon.Add(firstLook), interval: firstLook}
+func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
+	fresh := func(generation int64) podDiagnosis {
+		return podDiagnosis{generation: generation, next: noon.Add(firstLook), interval: firstLook}
 	}
-	want := []look{{generation: 1, next: noon.Add(firstLook), interval: firstLook, reason: "x"}, fresh(2), fresh(1)}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(look{})); diff != "" {
+	last := podDiagnosis{}.forGeneration(1, noon)
+	last.reason = "x"
+	got := []podDiagnosis{last.forGeneration(1, noon.Add(time.Hour)), last.forGeneration(2, noon)}
+	if diff := cmp.Diff([]podDiagnosis{last, fresh(2)}, got, cmp.AllowUnexported(podDiagnosis{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -65,7 +65,7 @@ func (d *Deliverer) Describe(to chan<- *prometheus.Desc) { to <- queueDepth }
 func (d *Deliverer) Collect(to chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name, q := range d.queues {
-		to <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(q.Len()), name.String())
+	for name, all := range d.engagements {
+		to <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(all[len(all)-1].pending()), name.String())
 	}
 }

@@ -77,6 +77,12 @@ func (r *reconciler) isOurs(app *v1alpha1.AppService, object client.Object) bool
 	return owner == ours
 }
 
+// isInherited reports whether an object is this AppService's, or was left by a previous AppService of this name.
+func (r *reconciler) isInherited(app *v1alpha1.AppService, object client.Object) bool {
+	owner, _ := r.ownerOf(app, object)
+	return owner == ours || owner == predecessors
+}
+
 // isOf tells whether an object is the AppService's of that UID of this hub.
 func (r *reconciler) isOf(uid types.UID, object client.Object) bool {
 	return r.isOurs(&v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{UID: uid}}, object)
@@ -111,7 +117,7 @@ func (o *obstacle) after() time.Duration { return cmp.Or(o.retry, obstacleRetry)
 // obstacles returns what stands in the way of bringing the objects in line, or nil.
 func (r *reconciler) obstacles(app *v1alpha1.AppService, objects live) *obstacle {
 	for _, object := range objects.all() {
-		if _, isService := object.(*corev1.Service); isService && len(app.Spec.Ports) == 0 && !r.isOurs(app, object) {
+		if _, isService := object.(*corev1.Service); isService && len(app.Spec.Ports) == 0 && !r.isInherited(app, object) {
 			continue // it is not in the way of one that is not wanted
 		}
 		if obstacle := r.obstacleOf(app, object); obstacle != nil {

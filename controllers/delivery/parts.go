@@ -50,42 +50,6 @@ func (l live) lists(p part) bool {
 		slices.Contains(strings.Split(l.deployment.Annotations[v1alpha1.AnnotationOwnedKinds], ","), p.kind)
 }
 
-// sent remembers which parts were sent to a member, for the cache of its Deployments may be behind the record. It is safe for concurrent use.
-type sent struct {
-	mu    sync.Mutex
-	byApp map[types.UID]map[string]bool // kinds
-}
-
-func (s *sent) add(app types.UID, kind string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byApp == nil {
-		s.byApp = map[types.UID]map[string]bool{}
-	}
-	if s.byApp[app] == nil {
-		s.byApp[app] = map[string]bool{}
-	}
-	s.byApp[app][kind] = true
-}
-
-func (s *sent) has(app types.UID, kind string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byApp[app][kind]
-}
-
-// gone notes that a part is there no more, or all of them when no kind is given.
-func (s *sent) gone(app types.UID, kinds ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, kind := range kinds {
-		delete(s.byApp[app], kind)
-	}
-	if len(kinds) == 0 || len(s.byApp[app]) == 0 {
-		delete(s.byApp, app)
-	}
-}
-
 // read returns one part, with its kind; nil when there is none. One that may not be read was not made either, unless the Deployment
 // says so.
 func (p part) read(ctx context.Context, from client.Reader, key types.NamespacedName, known bool) (client.Object, error) {
@@ -108,7 +72,7 @@ func (r *reconciler) dropParts(ctx context.Context, t task, want workload.Worklo
 	for _, p := range parts {
 		// A Deployment that there never was is no sign that there are parts.
 		known := t.objects.deployment != nil || t.row.ObservedGeneration > 0
-		if p.wanted(want) != nil || !(known && t.objects.mayHave(p) || r.sent.has(t.app.UID, p.kind)) {
+		if p.wanted(want) != nil || !(known && t.objects.mayHave(p) || t.memory.created[p.kind]) {
 			continue
 		}
 		left, err := r.dropPart(ctx, t, p)
@@ -123,15 +87,14 @@ func (r *reconciler) dropParts(ctx context.Context, t task, want workload.Worklo
 // dropPart deletes one part, and tells whether there was one. An autoscaler that does not go at once is waited for.
 func (r *reconciler) dropPart(ctx context.Context, t task, p part) (found bool, err error) {
 	read := func() (client.Object, error) {
-		return p.read(ctx, r.live, client.ObjectKeyFromObject(t.app), t.objects.lists(p) || r.sent.has(t.app.UID, p.kind))
+		return p.read(ctx, r.live, client.ObjectKeyFromObject(t.app), t.objects.lists(p) || t.memory.created[p.kind])
 	}
 	object, err := read()
 	if err != nil {
 		return false, err
 	}
 	if object != nil {
-		owner, _ := r.ownerOf(t.app, object)
-		if owner != ours && owner != predecessors {
+		if !r.isInherited(t.app, object) {
 			return false, nil
 		}
 		if behind := r.ahead(t.app, object); behind != nil {
@@ -149,8 +112,30 @@ func (r *reconciler) dropPart(ctx context.Context, t task, p part) (found bool, 
 		return true, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
 			"waiting for the member to finish deleting %s %s", p.kind, object.GetName())}
 	}
-	r.sent.gone(t.app.UID, p.kind)
+	delete(t.memory.created, p.kind)
 	return found, nil
+}
+
+// cachedParts returns the parts that the Deployment lists. They are read from the member's cache once it is in step.
+func (r *reconciler) cachedParts(ctx context.Context, t task) ([]client.Object, error) {
+	var objects []client.Object
+	for _, p := range parts {
+		if !t.objects.lists(p) || slices.ContainsFunc(t.objects.parts, func(o client.Object) bool { return kindOf(o) == p.kind }) {
+			continue
+		}
+		from, err := r.watches.reader(ctx, p, r.member, r.live)
+		if err != nil {
+			return nil, err
+		}
+		object, err := p.read(ctx, from, client.ObjectKeyFromObject(t.app), true)
+		if err != nil {
+			return nil, err
+		}
+		if object != nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
 }
 
 // existingParts are what the member holds of the parts that are wanted, by kind. They are read before anything is sent: where the credentials
@@ -185,11 +170,11 @@ func (r *reconciler) bringPartsInLine(ctx context.Context, t task, want workload
 		wanted, changed := p.wanted(want), true
 		switch object := existing[p.kind]; {
 		case wanted == nil:
-			r.drops.gone(t.app.UID, p.kind)
+			t.memory.forgetPruned(p.kind)
 			continue
 		case object == nil:
-			r.sent.add(t.app.UID, p.kind)
-			err = r.create(ctx, t.app, wanted)
+			t.memory.created[p.kind] = true
+			err = r.create(ctx, t, wanted)
 		default:
 			changed, err = r.bringObjectInLine(ctx, t, object, wanted)
 		}

@@ -54,10 +54,7 @@ type reconciler struct {
 
 	engagement *engagement
 	watches    *watches
-	sent       sent
-	fights     fights
-	drops      drops
-	looks      looks
+	memories   memories
 }
 
 // task is one AppService on this member.
@@ -66,6 +63,7 @@ type task struct {
 	row     *v1alpha1.ClusterStatus
 	member  *v1alpha1.MemberCluster // nil when the hub has none
 	objects live
+	memory  *memory            // nil without an entry
 	traced  *tracing.Reconcile // nil without an AppService
 }
 
@@ -133,6 +131,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	app := &v1alpha1.AppService{}
 	err := r.hub.Get(ctx, key, app)
 	if apierrors.IsNotFound(err) {
+		r.memories.forget(key)
 		return task{}, nil
 	}
 	if err != nil {
@@ -144,8 +143,14 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	} else if err != nil {
 		return task{}, fmt.Errorf("read MemberCluster: %w", err)
 	}
-	objects, err := read(ctx, r.member, key)
-	return task{app: app, row: app.Status.Cluster(r.cluster), member: member, objects: objects}, err
+	t := task{app: app, row: app.Status.Cluster(r.cluster), member: member}
+	if t.row == nil {
+		r.memories.forget(key)
+	} else {
+		t.memory = r.memories.of(app)
+	}
+	t.objects, err = read(ctx, r.member, key)
+	return t, err
 }
 
 // read returns the member's objects of that name, each with its kind.

@@ -60,10 +60,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
-	r.fights.forget(t.app.UID)
-	r.drops.forget(t.app.UID)
-	r.looks.forget(client.ObjectKeyFromObject(t.app))
-	r.sent.gone(t.app.UID)
+	r.memories.forget(client.ObjectKeyFromObject(t.app))
 	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }

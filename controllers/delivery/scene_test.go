@@ -194,11 +194,11 @@ func (s *scene) key() types.NamespacedName { return client.ObjectKeyFromObject(s
 func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 	s.Helper()
 	row := v1alpha1.ClusterStatus{
-		Name:       s.cluster,
-		Phase:      v1alpha1.ClusterPending,
-		Generation: s.app.Generation,
-		Replicas:   s.app.DesiredReplicas(),
-		LastTransitionTime:      metav1.Now().Rfc3339Copy(),
+		Name:               s.cluster,
+		Phase:              v1alpha1.ClusterPending,
+		Generation:         s.app.Generation,
+		Replicas:           s.app.DesiredReplicas(),
+		LastTransitionTime: metav1.Now().Rfc3339Copy(),
 	}
 	for _, change := range changes {
 		change(&row)

@@ -1,0 +1,75 @@
+package delivery
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/client-go/util/workqueue"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// An AppService may go without a removal: with its namespace or its CRD, or with its entry.
+func TestMemory_goes_with_the_AppService_or_its_entry(t *testing.T) {
+	tests := map[string]func(*scene){
+		"when the AppService is gone": func(s *scene) { s.must(onHub.Delete(s.Context(), s.app)) },
+		"when the entry is gone":      func(s *scene) { s.writeRows() },
+	}
+	for name, goes := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := delivered(t)
+			s.end()
+			s.connect()
+			w := s.witness()
+			w.look()
+			if len(w.memories.byApp) != 1 {
+				t.Fatalf("remembers %v", w.memories.byApp)
+			}
+			goes(s)
+			w.look()
+			if len(w.memories.byApp) != 0 {
+				t.Errorf("remembers %v", w.memories.byApp)
+			}
+		})
+	}
+}
+
+func TestMemory_is_of_one_UID(t *testing.T) {
+	var m memories
+	first := row("east", v1alpha1.ClusterReady, 2)
+	before, after := app(first), app(first)
+	after.UID = "another"
+	m.of(before).created["PodDisruptionBudget"] = true
+	if known := m.of(before); !known.created["PodDisruptionBudget"] {
+		t.Error("nothing is remembered")
+	}
+	if known := m.of(after); known.created["PodDisruptionBudget"] || len(m.byApp) != 1 {
+		t.Errorf("remembers %+v", known)
+	}
+}
+
+// Members that deliver an AppService forget it when it is gone.
+func TestDispatch_of_an_AppService_that_is_gone(t *testing.T) {
+	s := undelivered(t)
+	s.connect()
+	q := newQueue("", workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())
+	defer q.ShutDown()
+	s.deliverer.engagements[s.clusterName()] = []*engagement{{reporter: s.told, queue: q}}
+	s.plan()
+	enqueued := func() {
+		t.Helper()
+		eventually(t, func() error {
+			if q.Len() == 0 {
+				return errors.New("nothing is enqueued")
+			}
+			return nil
+		})
+		r, _ := q.Get()
+		q.Done(r)
+	}
+	enqueued()
+	s.must(onHub.Delete(t.Context(), s.app))
+	enqueued()
+}
