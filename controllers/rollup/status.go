@@ -35,6 +35,11 @@ type Input struct {
 // Status returns the status of the AppService.
 func Status(in Input) v1alpha1.AppServiceStatus {
 	in = in.Recover()
+	stamps := lineage.AcceptedStamps(in.App)
+	if !slices.Equal(stamps, in.App.Status.AcceptedStamps) {
+		in.App = in.App.DeepCopy()
+		in.App.Status.AcceptedStamps = stamps
+	}
 	rows, removals, notes := in.rows()
 	limitTexts(rows)
 	summary := in.summarize(rows)
@@ -47,6 +52,7 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 		Placement:          in.placement(),
 		Removals:           removals,
 		PlannedSpecs:       lineage.Planned(in.App),
+		AcceptedStamps:     stamps,
 		Clusters:           rows,
 	}
 }
