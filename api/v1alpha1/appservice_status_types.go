@@ -102,6 +102,9 @@ type ClusterSummary struct {
 
 // PlacementStatus says why clusters are not in the plan.
 type PlacementStatus struct {
+	// SpecHash is a hash of the spec.placement that the clusters were chosen by. Only an edit of that is intent to leave a cluster.
+	// +optional
+	SpecHash string `json:"specHash,omitempty"`
 	// Excluded has an entry for each reason, sorted by it.
 	// +optional
 	// +listType=map
@@ -187,7 +190,7 @@ const (
 type TransitionCause string
 
 const (
-	// CauseEdit: the AppService was edited.
+	// CauseEdit: spec.placement was edited, so that it leaves the cluster; or the AppService was, so that it runs fewer replicas there.
 	CauseEdit TransitionCause = "Edit"
 	// CauseDeletion: the AppService is being deleted.
 	CauseDeletion TransitionCause = "Deletion"

@@ -140,13 +140,21 @@ func Planned(app *v1alpha1.AppService) []v1alpha1.PlannedSpec {
 	return next[:min(len(next), maxPlanned)]
 }
 
-// hash depends on the content of the spec alone: encoding/json sorts the keys of maps.
+// hash returns a hash of the spec.
 func hash(app *v1alpha1.AppService) string {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&app.Spec)
 	if err != nil {
 		return "" // which no type of the API causes; the stamp then goes by its generation
 	}
-	content, err := json.Marshal(spec)
+	return contentHash(spec)
+}
+
+// PlacementHash returns a hash of spec.placement, which alone decides why a cluster that has not changed leaves the plan.
+func PlacementHash(app *v1alpha1.AppService) string { return contentHash(app.Spec.Placement) }
+
+// contentHash depends on the content alone: encoding/json sorts the keys of maps.
+func contentHash(of any) string {
+	content, err := json.Marshal(of)
 	if err != nil {
 		return ""
 	}
