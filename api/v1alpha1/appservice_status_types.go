@@ -24,7 +24,7 @@ type AppServiceStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// Selector is the label selector of the pods on every member, for the scale subresource.
+	// Selector is the label selector of the pods on every member, for the scale subresource. Pods of a Deployment that was adopted lack its label where the Deployment's own selector was kept.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
@@ -36,12 +36,17 @@ type AppServiceStatus struct {
 	// +optional
 	Placement PlacementStatus `json:"placement,omitzero"`
 
-	// PlannedSpecs are the specs that this hub has planned, newest first, the last ten.
-	// An object on a member that was applied for any other spec is evidence that the hub was restored from a backup.
+	// PlannedSpecs are the specs that this hub has planned, newest first, the last 64.
+	// An object on a member that was applied for another spec since the oldest of them is evidence that the hub was restored from a backup.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:MaxItems=64
 	PlannedSpecs []PlannedSpec `json:"plannedSpecs,omitempty"`
+
+	// AcceptedStamps lists what the annotation fleetwright.dev/accept-hub accepts where it has a digest. It counts as long as the annotation has that digest.
+	// +optional
+	// +listType=atomic
+	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 
 	// Removals counts the removals that later ones depend on.
 	// +optional
@@ -58,7 +63,7 @@ type AppServiceStatus struct {
 type PlannedSpec struct {
 	// Generation is the generation of the AppService that had the spec.
 	Generation int64 `json:"generation"`
-	// Hash is a hash of the spec.
+	// Hash is a hash of the spec. It is empty where the history begins with a generation that an older version planned.
 	Hash string `json:"hash"`
 }
 
@@ -97,6 +102,9 @@ type ClusterSummary struct {
 
 // PlacementStatus says why clusters are not in the plan.
 type PlacementStatus struct {
+	// SpecHash is a hash of the spec.placement that the clusters were chosen by. Only an edit of that is intent to leave a cluster.
+	// +optional
+	SpecHash string `json:"specHash,omitempty"`
 	// Excluded has an entry for each reason, sorted by it.
 	// +optional
 	// +listType=map
@@ -182,7 +190,7 @@ const (
 type TransitionCause string
 
 const (
-	// CauseEdit: the AppService was edited.
+	// CauseEdit: spec.placement was edited, so that it leaves the cluster; or the AppService was, so that it runs fewer replicas there.
 	CauseEdit TransitionCause = "Edit"
 	// CauseDeletion: the AppService is being deleted.
 	CauseDeletion TransitionCause = "Deletion"

@@ -308,6 +308,11 @@ func (in *AppServiceStatus) DeepCopyInto(out *AppServiceStatus) {
 		*out = make([]PlannedSpec, len(*in))
 		copy(*out, *in)
 	}
+	if in.AcceptedStamps != nil {
+		in, out := &in.AcceptedStamps, &out.AcceptedStamps
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Removals.DeepCopyInto(&out.Removals)
 	if in.Clusters != nil {
 		in, out := &in.Clusters, &out.Clusters

@@ -13,14 +13,12 @@
 package lineage
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,8 +28,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxPlanned is how many planned specs a status keeps.
-const maxPlanned = 10
+// maxPlanned is how many planned specs a status keeps. A cluster that was away during more edits than that is not checked.
+const maxPlanned = 64
 
 // maxUID bounds what is taken from a member as a UID. Real ones have 36 characters.
 const maxUID = 64
@@ -96,96 +94,70 @@ func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 	return !IsPlanned(app, s) && !accepts(app, s.Token())
 }
 
-// IsPlanned reports whether this hub has planned what a stamp of the same AppService says.
+// IsPlanned reports whether the history accounts for a stamp of the same AppService:
+//
+//   - The history has the spec, at the stamp's generation or at a later one: a deletion, for example, raises the generation and keeps the spec.
+//   - The stamp is older than the history, which began again when the status was lost, or is full. That is no evidence of a
+//     restore: a restore loses generations that are later than the newest one in its backup.
 func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	if s.SpecHash == "" {
 		return s.Generation <= app.Generation
 	}
-	planned := app.Status.PlannedSpecs
-	if slices.Contains(planned, v1alpha1.PlannedSpec{Generation: s.Generation, Hash: s.SpecHash}) {
+	history := app.Status.PlannedSpecs
+	if len(history) == 0 {
+		return s.Generation <= unrecorded(app)
+	}
+	oldest := history[len(history)-1]
+	if s.Generation < oldest.Generation || s.Generation == oldest.Generation && oldest.Hash == "" {
 		return true
 	}
-	// Only a full history has lost entries.
-	return len(planned) >= maxPlanned && s.Generation < planned[len(planned)-1].Generation
+	return slices.ContainsFunc(history, func(p v1alpha1.PlannedSpec) bool { return p.Hash == s.SpecHash && p.Generation >= s.Generation })
+}
+
+// unrecorded returns the generation up to which an AppService without a history may have been planned: a status of an older version
+// says what it observed, and a status that was lost says nothing.
+func unrecorded(app *v1alpha1.AppService) int64 {
+	if app.Status.ObservedGeneration > 0 {
+		return app.Status.ObservedGeneration
+	}
+	return app.Generation
 }
 
 // Planned returns the history for the next status: the specs that were planned, newest first. A status of an older version gets its history
-// with the next edit, so that an upgrade writes nothing.
+// with the next edit, so that an upgrade writes nothing. That history begins with the generation that was observed, without a hash.
 func Planned(app *v1alpha1.AppService) []v1alpha1.PlannedSpec {
-	planned := app.Status.PlannedSpecs
-	switch {
-	case len(planned) > 0 && planned[0].Generation == app.Generation:
-		return planned
-	case len(planned) == 0 && app.Status.ObservedGeneration == app.Generation:
+	history := app.Status.PlannedSpecs
+	switch observed := app.Status.ObservedGeneration; {
+	case len(history) > 0 && history[0].Generation == app.Generation:
+		return history
+	case len(history) == 0 && observed == app.Generation:
 		return nil
+	case len(history) == 0 && observed > 0:
+		history = []v1alpha1.PlannedSpec{{Generation: observed}}
 	}
-	older := slices.DeleteFunc(slices.Clone(planned), func(p v1alpha1.PlannedSpec) bool { return p.Generation >= app.Generation })
+	older := slices.DeleteFunc(slices.Clone(history), func(p v1alpha1.PlannedSpec) bool { return p.Generation >= app.Generation })
 	next := append([]v1alpha1.PlannedSpec{{Generation: app.Generation, Hash: hash(app)}}, older...)
 	return next[:min(len(next), maxPlanned)]
 }
 
-// hash depends on the content of the spec alone: encoding/json sorts the keys of maps.
+// hash returns a hash of the spec.
 func hash(app *v1alpha1.AppService) string {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&app.Spec)
 	if err != nil {
 		return "" // which no type of the API causes; the stamp then goes by its generation
 	}
-	content, err := json.Marshal(spec)
+	return contentHash(spec)
+}
+
+// PlacementHash returns a hash of spec.placement, which alone decides why a cluster that has not changed leaves the plan.
+func PlacementHash(app *v1alpha1.AppService) string { return contentHash(app.Spec.Placement) }
+
+// contentHash depends on the content alone: encoding/json sorts the keys of maps.
+func contentHash(of any) string {
+	content, err := json.Marshal(of)
 	if err != nil {
 		return ""
 	}
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:8])
-}
-
-// Behind describes objects that are ahead of the hub, by their kinds; nil when there are none.
-func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehind {
-	var behind *v1alpha1.HubBehind
-	var tokens []string
-	kinds := make([]string, 0, len(ahead))
-	for kind := range ahead {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
-	for _, kind := range kinds {
-		stamp := ahead[kind]
-		tokens = append(tokens, stamp.Token())
-		if behind != nil && behind.Generation >= stamp.Generation {
-			continue
-		}
-		behind = &v1alpha1.HubBehind{Kind: kind, Generation: stamp.Generation}
-		if stamp.UID != app.UID {
-			behind.UID = stamp.UID[:min(len(stamp.UID), maxUID)]
-		}
-	}
-	if behind != nil {
-		behind.Accept = Join(tokens)
-	}
-	return behind
-}
-
-// IsAccepted reports whether somebody has accepted all that a cluster status says is ahead.
-func IsAccepted(app *v1alpha1.AppService, behind *v1alpha1.HubBehind) bool {
-	for token := range strings.SplitSeq(behind.Accept, ",") {
-		if !accepts(app, token) {
-			return false
-		}
-	}
-	return true
-}
-
-// Join returns the value of the annotation that accepts all these tokens, some of which may be joined already.
-func Join(tokens []string) string {
-	all := strings.Split(strings.Join(tokens, ","), ",")
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	return strings.Join(slices.Compact(all), ",")
-}
-
-func accepts(app *v1alpha1.AppService, token string) bool {
-	for accepted := range strings.SplitSeq(app.Annotations[v1alpha1.AnnotationAcceptHub], ",") {
-		if strings.TrimSpace(accepted) == token {
-			return true
-		}
-	}
-	return false
 }

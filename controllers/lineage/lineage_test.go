@@ -1,6 +1,7 @@
 package lineage_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -24,13 +25,20 @@ func planned(generation int64, history ...v1alpha1.PlannedSpec) *v1alpha1.AppSer
 	return app
 }
 
+// unplanned is an AppService without a history, whose status is about another generation.
+func unplanned(generation, observed int64) *v1alpha1.AppService {
+	app := planned(generation)
+	app.Status.ObservedGeneration = observed
+	return app
+}
+
 func spec(generation int64, hash string) v1alpha1.PlannedSpec {
 	return v1alpha1.PlannedSpec{Generation: generation, Hash: hash}
 }
 
-// full is a history of generations 11 to 20 with the hash "h".
+// full is a history of generations 37 to 100 with the hash "h".
 func full() (history []v1alpha1.PlannedSpec) {
-	for generation := int64(20); generation > 10; generation-- {
+	for generation := int64(100); generation > 36; generation-- {
 		history = append(history, spec(generation, "h"))
 	}
 	return history
@@ -43,23 +51,32 @@ func TestIsAhead(t *testing.T) {
 		stamp lineage.Stamp
 		want  bool
 	}{
-		"the present spec":                                     {now, lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
-		"a spec that was planned before":                       {now, lineage.Stamp{Generation: 2, SpecHash: "b"}, false},
-		"a later generation":                                   {now, lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
-		"a later generation with a spec that was planned":      {now, lineage.Stamp{Generation: 6, SpecHash: "d"}, true},
-		"the present generation with another spec":             {now, lineage.Stamp{Generation: 5, SpecHash: "x"}, true},
-		"an earlier generation that this hub never planned":    {now, lineage.Stamp{Generation: 3, SpecHash: "c"}, true},
-		"a generation before a history that has lost nothing":  {now, lineage.Stamp{Generation: 1, SpecHash: "a"}, true},
-		"a generation before a full history":                   {planned(20, full()...), lineage.Stamp{Generation: 9, SpecHash: "x"}, false},
-		"a generation within a full history with another spec": {planned(20, full()...), lineage.Stamp{Generation: 12, SpecHash: "x"}, true},
-		"of an older version, an earlier generation":           {now, lineage.Stamp{Generation: 3}, false},
-		"of an older version, the present generation":          {now, lineage.Stamp{Generation: 5}, false},
-		"of an older version, a later generation":              {now, lineage.Stamp{Generation: 6}, true},
-		"without a generation":                                 {now, lineage.Stamp{}, false},
-		"a backup of an older version":                         {planned(5), lineage.Stamp{Generation: 5, SpecHash: "e"}, true},
-		"another AppService that was created before":           {now, lineage.Stamp{UID: "uid-0", Generation: 9, SpecHash: "x", Created: created.Add(-time.Second)}, false},
-		"another AppService that was created later":            {now, lineage.Stamp{UID: "uid-2", Generation: 1, SpecHash: "e", Created: created.Add(time.Second)}, true},
-		"another AppService of an older version":               {now, lineage.Stamp{UID: "uid-2", Generation: 9}, false},
+		"the present spec":                                         {now, lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"a spec that was planned before":                           {now, lineage.Stamp{Generation: 2, SpecHash: "b"}, false},
+		"a later generation":                                       {now, lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
+		"a later generation with a spec that was planned":          {now, lineage.Stamp{Generation: 6, SpecHash: "d"}, true},
+		"the present generation with another spec":                 {now, lineage.Stamp{Generation: 5, SpecHash: "x"}, true},
+		"an earlier generation that this hub never planned":        {now, lineage.Stamp{Generation: 3, SpecHash: "c"}, true},
+		"an edit that was lost, of a spec before it":               {now, lineage.Stamp{Generation: 5, SpecHash: "d"}, true},
+		"an earlier generation with the same spec":                 {now, lineage.Stamp{Generation: 4, SpecHash: "e"}, false},
+		"a generation before a history that began again":           {now, lineage.Stamp{Generation: 1, SpecHash: "a"}, false},
+		"a generation before a full history":                       {planned(100, full()...), lineage.Stamp{Generation: 36, SpecHash: "x"}, false},
+		"a generation within a full history with another spec":     {planned(100, full()...), lineage.Stamp{Generation: 37, SpecHash: "x"}, true},
+		"of an older version, an earlier generation":               {now, lineage.Stamp{Generation: 3}, false},
+		"of an older version, the present generation":              {now, lineage.Stamp{Generation: 5}, false},
+		"of an older version, a later generation":                  {now, lineage.Stamp{Generation: 6}, true},
+		"without a generation":                                     {now, lineage.Stamp{}, false},
+		"a status of an older version":                             {planned(5), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"a status of an older version, a later generation":         {planned(5), lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
+		"a status of an older version, before its edit is planned": {unplanned(6, 5), lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
+		"a status that is lost":                                    {unplanned(6, -1), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"a status that is lost, a later generation":                {unplanned(6, -1), lineage.Stamp{Generation: 7, SpecHash: "g"}, true},
+		"a history of an older version, before it":                 {planned(7, spec(7, "g"), spec(5, "")), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"a history of an older version, an edit that was lost":     {planned(7, spec(7, "g"), spec(5, "")), lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
+		"an edit that was lost, as edited after the restore":       {planned(7, spec(7, "g"), spec(6, "f")), lineage.Stamp{Generation: 6, SpecHash: "g"}, false},
+		"another AppService that was created before":               {now, lineage.Stamp{UID: "uid-0", Generation: 9, SpecHash: "x", Created: created.Add(-time.Second)}, false},
+		"another AppService that was created later":                {now, lineage.Stamp{UID: "uid-2", Generation: 1, SpecHash: "e", Created: created.Add(time.Second)}, true},
+		"another AppService of an older version":                   {now, lineage.Stamp{UID: "uid-2", Generation: 9}, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -117,10 +134,11 @@ func TestPlanned(t *testing.T) {
 		"the first plan":                         {fresh, []v1alpha1.PlannedSpec{spec(1, hash)}},
 		"the same generation":                    {planned(5, spec(5, "e"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(5, "e"), spec(4, "d")}},
 		"the next generation":                    {planned(7, spec(5, "e"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(7, hash), spec(5, "e"), spec(4, "d")}},
-		"no more than ten":                       {planned(21, full()...), append([]v1alpha1.PlannedSpec{spec(21, hash)}, full()[:9]...)},
+		"no more than 64":                        {planned(101, full()...), append([]v1alpha1.PlannedSpec{spec(101, hash)}, full()[:63]...)},
 		"a status of an older version stays":     {planned(5), nil},
 		"a status that is ahead of its spec":     {planned(5, spec(6, "f"), spec(5, "x"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(5, hash), spec(4, "d")}},
-		"an edit after a status of an older one": {func() *v1alpha1.AppService { a := planned(5); a.Status.ObservedGeneration = 4; return a }(), []v1alpha1.PlannedSpec{spec(5, hash)}},
+		"an edit after a status of an older one": {unplanned(5, 4), []v1alpha1.PlannedSpec{spec(5, hash), spec(4, "")}},
+		"the status was lost":                    {unplanned(5, -1), []v1alpha1.PlannedSpec{spec(5, hash)}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,5 +183,48 @@ func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
 	recreated := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": {UID: "uid-2", Generation: 1}})
 	if recreated.UID != "uid-2" {
 		t.Errorf("of another AppService: %+v", recreated)
+	}
+}
+
+// behindWith is an AppService whose status says that clusters have these stamps, each its own.
+func behindWith(tokens ...string) *v1alpha1.AppService {
+	app := planned(4, spec(4, "d"))
+	for i, token := range tokens {
+		app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{
+			Name: fmt.Sprint("c", i), HubBehind: &v1alpha1.HubBehind{Kind: "Deployment", Accept: token},
+		})
+	}
+	return app
+}
+
+func TestAcceptValue_is_short_and_accepts_all(t *testing.T) {
+	var stamps []lineage.Stamp
+	var tokens []string
+	for generation := range int64(100) {
+		stamps = append(stamps, lineage.Stamp{UID: "uid-1", Generation: 5 + generation, SpecHash: "x"})
+		tokens = append(tokens, stamps[generation].Token())
+	}
+	if got := lineage.AcceptValue(tokens[:2]); got != tokens[0]+","+tokens[1] {
+		t.Errorf("of two: %s", got)
+	}
+	app := behindWith(tokens...)
+	app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: lineage.AcceptValue(tokens)}
+	if value := app.Annotations[v1alpha1.AnnotationAcceptHub]; len(value) > 40 {
+		t.Errorf("of a hundred: %s", value)
+	}
+	app.Status.AcceptedStamps = lineage.AcceptedStamps(app)
+	app.Status.Clusters = nil // the entries no longer say what was ahead
+	app.Status.AcceptedStamps = lineage.AcceptedStamps(app)
+	for _, stamp := range stamps {
+		if lineage.IsAhead(app, stamp) {
+			t.Errorf("%s is not accepted", stamp.Token())
+		}
+	}
+	if !lineage.IsAhead(app, lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "y"}) {
+		t.Error("another stamp is accepted")
+	}
+	app.Annotations[v1alpha1.AnnotationAcceptHub] = lineage.AcceptValue(tokens[1:])
+	if !lineage.IsAhead(app, stamps[1]) || lineage.AcceptedStamps(app) != nil {
+		t.Error("the digest of other stamps accepts these")
 	}
 }

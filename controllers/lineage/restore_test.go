@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -218,4 +219,64 @@ func (f *fleetOf) operatorKnowsOf(t *testing.T, name string) {
 		}
 		return nil
 	})
+}
+
+// losesStatus ends the operator, and takes the status from the AppService: as a restore without the status subresource does, or a CRD of an older version.
+func (f *fleetOf) losesStatus(change func(*v1alpha1.AppServiceStatus)) {
+	f.Helper()
+	f.operator.stop()
+	f.read()
+	change(&f.app.Status)
+	f.must(hub.Status().Update(f.Context(), f.app))
+}
+
+func all(status *v1alpha1.AppServiceStatus) {
+	*status = v1alpha1.AppServiceStatus{ObservedGeneration: -1}
+}
+
+func onlyHistory(status *v1alpha1.AppServiceStatus) { status.PlannedSpecs = nil }
+
+// A deletion raises the generation, so no history has the generation that the members have.
+func TestStatus_that_is_lost_does_not_stop_a_deletion(t *testing.T) {
+	for name, lost := range map[string]func(*v1alpha1.AppServiceStatus){"all of it": all, "its history": onlyHistory} {
+		t.Run(name, func(t *testing.T) {
+			f := deployed(t, to("web:1", 2))
+			f.ready("east", "west")
+			f.losesStatus(lost)
+			f.must(hub.Delete(t.Context(), f.app))
+			f.start()
+			f.eventually("the AppService to be gone", func() error {
+				f.collects("east")
+				f.collects("west")
+				got := &v1alpha1.AppService{}
+				if err := hub.Get(t.Context(), client.ObjectKeyFromObject(f.app), got); err == nil {
+					return fmt.Errorf("%+v", got.Status.Clusters)
+				}
+				return nil
+			})
+			for _, name := range []string{"east", "west"} {
+				if got, _ := f.outline(name); got != "nothing" {
+					t.Errorf("%s runs %s", name, got)
+				}
+			}
+		})
+	}
+}
+
+// An edit of the placement alone changes no object, so the members keep the stamp of the generation before it.
+func TestStatus_that_is_lost_after_an_edit_of_the_placement_makes_no_hub_behind(t *testing.T) {
+	for name, lost := range map[string]func(*v1alpha1.AppServiceStatus){"all of it": all, "its history": onlyHistory} {
+		t.Run(name, func(t *testing.T) {
+			f := deployed(t, to("web:1", 2))
+			f.ready("east", "west")
+			f.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = &v1alpha1.Placement{Limit: new(int32(2))} })
+			f.ready("east", "west")
+			f.losesStatus(lost)
+			f.start()
+			f.ready("east", "west")
+			f.edit(to("web:2", 3))
+			f.runs("3 × web:2", "east", "west")
+			f.ready("east", "west")
+		})
+	}
 }

@@ -41,12 +41,16 @@ func (r *Reconciler) forget(ctx context.Context, in rollup.Input, clusters []str
 // patchAbandoned changes what a MemberCluster has on record, on the hub and in the input. One that is gone is an error: the next look
 // does not find it any more.
 func (r *Reconciler) patchAbandoned(ctx context.Context, in rollup.Input, name string, change func([]v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService) error {
-	updated := in.Members[name].DeepCopy()
+	members := in.Members
+	if members[name] == nil {
+		members = in.Secretless
+	}
+	updated := members[name].DeepCopy()
 	updated.Status.Abandoned = change(updated.Status.Abandoned)
-	patch := client.MergeFromWithOptions(in.Members[name], client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(members[name], client.MergeFromWithOptimisticLock{})
 	if err := r.hub.Status().Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("write on MemberCluster %s what was let go of: %w", name, err)
 	}
-	in.Members[name] = updated
+	members[name] = updated
 	return nil
 }

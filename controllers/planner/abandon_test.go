@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,6 +88,26 @@ func TestAbandoned_cluster_whose_Secret_is_gone_is_let_go_of_at_once(t *testing.
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.has(s.row("east", v1alpha1.ClusterReady))
 	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
+}
+
+// The Secret may be back in a moment, with the workload.
+func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *testing.T) {
+	s := running(t, "west")
+	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = new(metav1.Now()) })
+	detached := s.row("west", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
+	s.has(detached)
+	s.delete()
+	s.look()
+	s.has(detached)
+	s.onRecord()
+	s.stop()
+	s.app.Status.Clusters[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Minute))
+	s.must(hub.Status().Update(t.Context(), s.app))
+	s.start()
+	s.isGone()
+	s.onRecord(s.record())
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there is removed when it can be reached")
 }
 
 // It is its row's again, so its record goes before the row comes: else delivery would remove what the row asks for.

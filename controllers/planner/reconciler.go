@@ -92,15 +92,18 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return rollup.Input{}, fmt.Errorf("list MemberClusters: %w", err)
 	}
-	byName := make(map[string]*v1alpha1.MemberCluster, len(members.Items))
+	byName, secretless := make(map[string]*v1alpha1.MemberCluster, len(members.Items)), map[string]*v1alpha1.MemberCluster{}
 	for i := range members.Items {
-		if members.Items[i].HasSecret() { // without one it is no member, and its entry is Detached
+		if members.Items[i].HasSecret() {
 			byName[members.Items[i].Name] = &members.Items[i]
+		} else { // its entry is Detached
+			secretless[members.Items[i].Name] = &members.Items[i]
 		}
 	}
 	in := rollup.Input{
 		App:          app,
 		Members:      byName,
+		Secretless:   secretless,
 		Observations: r.observations.of(client.ObjectKeyFromObject(app)),
 		Now:          now,
 	}.Recover()

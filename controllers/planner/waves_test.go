@@ -32,7 +32,7 @@ func TestEdit_that_leaves_clusters_takes_them_one_after_the_other(t *testing.T) 
 	s.edit(onlyOn("east"))
 	s.sees("east", s.ready())
 	waiting := s.row("south", v1alpha1.ClusterProgressing, of(1), ran(1, 2),
-		saying(v1alpha1.ReasonRemovalPending, "it is removed after north: from no more than 1 at a time"))
+		saying(v1alpha1.ReasonRemovalPending, "it is removed after north: from no more than 1 at a time; annotate the AppService with fleetwright.dev/accept-removals=1@2 to accept 1 removal at once"))
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterRemoving, of(1), ran(1, 2)), waiting)
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing,
 		"1 of 2 clusters not ready: south (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time")
@@ -106,7 +106,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	of(3)(&crashes)
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 }),
 		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending),
-		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalPending, "it is removed when it is ready on: north, south")))
+		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalPending, "it is removed when it is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that")))
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {

@@ -36,49 +36,78 @@ func remembers(member *v1alpha1.MemberCluster, app types.UID) bool {
 	return slices.ContainsFunc(member.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == app })
 }
 
-// ToRemember are the clusters that are let go of once their MemberClusters have it on record.
+// ToRemember returns the clusters whose entries go once their MemberClusters have a tombstone.
 func (in Input) ToRemember() []string {
 	var names []string
 	for i := range in.App.Status.Clusters {
 		row := &in.App.Status.Clusters[i]
-		member, seen := in.Members[row.Name], in.observation(row.Name)
-		if member == nil || !in.removes(*row) || !in.abandons(row.Name) || in.orphans() || remembers(member, in.App.UID) {
-			continue
-		}
-		if seen == nil || !member.IsReady() || !answers(*seen, row) {
-			names = append(names, row.Name)
+		switch member := in.Members[row.Name]; {
+		case member == nil:
+			if in.maySkip(row) && in.needsTombstone(row) && !in.App.Status.IsHubBehind() {
+				names = append(names, row.Name)
+			}
+		case !in.removes(*row), !in.abandons(row.Name), in.orphans(), remembers(member, in.App.UID):
+		default:
+			if seen := in.observation(row.Name); seen == nil || !member.IsReady() || !answers(*seen, row) {
+				names = append(names, row.Name)
+			}
 		}
 	}
 	return names
 }
 
-// ToRememberLost are the clusters that cannot be reached, of an AppService that is deleted and whose status was lost: whether they run it
+// maySkip reports whether a cluster that left the fleet is waited for no more.
+func (in Input) maySkip(row *v1alpha1.ClusterStatus) bool {
+	return row.Phase == v1alpha1.ClusterDetached &&
+		(in.abandons(row.Name) || in.deleting() && in.Now.Sub(row.LastTransitionTime.Time) >= detachedGrace)
+}
+
+// needsTombstone reports whether a cluster that left the fleet may come back with a workload that was to be removed, and its MemberCluster does not
+// say so yet. While the hub is behind, nothing is removed, so nothing may say so.
+func (in Input) needsTombstone(row *v1alpha1.ClusterStatus) bool {
+	member := in.Secretless[row.Name]
+	return member != nil && !in.orphans() && !remembers(member, in.App.UID) &&
+		(in.deleting() || row.Transition.Type == v1alpha1.TransitionRemoving)
+}
+
+// memberCluster returns the MemberCluster of that name, with a Secret or without, or nil.
+func (in Input) memberCluster(name string) *v1alpha1.MemberCluster {
+	if member := in.Members[name]; member != nil {
+		return member
+	}
+	return in.Secretless[name]
+}
+
+// ToRememberLost returns the clusters that cannot be reached, for an AppService that is deleted and whose status was lost: whether they run it
 // is not known, so it is removed from them when they are back. Those that can be reached are asked: see Recover.
 func (in Input) ToRememberLost() []string {
 	var names []string
 	if !in.StatusLost() || in.orphans() {
 		return nil
 	}
-	for name, member := range in.Members {
-		if !member.IsReady() && !remembers(member, in.App.UID) {
-			names = append(names, name)
+	for _, members := range []map[string]*v1alpha1.MemberCluster{in.Members, in.Secretless} {
+		for name, member := range members {
+			if (in.Members[name] == nil || !member.IsReady()) && !remembers(member, in.App.UID) {
+				names = append(names, name)
+			}
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// ToRememberSwept are the clusters that it was being removed from when its namespace or its CRD began to go as well: somebody has meant
-// that removal, and nobody follows it up when the AppService is gone.
+// ToRememberSwept returns the clusters that it was being removed from when its namespace or its CRD began to go as well: somebody has meant
+// that removal, and nobody follows it up when the AppService is gone. While the hub is behind, nobody knows what was meant.
 func (in Input) ToRememberSwept() []string {
 	var names []string
-	if in.StatusLost() { // its entries are not written yet
-		return nil
+	if in.StatusLost() || in.App.Status.IsHubBehind() || in.orphans() {
+		return nil // without a status, its entries are not written yet
 	}
 	for i := range in.App.Status.Clusters {
 		row := &in.App.Status.Clusters[i]
-		member, seen := in.Members[row.Name], in.observation(row.Name)
-		if row.Phase != v1alpha1.ClusterRemoving || member == nil || in.orphans() || remembers(member, in.App.UID) {
+		member, seen := in.memberCluster(row.Name), in.observation(row.Name)
+		removing := row.Phase == v1alpha1.ClusterRemoving || row.Phase == v1alpha1.ClusterDetached && row.Transition.Type == v1alpha1.TransitionRemoving
+		if !removing || member == nil || remembers(member, in.App.UID) {
 			continue
 		}
 		if seen == nil || !answers(*seen, row) {

@@ -2,8 +2,10 @@ package rollup_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
@@ -239,4 +241,75 @@ func TestToRememberSwept(t *testing.T) {
 			}
 		})
 	}
+}
+
+// secretless has a MemberCluster without a Secret.
+func secretless(cluster string) func(*rollup.Input) {
+	return func(in *rollup.Input) {
+		delete(in.Members, cluster)
+		in.Secretless = map[string]*v1alpha1.MemberCluster{cluster: member(cluster, metav1.ConditionFalse)}
+	}
+}
+
+// A Secret that is missing for a while must not make a removal forgotten that was decided.
+func TestDetached_cluster_gets_a_tombstone_before_its_entry_goes(t *testing.T) {
+	detached := func(age time.Duration, changes ...func(*v1alpha1.ClusterStatus)) func(*rollup.Input) {
+		return has(row("east", v1alpha1.ClusterDetached, append(changes, since(ago(age)))...))
+	}
+	isRemoving := moves(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit)
+	abandoned := annotated(v1alpha1.AnnotationAbandon, "east")
+	tests := map[string]struct {
+		in        rollup.Input
+		remembers bool
+		stays     bool // as long as it is not on record
+		kept      bool // also when it is
+	}{
+		"of a deletion":                          {in: given(secretless("east"), deleting, detached(time.Minute)), remembers: true, stays: true},
+		"of a deletion, a moment ago":            {in: given(secretless("east"), deleting, detached(time.Second)), stays: true, kept: true},
+		"of a deletion that was abandoned":       {in: given(secretless("east"), deleting, abandoned, detached(time.Second)), remembers: true, stays: true},
+		"of a deletion that leaves the workload": {in: given(secretless("east"), deleting, orphaning, detached(time.Minute))},
+		"of a deletion without a MemberCluster":  {in: given(deleting, detached(time.Minute))},
+		"of a deletion while the hub is behind":  {in: given(secretless("east"), deleting, detached(time.Minute), has(row("west", "", isHubBehind))), stays: true},
+		"that was being removed, and abandoned":  {in: given(secretless("east"), abandoned, detached(time.Minute, isRemoving)), remembers: true, stays: true},
+		"that was being removed":                 {in: given(secretless("east"), detached(time.Hour, isRemoving)), stays: true, kept: true},
+		"that ran it, and abandoned":             {in: given(secretless("east"), abandoned, detached(time.Minute))},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := len(test.in.ToRemember()) > 0; got != test.remembers {
+				t.Errorf("to remember: %v, want %v", got, test.remembers)
+			}
+			if got := rollup.Status(test.in); (got.Cluster("east") != nil) != test.stays {
+				t.Errorf("the entry stays: %v, want %v", !test.stays, test.stays)
+			}
+			member := test.in.Secretless["east"]
+			if member == nil || !test.remembers && !test.kept {
+				return
+			}
+			member.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: uid}}
+			after := rollup.Status(test.in)
+			if (after.Cluster("east") != nil) != test.kept {
+				t.Errorf("once it is on record, the entry stays: %v, want %v", !test.kept, test.kept)
+			}
+			if got := test.in.ToRemember(); got != nil {
+				t.Errorf("once it is on record, to remember: %v", got)
+			}
+			if changes := test.in.Changes(after); !test.kept && changes[0].Reason != v1alpha1.ReasonAbandoned {
+				t.Errorf("changes: %+v", changes)
+			}
+		})
+	}
+	t.Run("when the namespace goes", func(t *testing.T) {
+		in := given(secretless("east"), deleting, detached(time.Second, isRemoving))
+		if diff := cmp.Diff([]string{"east"}, in.ToRememberSwept()); diff != "" {
+			t.Errorf("to remember (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("when the status was lost", func(t *testing.T) {
+		in := given(secretless("east"), deleting)
+		in.App.Finalizers, in.App.Status.ObservedGeneration = []string{v1alpha1.Finalizer}, -1
+		if diff := cmp.Diff([]string{"east"}, in.ToRememberLost()); diff != "" {
+			t.Errorf("to remember (-want +got):\n%s", diff)
+		}
+	})
 }

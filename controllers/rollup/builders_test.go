@@ -21,6 +21,9 @@ var (
 	before = ago(time.Hour)
 )
 
+// unlessUnready is how to remove an AppService from a cluster before it is ready elsewhere.
+const unlessUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that"
+
 func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
 
 // given is an input: an AppService of generation 2, without rows, plan, members or observations but those
@@ -133,9 +136,9 @@ func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.
 		Generation:         generation,
 		Replicas:           2,
 		ObservedGeneration: generation,
-		CurrentReplicas:               2,
+		CurrentReplicas:    2,
 		ReadyReplicas:      2,
-		LastTransitionTime:              before,
+		LastTransitionTime: before,
 	}
 	for _, change := range changes {
 		change(&row)

@@ -65,7 +65,10 @@ func (in Input) fullMessage(row v1alpha1.ClusterStatus) string {
 func (in Input) ended(row *v1alpha1.ClusterStatus) Change {
 	seen := in.observation(row.Name)
 	detached, confirmed := row.Phase == v1alpha1.ClusterDetached, seen != nil && answers(*seen, row)
+	member := in.Secretless[row.Name]
 	switch {
+	case detached && member != nil && remembers(member, in.App.UID):
+		return Change{row.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}
 	case detached && !in.abandons(row.Name):
 		return Change{row.Name, v1alpha1.ReasonClusterDetached, "it was let go of; its workload is left running", true}
 	case !confirmed && (detached || in.orphans()):

@@ -3,6 +3,10 @@ package rollup_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -288,7 +292,8 @@ func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T)
 		"all that fail":               {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterUnknown), chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
 		"pods that cannot run":        {given(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
 		"one of several":              {given(failed(quota, "a"), in("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
-		"different messages":          {given(failed(quota, "a"), failed("other", "b")), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
+		"different messages":          {given(failed(quota, "a"), failed("other", "b")), "refused by all 2 clusters; a says: " + quota},
+		"different messages of some":  {given(failed(quota, "a"), failed("other", "b"), chosen("c")), "refused by 2 of 3 clusters; a says: " + quota + "; 1 more not ready: c (Pending)"},
 		"different reasons":           {given(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
 		"no message":                  {given(in("a", v1alpha1.ClusterFailed), in("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
 		"more than keep their text":   {given(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
@@ -380,7 +385,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			rest := cmpopts.IgnoreFields(v1alpha1.AppServiceStatus{}, "Conditions", "Clusters")
-			test.want.PlannedSpecs = lineage.Planned(test.in.App)
+			test.want.PlannedSpecs, test.want.Placement.SpecHash = lineage.Planned(test.in.App), lineage.PlacementHash(test.in.App)
 			if diff := cmp.Diff(test.want, rollup.Status(test.in), rest); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -437,4 +442,35 @@ func conditions(conditions ...metav1.Condition) []metav1.Condition {
 
 func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// Every reason that placement excludes a cluster for has words of its own.
+func TestPlaced_says_why_for_every_reason(t *testing.T) {
+	files, err := filepath.Glob("../placement/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files of package placement:", err)
+	}
+	reasons := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`v1alpha1\.(Reason\w+)`).FindAllStringSubmatch(string(content), -1) {
+			reasons[strings.TrimPrefix(match[1], "Reason")] = true
+		}
+	}
+	if len(reasons) < 9 {
+		t.Fatalf("found only %v", reasons)
+	}
+	for reason := range reasons {
+		in := given(chosen("a"), excluded("b", reason))
+		got := meta.FindStatusCondition(rollup.Status(in).Conditions, v1alpha1.ConditionPlaced).Message
+		if !regexp.MustCompile(`; not on 1 cluster [a-z]+`).MatchString(got) {
+			t.Errorf("of %s it says %q", reason, got)
+		}
+	}
 }

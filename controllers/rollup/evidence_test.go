@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *tes
 
 func TestRemovals_without_an_edit_say_what_they_wait_for(t *testing.T) {
 	status := rollup.Status(with(clusters("drr"), lost("b"), lost("c")))
-	if got, want := status.Cluster("a").Message, "it is removed when it is ready on: b, c"; got != want {
+	if got, want := status.Cluster("a").Message, "it is removed when it is ready on: b, c"+unlessUnready; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
@@ -200,5 +201,76 @@ func TestLimit_that_is_lowered_squeezes_out_the_same_clusters_for_good(t *testin
 		if transition := row.Transition; transition.Type != "" && (transition.Type != v1alpha1.TransitionRemovalPending || transition.Cause != v1alpha1.CauseEdit) {
 			t.Errorf("%s is %+v", row.Name, transition)
 		}
+	}
+}
+
+// Labels vanish on many clusters, and an edit of something else is written before the next plan.
+func TestRemovals_follow_from_no_edit_but_one_of_the_placement(t *testing.T) {
+	tests := map[string]struct {
+		edit func(*v1alpha1.AppServiceSpec)
+		want v1alpha1.TransitionCause
+	}{
+		"of the image":     {func(spec *v1alpha1.AppServiceSpec) { spec.Image = "web:2" }, v1alpha1.CauseDrift},
+		"of the placement": {func(spec *v1alpha1.AppServiceSpec) { spec.Placement = &v1alpha1.Placement{SpreadKey: "zone"} }, v1alpha1.CauseEdit},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := given(chosen("a"), chosen("b"), chosen("c"), chosen("d"))
+			for _, name := range []string{"a", "b", "c", "d"} {
+				saw(name, seen(v1alpha1.ClusterReady))(&in)
+			}
+			in = then(in)
+			test.edit(&in.App.Spec)
+			in.App.Generation++
+			for _, name := range []string{"b", "c", "d"} {
+				notChosen(name)(&in)
+			}
+			in = then(in)
+			for _, row := range in.App.Status.Clusters[1:] {
+				if row.Transition.Cause != test.want {
+					t.Errorf("%s leaves by %s", row.Name, row.Transition.Cause)
+				}
+				if isHeld := row.Reason == v1alpha1.ReasonRemovalNeedsApproval; isHeld != (test.want == v1alpha1.CauseDrift) {
+					t.Errorf("%s is %s", row.Name, row.Reason)
+				}
+			}
+		})
+	}
+	t.Run("of a status of an older version", func(t *testing.T) {
+		in := then(given(chosen("a"), chosen("b")))
+		in.App.Status.Placement.SpecHash = ""
+		in.App.Generation++
+		notChosen("b")(&in)
+		in = then(in)
+		if got := in.App.Status.Cluster("b").Transition.Cause; got != v1alpha1.CauseEdit {
+			t.Errorf("it leaves by %s", got)
+		}
+	})
+	t.Run("of a placement that cannot be understood", func(t *testing.T) {
+		in := then(given(chosen("a"), chosen("b")))
+		in = then(in, edit, planError(errors.New("no such operator")))
+		hash := in.App.Status.Placement.SpecHash
+		in = then(in)
+		if got := in.App.Status.Placement.SpecHash; hash == "" || got != hash {
+			t.Errorf("the hash is %q, and was %q", got, hash)
+		}
+	})
+}
+
+// The AppService asks for none, and an override gives these clusters some.
+func TestReplicas_of_an_override_are_no_less_evidence(t *testing.T) {
+	in := given(has(row("a", v1alpha1.ClusterReady), row("b", v1alpha1.ClusterReady), row("c", v1alpha1.ClusterReady)), chosen("a"), unreachable("a"), chosen("b"), unreachable("b"),
+		notChosen("c"), saw("c", seen(v1alpha1.ClusterReady)))
+	in.App.Spec.Replicas = new(int32(0))
+	in.App.Status.ObservedGeneration = generation
+	status := rollup.Status(in)
+	if got := status.Cluster("c"); got.Phase == v1alpha1.ClusterRemoving {
+		t.Error("the last one that is ready is removed")
+	}
+	chosen("c")(&in)
+	decide(&in, placement.Decision{Cluster: "c"})
+	status = rollup.Status(in)
+	if got := status.Cluster("c"); got.Replicas != 2 || got.Transition.Type != v1alpha1.TransitionScaleDownPending {
+		t.Errorf("the last one that is ready is emptied: %+v", got)
 	}
 }

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,7 +12,16 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-func edit(in *rollup.Input) { in.App.Generation++ }
+// edit changes spec.placement.
+func edit(in *rollup.Input) {
+	in.App.Generation++
+	placement := &v1alpha1.Placement{}
+	if in.App.Spec.Placement != nil {
+		placement = in.App.Spec.Placement.DeepCopy()
+	}
+	placement.SpreadKey = fmt.Sprint("key-", in.App.Generation)
+	in.App.Spec.Placement = placement
+}
 
 func resumed(in *rollup.Input) { in.App.Spec.Suspend = false }
 

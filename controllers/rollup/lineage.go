@@ -9,34 +9,33 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// maxTokens is how many bytes of a value of the annotation accept-hub a message prints. What does not fit is printed when the rest is accepted.
-const maxTokens = 400
-
-// hubBehind returns what a cluster holds that this hub has never planned, or nil. It stays until somebody accepts it, also while the
-// cluster cannot be observed.
-func (in Input) hubBehind(d *draft) *v1alpha1.HubBehind {
-	var behind *v1alpha1.HubBehind
-	if d.previous != nil {
-		behind = d.previous.HubBehind
+// hubBehind returns what a cluster holds that this hub has never planned, or nil. It is remembered while the cluster cannot be observed.
+func hubBehind(d *draft) *v1alpha1.HubBehind {
+	switch {
+	case d.seen != nil && d.seen.HubBehind != nil:
+		return d.seen.HubBehind
+	case d.previous != nil:
+		return d.previous.HubBehind
 	}
-	if d.seen != nil && d.seen.HubBehind != nil {
-		behind = d.seen.HubBehind
-	}
-	if behind == nil || lineage.IsAccepted(in.App, behind) {
-		return nil
-	}
-	return behind
+	return nil
 }
 
-// holdBehind marks the clusters that are ahead of the hub, and says on all others that need a change why they get none.
+// holdBehind marks the clusters that are ahead of the hub, and says on all others that need a change why they get none. The marks stay
+// until all of them are accepted: then one value of the annotation is enough, also for those that were accepted before.
 func (in Input) holdBehind(drafts []draft) {
 	var ahead []v1alpha1.ClusterStatus
+	accepted := true
 	for i := range drafts {
-		if drafts[i].row.HubBehind = in.hubBehind(&drafts[i]); drafts[i].row.HubBehind != nil {
-			ahead = append(ahead, drafts[i].row)
+		row := &drafts[i].row
+		if row.HubBehind = hubBehind(&drafts[i]); row.HubBehind != nil {
+			ahead = append(ahead, *row)
+			accepted = accepted && lineage.IsAccepted(in.App, row.HubBehind)
 		}
 	}
-	if len(ahead) == 0 {
+	if accepted {
+		for i := range drafts {
+			drafts[i].row.HubBehind = nil
+		}
 		return
 	}
 	elsewhere := fmt.Sprintf("nothing is changed here, because the hub is behind %s, as after a restore; %s", list(namesOf(ahead)), howToAccept(ahead))
@@ -50,7 +49,7 @@ func (in Input) holdBehind(drafts []draft) {
 		}
 		row.Reason, row.Message = v1alpha1.ReasonHubBehind, bounded(elsewhere)
 		if row.HubBehind != nil {
-			row.Message = bounded(BehindMessage(row.HubBehind))
+			row.Message = bounded(whatIsAhead(row.HubBehind) + howToAccept(ahead))
 		}
 	}
 }
@@ -69,11 +68,16 @@ func isHeldBehind(row *v1alpha1.ClusterStatus) bool {
 
 // BehindMessage says what is ahead of the hub on a cluster, and how to accept it.
 func BehindMessage(behind *v1alpha1.HubBehind) string {
+	return whatIsAhead(behind) + accept(behind.Accept)
+}
+
+// whatIsAhead says what is ahead of the hub on a cluster.
+func whatIsAhead(behind *v1alpha1.HubBehind) string {
 	what := fmt.Sprintf("%s was applied for generation %d, which this hub has never planned", behind.Kind, behind.Generation)
 	if behind.UID != "" {
 		what = fmt.Sprintf("%s was applied for an AppService of this name with UID %q, which was created later than the hub's", behind.Kind, behind.UID)
 	}
-	return what + ": the hub is behind, as after a restore; " + accept(behind.Accept)
+	return what + ": the hub is behind, as after a restore; "
 }
 
 // accept says how to go on with what the hub has.
@@ -83,13 +87,11 @@ func accept(tokens string) string {
 
 // howToAccept says how to accept all that is ahead.
 func howToAccept(ahead []v1alpha1.ClusterStatus) string {
-	tokens := ahead[0].HubBehind.Accept
-	for _, row := range ahead[1:] {
-		if more := lineage.Join([]string{tokens, row.HubBehind.Accept}); len(more) <= maxTokens {
-			tokens = more
-		}
+	tokens := make([]string, 0, len(ahead))
+	for _, row := range ahead {
+		tokens = append(tokens, row.HubBehind.Accept)
 	}
-	return accept(tokens)
+	return accept(lineage.AcceptValue(tokens))
 }
 
 // behind returns the conditions while the hub is behind, or none.

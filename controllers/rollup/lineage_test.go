@@ -1,9 +1,13 @@
 package rollup_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -150,5 +154,59 @@ func TestHub_that_is_behind_lets_go_of_nothing(t *testing.T) {
 	}
 	if status := rollup.Status(in); status.Cluster("b") == nil {
 		t.Error("the row is gone")
+	}
+}
+
+func TestHub_that_is_behind_remembers_no_removal_when_the_namespace_goes(t *testing.T) {
+	in := given(chosen("a"), notChosen("b"), has(row("a", "", isHubBehind), row("b", v1alpha1.ClusterRemoving)))
+	if got := in.ToRememberSwept(); got != nil {
+		t.Errorf("to remember: %v", got)
+	}
+	in.App.Status.Clusters[0].HubBehind = nil
+	if diff := cmp.Diff([]string{"b"}, in.ToRememberSwept()); diff != "" {
+		t.Errorf("to remember once it is not behind (-want +got):\n%s", diff)
+	}
+}
+
+// However many stamps are ahead, the value that the message has accepts all of them, also when it replaces another one.
+func TestHub_that_is_behind_is_accepted_by_the_message(t *testing.T) {
+	in := given()
+	for i := range 60 {
+		name := fmt.Sprintf("m%02d", i)
+		behind := v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: fmt.Sprintf("9-0000%04d", i)}
+		chosen(name)(&in)
+		has(row(name, "", isHubBehind, func(row *v1alpha1.ClusterStatus) { row.HubBehind = &behind }))(&in)
+		saw(name, seen("", seesAhead, func(seen *rollup.Observation) { seen.HubBehind = &behind }))(&in)
+	}
+	in = then(in)
+	accept := func() {
+		t.Helper()
+		message := meta.FindStatusCondition(in.App.Status.Conditions, v1alpha1.ConditionReady).Message
+		_, value, found := strings.Cut(message, v1alpha1.AnnotationAcceptHub+"=")
+		if !found || len(message) > 1000 {
+			t.Fatalf("it says %q", message)
+		}
+		annotated(v1alpha1.AnnotationAcceptHub, value)(&in)
+		in = then(in)
+	}
+	annotated(v1alpha1.AnnotationAcceptHub, "9-00000000")(&in)
+	if in = then(in); in.App.Status.Cluster("m00").HubBehind == nil {
+		t.Error("one that is accepted is forgotten before the others are")
+	}
+	accept()
+	if in.App.Status.IsHubBehind() {
+		t.Fatal("it is still behind")
+	}
+	if in = then(in, later(time.Minute)); in.App.Status.IsHubBehind() {
+		t.Error("it is behind again")
+	}
+	late := v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: "9-0000abcd"}
+	saw("m01", seen("", seesAhead, func(seen *rollup.Observation) { seen.HubBehind = &late }))(&in)
+	if in = then(in); !in.App.Status.IsHubBehind() {
+		t.Error("a digest accepts what it does not have")
+	}
+	accept()
+	if in.App.Status.IsHubBehind() {
+		t.Error("it is still behind once the rest is accepted")
 	}
 }

@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -86,21 +87,22 @@ func isPodFailure(reason string) bool {
 }
 
 // sharedFailure returns the failure that all failing clusters have in common, as in "refused by all 3 clusters: Deployment web: …", or
-// nothing when there is none. One cluster of several has nothing in common with others; the message then is in its status.
+// nothing when there is none. Where they share the reason alone, it has the message of the first. One cluster of several has nothing in
+// common with others; the message then is in its status.
 func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 	if len(failing) == 0 || len(failing) == 1 && all > 1 {
 		return ""
 	}
-	said := 0 // the others may have lost their message to the budget of the status
+	var saying []v1alpha1.ClusterStatus // the others may have lost their message to the budget of the status
 	for _, row := range failing {
-		if row.Reason != failing[0].Reason || row.Message != failing[0].Message && (row.Message != "" || said < maxMessages) {
+		if row.Reason != failing[0].Reason {
 			return ""
 		}
 		if row.Message != "" {
-			said++
+			saying = append(saying, row)
 		}
 	}
-	if said == 0 {
+	if len(saying) == 0 {
 		return ""
 	}
 	where := fmt.Sprintf("%d of %s", len(failing), clusters(all))
@@ -110,13 +112,18 @@ func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 	case len(failing) == int(all):
 		where = fmt.Sprintf("all %s", clusters(all))
 	}
-	if said < len(failing) {
-		where += fmt.Sprintf("; the first %d say", said)
-	}
+	what := fmt.Sprintf("%s on %s", failing[0].Reason, where)
 	if failing[0].Reason == v1alpha1.ReasonRefused {
-		return fmt.Sprintf("refused by %s: %s", where, failing[0].Message)
+		what = "refused by " + where
 	}
-	return fmt.Sprintf("%s on %s: %s", failing[0].Reason, where, failing[0].Message)
+	differ := slices.ContainsFunc(saying, func(row v1alpha1.ClusterStatus) bool { return row.Message != saying[0].Message })
+	switch {
+	case differ:
+		what = fmt.Sprintf("%s; %s says", what, saying[0].Name)
+	case len(saying) < len(failing):
+		what = fmt.Sprintf("%s; the first %d say", what, len(saying))
+	}
+	return fmt.Sprintf("%s: %s", what, saying[0].Message)
 }
 
 // whyNone says why no cluster is chosen.
@@ -158,6 +165,7 @@ var excludedBy = map[string]string{
 	v1alpha1.ReasonClusterNotReady:   "not Ready",
 	v1alpha1.ReasonClusterDeleting:   "being deleted",
 	v1alpha1.ReasonNoSuchCluster:     "in clusterNames without a MemberCluster",
+	v1alpha1.ReasonSecretMissing:     "without a Secret",
 }
 
 // named is a cluster with its reason, unless that is the usual one.

@@ -57,7 +57,7 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 					Name: name, ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{name}}, Weight: &weight,
 				})
 			}
-			in.App.Generation++
+			edit(in)
 		}, place)
 		var sum int32
 		for _, row := range in.App.Status.Clusters {
@@ -136,7 +136,7 @@ func divideAnew(t *rapid.T, names []string, in *rollup.Input) {
 		total += replicas
 	}
 	divided(total)(in)
-	in.App.Generation++ // what leaves without an edit is held, and would never end
+	edit(in) // what leaves without an edit is held, and would never end
 }
 
 // progress has a member take on what its row says, or start some more of it, or do nothing.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
@@ -28,12 +29,22 @@ func (in Input) departure(d *draft, decision placement.Decision) v1alpha1.Cluste
 		return before
 	case d.previous.Generation == 0:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRecovered}
-	case in.App.Status.ObservedGeneration != in.App.Generation && d.previous.Generation != in.App.Generation:
+	case in.isPlacementEdited() && d.previous.Generation != in.App.Generation:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
 	case decision.Reason == v1alpha1.ReasonLimitReached:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDisplaced}
 	}
 	return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDrift}
+}
+
+// isPlacementEdited reports whether somebody has edited spec.placement since the status was written. Any other edit is no intent to leave a
+// cluster. A status of an older version does not say by which placement it was planned; then every edit counts.
+func (in Input) isPlacementEdited() bool {
+	if in.App.Status.ObservedGeneration == in.App.Generation {
+		return false
+	}
+	planned := in.App.Status.Placement.SpecHash
+	return planned == "" || planned != lineage.PlacementHash(in.App)
 }
 
 // isUnintended reports whether a cluster left the plan in a way that may be an accident, and nobody has accepted that.
@@ -67,7 +78,7 @@ func (in Input) remove(drafts []draft) (v1alpha1.RemovalsStatus, []string) {
 	surging, unready := in.awaited(drafts), in.unreadyInPlan(drafts)
 	for _, d := range t.leaving {
 		d.blockers = surging
-		if d.row.Transition.Cause != v1alpha1.CauseEdit && in.mayServe(d) {
+		if d.row.Transition.Cause != v1alpha1.CauseEdit && mayServe(d) {
 			d.blockers = sortedUnion(surging, unready)
 		}
 		if t.verdict(d) == begins {
@@ -115,8 +126,8 @@ func (in Input) keepHeld(drafts []draft) {
 }
 
 // mayServe reports whether pods of the AppService may be ready on a cluster, also when it cannot be observed.
-func (in Input) mayServe(d *draft) bool {
-	return d.row.ReadyReplicas > 0 && in.App.DesiredReplicas() > 0
+func mayServe(d *draft) bool {
+	return d.row.ReadyReplicas > 0 && wanted(d.row) > 0
 }
 
 // serves reports whether pods of the AppService are known to be ready on a cluster, and stay there.
@@ -201,9 +212,14 @@ func (t *tally) explainWaiting() string {
 		return ""
 	}
 	slices.Sort(t.removing)
+	next := t.complaint()
+	if next == "" {
+		all := len(t.held) + len(t.waiting) + len(t.blocked)
+		next = fmt.Sprintf("; annotate the AppService with %s to accept %s at once", t.acceptance(all), removals(all))
+	}
 	for _, d := range t.waiting {
 		d.row.Transition.Type = v1alpha1.TransitionRemovalPending
-		keep(d, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, t.complaint()))
+		keep(d, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", capped(t.removing), t.most, next))
 	}
 	return fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", clusters(int32(len(t.waiting))), t.most)
 }
@@ -226,7 +242,8 @@ func (t *tally) explainBlocked() string {
 	var blockers []string
 	for _, d := range t.blocked {
 		d.row.Transition.Type = v1alpha1.TransitionRemovalPending
-		keep(d, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed when it is ready on: %s%s", capped(d.blockers), t.complaint()))
+		keep(d, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed when it is ready on: %s; annotate the AppService with %s=true not to wait for that%s",
+			capped(d.blockers), v1alpha1.AnnotationAcceptUnready, t.complaint()))
 		blockers = sortedUnion(blockers, d.blockers)
 	}
 	if len(t.blocked) == 0 {

@@ -106,7 +106,7 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 	}{
 		"waiting": {
 			in:    clusters("reee"),
-			row:   "it is removed after b: from no more than 1 at a time",
+			row:   "it is removed after b: from no more than 1 at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to accept 2 removals at once",
 			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); it waits to be removed from 2 clusters, no more than 1 at a time",
 		},
 		"held": {

@@ -125,10 +125,11 @@ func (in Input) observation(cluster string) *Observation {
 	return &seen
 }
 
-// detached is the row of a cluster whose MemberCluster is gone. What runs there is left alone, so when the
-// AppService is deleted, or somebody says so, it is let go.
+// detached is the row of a cluster whose MemberCluster or its Secret is gone. What runs there is left alone, so when the
+// AppService is deleted, or somebody says so, it is let go: with a tombstone first, where a MemberCluster can keep one for a removal that
+// was decided.
 func (in Input) detached(row v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
-	if previous.Phase == v1alpha1.ClusterDetached && (in.abandons(row.Name) || in.deleting() && in.Now.Sub(previous.LastTransitionTime.Time) >= detachedGrace) {
+	if in.maySkip(previous) && !in.needsTombstone(previous) {
 		return nil
 	}
 	if previous.Phase != v1alpha1.ClusterDetached {

@@ -91,13 +91,12 @@ func (in Input) scaleDownCause(d *draft) v1alpha1.TransitionCause {
 
 // empties reports whether a cluster that runs all replicas for itself is to run none without an edit: an override has come to match it.
 func (in Input) empties(d *draft, decision placement.Decision) bool {
-	return !in.divided() && decision.MaxReplicas == 0 && in.App.DesiredReplicas() > 0 &&
-		decision.Replicas == 0 && d.row.Replicas > 0 && in.scaleDownCause(d) == v1alpha1.CauseDrift
+	return !in.divided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && d.row.Replicas > 0 && in.scaleDownCause(d) == v1alpha1.CauseDrift
 }
 
 // readyBeside returns no shortage when another cluster of the plan is ready, so that this one may be emptied.
 func (in Input) readyBeside(drafts []draft, d *draft) shortfall {
-	if !in.mayServe(d) || in.waitsForNone() {
+	if !mayServe(d) || in.waitsForNone() {
 		return shortfall{}
 	}
 	others := slices.DeleteFunc(slices.Clone(drafts), func(other draft) bool {

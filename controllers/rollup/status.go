@@ -26,6 +26,8 @@ type Input struct {
 	PlanError error
 	// Members are the MemberClusters that have a Secret, by name. One without is treated as one that is gone.
 	Members map[string]*v1alpha1.MemberCluster
+	// Secretless are the MemberClusters without a Secret, by name. They are no members, but they keep tombstones.
+	Secretless map[string]*v1alpha1.MemberCluster
 	// Observations are what was seen of it since the operator started, by cluster.
 	Observations map[string]Observation
 	// Now is written where something changed.
@@ -35,6 +37,11 @@ type Input struct {
 // Status returns the status of the AppService.
 func Status(in Input) v1alpha1.AppServiceStatus {
 	in = in.Recover()
+	stamps := lineage.AcceptedStamps(in.App)
+	if !slices.Equal(stamps, in.App.Status.AcceptedStamps) {
+		in.App = in.App.DeepCopy()
+		in.App.Status.AcceptedStamps = stamps
+	}
 	rows, removals, notes := in.rows()
 	limitTexts(rows)
 	summary := in.summarize(rows)
@@ -47,16 +54,21 @@ func Status(in Input) v1alpha1.AppServiceStatus {
 		Placement:          in.placement(),
 		Removals:           removals,
 		PlannedSpecs:       lineage.Planned(in.App),
+		AcceptedStamps:     stamps,
 		Clusters:           rows,
 	}
 }
 
-// placement says why clusters are not in the plan. An AppService that is being deleted has no plan.
+// placement says why clusters are not in the plan, and by which placement it was made. An AppService that is being deleted has no plan.
 func (in Input) placement() v1alpha1.PlacementStatus {
 	if in.deleting() {
 		return v1alpha1.PlacementStatus{}
 	}
-	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded()}
+	status := v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.App.Status.Placement.SpecHash}
+	if in.PlanError == nil && in.App.Status.ObservedGeneration != in.App.Generation {
+		status.SpecHash = lineage.PlacementHash(in.App)
+	}
+	return status
 }
 
 // summarize counts the cluster statuses. Replicas that were ready when a cluster was observed last are known only while its

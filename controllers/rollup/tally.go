@@ -160,7 +160,7 @@ func (t *tally) needsAcknowledgement(d *draft) bool {
 
 // isLast reports whether the plan chooses no cluster, and no other than this is known to be ready.
 func (t *tally) isLast(d *draft) bool {
-	if t.chooses || !t.in.mayServe(d) {
+	if t.chooses || !mayServe(d) {
 		return false
 	}
 	return !slices.ContainsFunc(t.drafts, func(other draft) bool { return other.row.Name != d.row.Name && serves(&other) })
@@ -218,7 +218,19 @@ func (t *tally) toAccept() string {
 	if number == 0 {
 		number = len(t.waiting) + len(t.blocked)
 	}
-	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(t.counted.Accepted)+number, t.in.App.Generation)
+	return t.acceptance(number)
+}
+
+// acceptance returns the annotation that accepts so many more removals.
+func (t *tally) acceptance(more int) string {
+	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(t.counted.Accepted)+more, t.in.App.Generation)
+}
+
+func removals(n int) string {
+	if n == 1 {
+		return "1 removal"
+	}
+	return fmt.Sprintf("%d removals", n)
 }
 
 // complaint says what is wrong with the annotation, and what to set instead.

@@ -1,0 +1,108 @@
+package lineage
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// maxList is how many bytes a list of tokens has in a message. A longer one is named by a digest, so that one value always accepts all of it.
+const maxList = 400
+
+// Behind describes objects that are ahead of the hub, by their kinds; nil when there are none.
+func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehind {
+	var behind *v1alpha1.HubBehind
+	var tokens []string
+	kinds := make([]string, 0, len(ahead))
+	for kind := range ahead {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		stamp := ahead[kind]
+		tokens = append(tokens, stamp.Token())
+		if behind != nil && behind.Generation >= stamp.Generation {
+			continue
+		}
+		behind = &v1alpha1.HubBehind{Kind: kind, Generation: stamp.Generation}
+		if stamp.UID != app.UID {
+			behind.UID = stamp.UID[:min(len(stamp.UID), maxUID)]
+		}
+	}
+	if behind != nil {
+		behind.Accept = Join(tokens)
+	}
+	return behind
+}
+
+// IsAccepted reports whether somebody has accepted all that a cluster status says is ahead.
+func IsAccepted(app *v1alpha1.AppService, behind *v1alpha1.HubBehind) bool {
+	for token := range strings.SplitSeq(behind.Accept, ",") {
+		if !accepts(app, token) {
+			return false
+		}
+	}
+	return true
+}
+
+// Join returns these tokens, some of which may be joined already, as one list.
+func Join(tokens []string) string { return strings.Join(split(tokens), ",") }
+
+// split returns these tokens one by one, sorted.
+func split(tokens []string) []string {
+	all := strings.Split(strings.Join(tokens, ","), ",")
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return slices.Compact(all)
+}
+
+// AcceptValue returns the value of the annotation accept-hub that accepts all these tokens: their list, or a digest where that is too long
+// for a message.
+func AcceptValue(tokens []string) string {
+	if list := Join(tokens); len(list) <= maxList {
+		return list
+	}
+	return digest(tokens)
+}
+
+// AcceptedStamps returns for the next status the tokens that the annotation accepts by a digest: all that the status says are ahead, or those
+// that it accepted before. The status must list them, because they can no longer be told from the entries once the members have been changed.
+func AcceptedStamps(app *v1alpha1.AppService) []string {
+	var tokens []string
+	for i := range app.Status.Clusters {
+		if behind := app.Status.Clusters[i].HubBehind; behind != nil {
+			tokens = append(tokens, behind.Accept)
+		}
+	}
+	for _, tokens := range [][]string{tokens, app.Status.AcceptedStamps} {
+		if len(tokens) > 0 && isAnnotated(app, digest(tokens)) {
+			return split(tokens)
+		}
+	}
+	return nil
+}
+
+// accepts reports whether the annotation accepts a stamp, by its token or by the digest of a list that the status has.
+func accepts(app *v1alpha1.AppService, token string) bool {
+	listed := app.Status.AcceptedStamps
+	return isAnnotated(app, token) || slices.Contains(listed, token) && isAnnotated(app, digest(listed))
+}
+
+// isAnnotated reports whether the annotation accept-hub has a token, or a digest.
+func isAnnotated(app *v1alpha1.AppService, token string) bool {
+	for accepted := range strings.SplitSeq(app.Annotations[v1alpha1.AnnotationAcceptHub], ",") {
+		if strings.TrimSpace(accepted) == token {
+			return true
+		}
+	}
+	return false
+}
+
+// digest returns the name by which a person accepts these stamps and no others.
+func digest(tokens []string) string {
+	sum := sha256.Sum256([]byte(Join(tokens)))
+	return "all-" + hex.EncodeToString(sum[:8])
+}
