@@ -89,7 +89,7 @@ func (m *member) finish(ctx context.Context) {
 // failedAttempt puts off the next attempt. One that was superseded, or that did not know of the newest expectation, says
 // nothing about that.
 func (m *member) failedAttempt(a *attempt) {
-	if a.want != m.wanted() {
+	if m.wanted().isNews(a.want) {
 		return
 	}
 	m.retryAt = time.Now().Add(backoff(m.fails, maxBackoff))

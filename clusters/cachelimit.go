@@ -19,9 +19,11 @@ const mapOverhead = 64
 // cacheLimit bounds the memory of one member's cache. A list is bounded when it is read, but a watch could add objects
 // for ever. It is safe for concurrent use.
 type cacheLimit struct {
-	most     int64
-	exceeded func(error)
-	used     atomic.Int64
+	most int64
+	// onExceeded is called when an object does not fit.
+	onExceeded func()
+	used       atomic.Int64
+	exceeded   atomic.Bool
 }
 
 // add counts an object in the place of the one before; either may be nil. It reports whether the object fits.
@@ -32,9 +34,18 @@ func (l *cacheLimit) add(object, before any) bool {
 		return true
 	}
 	l.used.Add(-more)
-	l.exceeded(&limitError{fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
-		resource.NewQuantity(l.most, resource.BinarySI))})
+	l.exceeded.Store(true)
+	l.onExceeded()
 	return false
+}
+
+// err returns an error once an object did not fit: the cache is incomplete from then on.
+func (l *cacheLimit) err() error {
+	if !l.exceeded.Load() {
+		return nil
+	}
+	return &limitError{fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+		resource.NewQuantity(l.most, resource.BinarySI))}
 }
 
 // weightOf returns about how many bytes a cached object takes up.

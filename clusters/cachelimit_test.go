@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -57,9 +56,9 @@ func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
 }
 
 func TestACacheIsBounded(t *testing.T) {
-	var exceeded error
+	exceeded := 0
 	small, large := weighed(1, 100), weighed(1, 10_000)
-	l := &cacheLimit{most: 2*weightOf(large) + weightOf(small), exceeded: func(err error) { exceeded = errors.Join(exceeded, err) }}
+	l := &cacheLimit{most: 2*weightOf(large) + weightOf(small), onExceeded: func() { exceeded++ }}
 	for i, step := range []struct {
 		object, before *appsv1.Deployment
 		fits           bool
@@ -67,7 +66,7 @@ func TestACacheIsBounded(t *testing.T) {
 		{large, nil, true}, {large, nil, true}, {small, nil, true}, {small, nil, false},
 		{large, large, true}, {large, small, false}, {small, large, true}, {large, small, true}, {nil, large, true}, {large, nil, true}, {small, nil, false},
 	} {
-		exceeded = nil
+		exceeded = 0
 		var object, before any
 		if step.object != nil {
 			object = step.object
@@ -75,8 +74,8 @@ func TestACacheIsBounded(t *testing.T) {
 		if step.before != nil {
 			before = step.before
 		}
-		if fits := l.add(object, before); fits != step.fits || (exceeded == nil) != step.fits {
-			t.Errorf("step %d: %t, %v", i, fits, exceeded)
+		if fits := l.add(object, before); fits != step.fits || (exceeded == 0) != step.fits || !fits && l.err() == nil {
+			t.Errorf("step %d: %t, %d times exceeded, %v", i, fits, exceeded, l.err())
 		}
 	}
 	if l.used.Load() != l.most {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,7 +40,9 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 	contained := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (list runtime.Object, err error) {
 			defer s.survive(ctx, &err)
-			return inner.ListWithContext(ctx, options)
+			options.Limit = 0
+			list, err = inner.ListWithContext(ctx, options)
+			return list, errors.Join(err, refusePages(list))
 		},
 		WatchFuncWithContext: inner.WatchWithContext,
 	}
@@ -60,6 +63,19 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 		}
 	}
 	return contained
+}
+
+// errPages ends a list that a member sends in pages although the hub asks for the whole list.
+var errPages = &limitError{"the member sends a page of a list where the whole list was requested; no API server does"}
+
+// refusePages returns an error if a list is not whole. The limit on lists holds for one response, and client-go's pager would
+// follow the pages without end and keep them all in memory.
+func refusePages(list runtime.Object) error {
+	whole, err := meta.ListAccessor(list)
+	if err == nil && whole.GetContinue() != "" {
+		return errPages
+	}
+	return nil
 }
 
 // decode returns the events in the body of a watch.
@@ -101,14 +117,6 @@ func (s *session) survive(ctx context.Context, err *error) {
 		s.undecodable.Store(true)
 		s.trouble.refused() // ends the waiting for the caches
 	}
-}
-
-// decodable returns an error if the session has failed because the decoder panicked.
-func (s *session) decodable() error {
-	if s.undecodable.Load() {
-		return errUndecodable
-	}
-	return nil
 }
 
 // takenBody is where takeBody puts the body of a response. It is also the key of the context that asks for it.

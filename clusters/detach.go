@@ -42,6 +42,7 @@ func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedNa
 func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
 	now := metav1.Now().Rfc3339Copy()
 	status := statusWithoutSecret(mc, now)
+	measureDetached(mc.Name)
 	if err := r.writeStatus(ctx, mc, status); err != nil {
 		return 0, err
 	}
@@ -74,7 +75,7 @@ func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.M
 		status.SecretMissingSince = &now
 	}
 	secret := mc.Annotations[v1alpha1.AnnotationSecret]
-	message := fmt.Sprintf("Secret %s is gone, is not selected, or holds another member; the workloads keep running. "+
+	message := fmt.Sprintf("Secret %s is gone, is not selected by the operator's flags, or holds another member; the workloads keep running. "+
 		"Create it again to take the cluster back. To remove the cluster for good: kubectl delete membercluster %s", secret, mc.Name)
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{

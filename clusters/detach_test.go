@@ -3,15 +3,19 @@ package clusters_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -220,32 +224,106 @@ func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
 	}
 }
 
-// A Secret that went while the operator was away is missing from when that is found.
+// A Secret that went while the operator was away is missing from when that is found. So is one whose namespace is no source any more.
 func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
 	if err := w.grant("fleet-away"); err != nil {
 		t.Fatal(err)
 	}
-	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "away"}}
-	others := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "of-another-namespace"}}
-	for from, mc := range map[string]*v1alpha1.MemberCluster{"fleet-away": mc, "elsewhere": others} {
-		mc.Annotations = map[string]string{v1alpha1.AnnotationSecret: from + "/" + mc.Name}
-		if err := w.hub.admin.Create(ctx, mc); err != nil {
+	for from, name := range map[string]string{"fleet-away": "away", "elsewhere": "of-another-namespace"} {
+		mc := &unstructured.Unstructured{}
+		mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
+		mc.SetName(name)
+		mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: from + "/" + name})
+		mc.SetLabels(map[string]string{fleetLabel: "fleet-away"})
+		applied := client.ApplyConfigurationFromUnstructured(mc)
+		if err := w.hub.admin.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = w.hub.admin.Delete(ctx, mc) })
 	}
-	w.own(t, "fleet-away", func(o *setup) { o.SecretGrace = time.Second })
+	o := w.own(t, "fleet-away", func(o *setup) { o.SecretGrace = time.Second })
+	for _, name := range []string{"away", "of-another-namespace"} {
+		(&member{world: w, operator: o, name: name}).isGone(t)
+	}
+}
+
+// An operator that is started without the namespace of the Secrets: the members are detached, and their identities stay theirs.
+func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	const fleet, wrong = "fleet-dropped", "fleet-dropped-wrong"
+	o := w.own(t, fleet)
+	m, twin := w.newMember(t, o, "dropped"), w.newMember(t, o, "dropped-twin")
+	m.join(t)
+	before := m.memberCluster(t)
+	role := &rbacv1.Role{}
+	if err := errors.Join(o.stop(), w.grant(wrong), fromFile("../config/rbac/role.yaml", role)); err != nil {
+		t.Fatal(err)
+	}
+	m.make(t, w.hub, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: wrong, Name: fleet},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: o.user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+	})
+	next := w.own(t, fleet, func(o *setup) { o.sources[0].Namespace = wrong })
+	m.shows(t, soon, detached)
+	twin.operator = &operator{namespace: wrong, engagements: next.engagements}
+	twin.front.become(m.front.identity())
+	secret := &corev1.Secret{Data: map[string][]byte{"kubeconfig": twin.kubeconfig(t)}}
+	secret.Namespace, secret.Name, secret.Labels = wrong, twin.name, map[string]string{selectedLabel: "true", fleetLabel: fleet}
+	twin.make(t, w.hub, secret)
+	twin.shows(t, soon, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
+	if err := next.stop(); err != nil {
+		t.Fatal(err)
+	}
+	m.operator = w.own(t, fleet)
+	m.engaged(t, 1, soon)
+	if after := m.memberCluster(t); after.UID != before.UID || after.Status.ClusterID != before.Status.ClusterID || !after.HasSecret() {
+		t.Errorf("it was %+v\nand is %+v", before, after)
+	}
+}
+
+// What alerts look at says that a member is down as long as there is a MemberCluster.
+func TestAMemberIsDownWhileItsSecretIsMissing(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	m := w.newMember(t, w.operator, "measured")
+	e := m.join(t)
+	m.measures(t, map[string]float64{"up": 1, "connections_total": 1, "credential_expiry_timestamp_seconds": -1, "probe_latency_seconds": -1})
+	m.remove(t)
+	m.ends(t, e, soon)
+	m.measures(t, map[string]float64{"up": 0, "connections_total": 1})
+	m.deleteMemberCluster(t)
+	m.measures(t, map[string]float64{})
+}
+
+// measures waits until the metrics of the member are these; -1 stands for any value.
+func (m *member) measures(t *testing.T, want map[string]float64) {
+	t.Helper()
 	eventually(t, soon, func() error {
-		if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+		families, err := metrics.Registry.Gather()
+		if err != nil {
+			return err
+		}
+		got := map[string]float64{}
+		for _, family := range families {
+			name, ours := strings.CutPrefix(family.GetName(), "fleetwright_member_")
+			for _, metric := range family.GetMetric() {
+				if !ours || name == "credential_warning_timestamp_seconds" || metric.GetLabel()[0].GetValue() != m.name {
+					continue
+				}
+				if got[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue(); want[name] == -1 {
+					got[name] = -1
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return errors.New(diff)
 		}
 		return nil
 	})
-	if err := w.hub.admin.Get(ctx, client.ObjectKeyFromObject(others), others); err != nil || !others.HasSecret() {
-		t.Errorf("that of another namespace's Secret: %v, %+v", err, others.Status)
-	}
 }
 
 // An operator that is started with a wrong selector once: every member is detached, and nothing that anybody said is lost, however
@@ -348,7 +426,7 @@ func TestASecretThatMakesAnotherMember(t *testing.T) {
 	before, after := w.newMember(t, o, "argo-before"), w.newMember(t, o, "argo-after")
 	secret := &corev1.Secret{Data: map[string][]byte{"name": []byte("argo-before")}}
 	secret.Namespace, secret.Name = "fleet-argo-renamed", "argo"
-	secret.Labels = map[string]string{"argocd.argoproj.io/secret-type": "cluster"}
+	secret.Labels = map[string]string{"argocd.argoproj.io/secret-type": "cluster", fleetLabel: "fleet-argo-renamed"}
 	before.make(t, w.hub, secret)
 	before.shows(t, soon, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 	secret.Data["name"] = []byte("argo-after")

@@ -282,7 +282,7 @@ func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
 		"UTF-16":                                        {utf16le(string(with("x", canary))), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"what is not JSON":                              {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"JSON cut short":                                {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a kubeconfig":                                  {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a kubeconfig":                                  {newKubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"nothing":                                       {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"one byte more than 64 KiB":                     {append(with("x", canary), bytes.Repeat([]byte(" "), maxKubeconfig)...)[:maxKubeconfig+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
 	}

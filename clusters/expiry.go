@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Credentials that are about to end are warned of when less than a fifth of their lifetime is left, and at the most maxWarning ahead. What
-// renews short-lived credentials by itself does so before that: a kubelet, for example, when 80 % of the lifetime have passed. If the beginning
-// is not known, the warning is maxWarning ahead: a warning too early costs less than none.
+// The warning about credentials begins when less than a tenth of their lifetime is left, and at most maxWarning before they expire. Whatever
+// renews short-lived credentials does so earlier: a kubelet renews a token when a fifth of its lifetime is left. If the beginning of the
+// lifetime is not known, the warning begins maxWarning before the end, because a warning too early costs less than none.
 const (
 	maxWarning   = 7 * 24 * time.Hour
-	warningShare = 5
+	warningShare = 10
 )
 
 // expiry is when credentials end, and from when on that is warned of. The zero value stands for credentials that do not say.

@@ -54,7 +54,7 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			target, refusal := parse(kubeconfig(t, test.edits...), Policy{})
+			target, refusal := parse(newKubeconfig(t, test.edits...), Policy{})
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
@@ -65,7 +65,8 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 	}
 }
 
-// The warning is a share of the lifetime: an hourly token must not be warned of for ever.
+// The warning is a share of the lifetime: an hourly token must not be warned of for ever, nor at each rotation, which a kubelet makes when
+// a fifth of the lifetime is left.
 func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 	const day = 24 * time.Hour
 	const end = 7292520306 // in 2201
@@ -75,23 +76,23 @@ func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 		edits []edit
 		want  time.Duration // before the end
 	}{
-		"an hourly token":                              {[]edit{token(jwt(claims(end, "iat", time.Hour)))}, 12 * time.Minute},
-		"a token of ten minutes":                       {[]edit{token(jwt(claims(end, "iat", 10*time.Minute)))}, 2 * time.Minute},
-		"a token of a day":                             {[]edit{token(jwt(claims(end, "iat", day)))}, day / 5},
-		"a token of 35 days":                           {[]edit{token(jwt(claims(end, "iat", 35*day)))}, 7 * day},
+		"an hourly token":                              {[]edit{token(jwt(claims(end, "iat", time.Hour)))}, 6 * time.Minute},
+		"a token of ten minutes":                       {[]edit{token(jwt(claims(end, "iat", 10*time.Minute)))}, time.Minute},
+		"a token of a day":                             {[]edit{token(jwt(claims(end, "iat", day)))}, day / 10},
+		"a token of 70 days":                           {[]edit{token(jwt(claims(end, "iat", 70*day)))}, 7 * day},
 		"a token of ten years":                         {[]edit{token(jwt(claims(end, "iat", 3650*day)))}, 7 * day},
-		"a token that says only from when it is valid": {[]edit{token(jwt(claims(end, "nbf", time.Hour)))}, 12 * time.Minute},
+		"a token that says only from when it is valid": {[]edit{token(jwt(claims(end, "nbf", time.Hour)))}, 6 * time.Minute},
 		"a token that does not say when it began":      {[]edit{token(jwt(fmt.Sprintf(`{"exp":%d}`, end)))}, 7 * day},
 		"a token that begins when it ends":             {[]edit{token(jwt(claims(end, "iat", 0)))}, 7 * day},
 		"a token that begins after it ends":            {[]edit{token(jwt(claims(end, "iat", -time.Hour)))}, 7 * day},
 		"a certificate of a year":                      {[]edit{withoutToken, certificate(year.certificate, year.key)}, 7 * day},
 		"an hourly token, which ends first, and a certificate": {
-			[]edit{certificate(year.certificate, year.key), token(jwt(claims(end-1, "iat", time.Hour)))}, 12 * time.Minute,
+			[]edit{certificate(year.certificate, year.key), token(jwt(claims(end-1, "iat", time.Hour)))}, 6 * time.Minute,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			target, refusal := parse(kubeconfig(t, test.edits...), Policy{})
+			target, refusal := parse(newKubeconfig(t, test.edits...), Policy{})
 			if refusal != nil {
 				t.Fatal(refusal)
 			}

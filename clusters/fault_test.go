@@ -83,6 +83,8 @@ func badMembers() []badMember {
 		// Lists. A watch goes on where it was, and needs none.
 		{name: "answers 403 to lists", turn: lists(code(http.StatusForbidden)), fresh: forbids, joined: goesOn},
 		{name: "sends a list of 1 GB", turn: lists(endless), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
+		{name: "sends its lists in pages without end", turn: lists(pages), fresh: unhealthy, joined: goesOn},
+		{name: "sends a relist in pages without end", turn: relists(pages), joined: unhealthy, joinedWithin: afterTimeout},
 		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
 		{name: "has an absurd quantity", turn: lists(quantities(listHead+"%s]}", `"1e-2000000000"`)), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
 		// Watches.
@@ -397,6 +399,12 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, listHead)
 	flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`)
+}
+
+// pages answers each request for a list with a page, after which there is another one.
+func pages(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, strings.Replace(listHead, `"resourceVersion"`, `"continue": "more", "resourceVersion"`, 1)+`{"metadata": {"name": "x"}}]}`)
 }
 
 func breakOff(w http.ResponseWriter, _ *http.Request) {

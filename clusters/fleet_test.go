@@ -165,8 +165,10 @@ func (m *member) key() client.ObjectKey {
 func (m *member) create(t testing.TB, kubeconfig []byte, labels ...string) {
 	t.Helper()
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.operator.namespace, Name: m.name, Labels: map[string]string{selectedLabel: "true"}},
-		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.operator.namespace, Name: m.name, Labels: map[string]string{
+			selectedLabel: "true", fleetLabel: m.operator.namespace,
+		}},
+		Data: map[string][]byte{"kubeconfig": kubeconfig},
 	}
 	for i := 0; i < len(labels); i += 2 {
 		secret.Labels[labels[i]] = labels[i+1]

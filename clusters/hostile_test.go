@@ -44,7 +44,7 @@ const (
 // replaced is a good kubeconfig with a token, a part of it replaced.
 func replaced(t testing.TB, old, replacement string) []byte {
 	t.Helper()
-	good := string(kubeconfig(t))
+	good := string(newKubeconfig(t))
 	if !strings.Contains(good, old) {
 		t.Fatalf("the kubeconfig has no %q", old)
 	}
@@ -184,7 +184,7 @@ const (
 func hostileTexts(t testing.TB) map[string]input {
 	t.Helper()
 	long := strings.Repeat(canary, 4000)
-	good := string(kubeconfig(t))
+	good := string(newKubeconfig(t))
 	return map[string]input{
 		"an alias bomb (billion laughs)":             {laughs(), malformed},
 		"an alias bomb of one long string":           {[]byte("a: &a " + long + "\nb: [" + strings.Repeat("*a,", 2000) + "]"), malformed},
@@ -254,7 +254,7 @@ func hostileTexts(t testing.TB) map[string]input {
 // hostileServers are addresses. What names and numbers lead to is decided when they are dialled.
 func hostileServers(t testing.TB) map[string]input {
 	t.Helper()
-	at := func(address string) []byte { return kubeconfig(t, server(address)) }
+	at := func(address string) []byte { return newKubeconfig(t, server(address)) }
 	return map[string]input{
 		"a server with an empty user":         {at("https://@canary.example"), noServer},
 		"a server with an empty query":        {at("https://canary.example?"), noServer},
@@ -286,8 +286,8 @@ func hostileServers(t testing.TB) map[string]input {
 func hostileCertificates(t testing.TB) map[string]input {
 	t.Helper()
 	a := identityA()
-	client := func(crt, key []byte) []byte { return kubeconfig(t, withoutToken, certificate(crt, key)) }
-	most := (maxKubeconfig - len(kubeconfig(t))) * 3 / 4
+	client := func(crt, key []byte) []byte { return newKubeconfig(t, withoutToken, certificate(crt, key)) }
+	most := (maxKubeconfig - len(newKubeconfig(t))) * 3 / 4
 	return map[string]input{
 		"a CA of as many certificates as fit":          {caText(t, bytes.Repeat(a.certificate, most/len(a.certificate))), takenAsIs},
 		"a CA of as many blocks as fit":                {caText(t, bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"), most/60)), malformed},
@@ -343,7 +343,7 @@ func TestHostileKubeconfig(t *testing.T) {
 
 // The reading of a key costs with its length, before anything else of it is known.
 func TestHostileKeyIsNotReadWhenItIsTooLong(t *testing.T) {
-	_, refusal := parse(kubeconfig(t, certificate(identityA().certificate, bombRSA().key)), Policy{})
+	_, refusal := parse(newKubeconfig(t, certificate(identityA().certificate, bombRSA().key)), Policy{})
 	if want := fmt.Sprintf("client-key-data has more than %d bytes", maxKey); refusal == nil || refusal.Message != want {
 		t.Errorf("%v, want: %s", refusal, want)
 	}

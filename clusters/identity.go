@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,14 +116,10 @@ func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
 	if err := r.hub.List(ctx, &list, client.MatchingFields{identityField: string(id)}); err != nil {
 		return owner{}, fmt.Errorf("list the MemberClusters of an identity: %w", err)
 	}
-	owners := slices.DeleteFunc(list.Items, func(mc v1alpha1.MemberCluster) bool {
-		namespace, _, _ := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
-		return !r.sources.in(namespace)
-	})
-	if len(owners) == 0 {
+	if len(list.Items) == 0 {
 		return owner{}, nil
 	}
-	first := slices.MinFunc(owners, older)
+	first := slices.MinFunc(list.Items, older)
 	return owner{name: multicluster.ClusterName(first.Name), secretMissing: !first.HasSecret()}, nil
 }
 

@@ -3,6 +3,8 @@ package clusters_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,6 +221,41 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 	})
 }
 
+// A member that alternates its answers cannot have itself tried, and its status written, again and again.
+func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	owner, liar := w.newMember(t, w.operator, "alternates-owner"), w.newMember(t, w.operator, "alternates")
+	liar.front.become(owner.front.identity())
+	owner.join(t)
+	var probes atomic.Int64
+	liar.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+		if !asksIdentity(r) || probes.Add(1)%2 == 1 {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+	liar.create(t, liar.kubeconfig(t))
+	begun := time.Now()
+	eventually(t, soon, func() error {
+		if lasted := time.Since(begun); lasted < 10*time.Second {
+			return fmt.Errorf("only %s have passed", lasted)
+		}
+		return nil
+	})
+	// After 0, 1, 3 and 7 seconds, with a quarter of jitter.
+	if tried := probes.Load(); tried < 3 || tried > 6 {
+		t.Errorf("it was tried %d times within 10 seconds", tried)
+	}
+	liar.front.fail(nil)
+	liar.shows(t, retried, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
+	owner.remove(t)
+	owner.shows(t, soon, detached)
+	owner.deleteMemberCluster(t)
+	liar.engaged(t, 1, soon)
+}
+
 // The same name from two Secrets: the one that had it first is the member.
 func TestTwoSecretsOfOneName(t *testing.T) {
 	t.Parallel()
@@ -230,6 +267,7 @@ func TestTwoSecretsOfOneName(t *testing.T) {
 	e := m.join(t)
 	other := &corev1.Secret{Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": m.kubeconfig(t)}}
 	other.Namespace, other.Name = "fleet-names", "names-kubeconfig"
+	other.Labels = map[string]string{fleetLabel: "fleet-names"}
 	m.make(t, w.hub, other)
 	eventually(t, soon, func() error {
 		for _, event := range m.events(t) {

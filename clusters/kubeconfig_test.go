@@ -29,8 +29,8 @@ const canary = "canary"
 // edit changes a good kubeconfig into the one that a case is about.
 type edit func(config *api.Config, cluster *api.Cluster, user *api.AuthInfo)
 
-// kubeconfig is a good kubeconfig with a token, changed.
-func kubeconfig(tb testing.TB, edits ...edit) []byte {
+// newKubeconfig is a good kubeconfig with a token, changed.
+func newKubeconfig(tb testing.TB, edits ...edit) []byte {
 	tb.Helper()
 	cluster := &api.Cluster{Server: "https://canary.example:6443", TLSServerName: "canary-name", CertificateAuthorityData: identityA().certificate}
 	user := &api.AuthInfo{Token: "canary-token"}
@@ -131,54 +131,54 @@ func refusedKubeconfigs(t testing.TB) map[string]input {
 	t.Helper()
 	return map[string]input{
 		"a program (exec)": {
-			kubeconfig(t, onUser(func(u *api.AuthInfo) {
+			newKubeconfig(t, onUser(func(u *api.AuthInfo) {
 				u.Exec = &api.ExecConfig{Command: "canary-program", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}
 			})),
 			v1alpha1.ReasonExecRefused,
 		},
 		"an auth-provider": {
-			kubeconfig(t, onUser(func(u *api.AuthInfo) { u.AuthProvider = &api.AuthProviderConfig{Name: "canary-provider"} })),
+			newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.AuthProvider = &api.AuthProviderConfig{Name: "canary-provider"} })),
 			v1alpha1.ReasonAuthProviderRefused,
 		},
-		"a file of the CA":                 {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthority = "/canary" })), v1alpha1.ReasonFileRefused},
-		"a file of the client certificate": {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientCertificate = "/canary" })), v1alpha1.ReasonFileRefused},
-		"a file of the client key":         {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientKey = "/canary" })), v1alpha1.ReasonFileRefused},
-		"a file of the token":              {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the CA":                 {newKubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthority = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the client certificate": {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientCertificate = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the client key":         {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientKey = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the token":              {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile = "/canary" })), v1alpha1.ReasonFileRefused},
 		"a file beside embedded data": {
-			kubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile, u.Token = "/canary", "canary-token" })), v1alpha1.ReasonFileRefused,
+			newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile, u.Token = "/canary", "canary-token" })), v1alpha1.ReasonFileRefused,
 		},
-		"a proxy":                      {kubeconfig(t, onCluster(func(c *api.Cluster) { c.ProxyURL = "http://canary:3128" })), v1alpha1.ReasonProxyRefused},
-		"to impersonate a user":        {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Impersonate = canary })), v1alpha1.ReasonImpersonationRefused},
-		"to impersonate a UID":         {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUID = canary })), v1alpha1.ReasonImpersonationRefused},
-		"to impersonate groups":        {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateGroups = []string{canary} })), v1alpha1.ReasonImpersonationRefused},
-		"to impersonate with extra":    {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUserExtra = map[string][]string{canary: nil} })), v1alpha1.ReasonImpersonationRefused},
-		"a user name":                  {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Username = canary })), v1alpha1.ReasonBasicAuthRefused},
-		"a password":                   {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Password = canary })), v1alpha1.ReasonBasicAuthRefused},
-		"an insecure connection":       {kubeconfig(t, onCluster(func(c *api.Cluster) { c.InsecureSkipTLSVerify = true })), v1alpha1.ReasonInsecureTLSRefused},
-		"no CA":                        {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = nil })), v1alpha1.ReasonInsecureTLSRefused},
-		"a server without TLS":         {kubeconfig(t, server("http://canary.example:6443")), v1alpha1.ReasonServerRefused},
-		"a server of another scheme":   {kubeconfig(t, server("ftp://canary.example")), v1alpha1.ReasonServerRefused},
-		"a server without a scheme":    {kubeconfig(t, server("canary.example:6443")), v1alpha1.ReasonServerRefused},
-		"a server without a host":      {kubeconfig(t, server("https://:6443")), v1alpha1.ReasonServerRefused},
-		"a server with a user":         {kubeconfig(t, server("https://canary:canary@canary.example")), v1alpha1.ReasonServerRefused},
-		"a server with a query":        {kubeconfig(t, server("https://canary.example?canary")), v1alpha1.ReasonServerRefused},
-		"a server with a fragment":     {kubeconfig(t, server("https://canary.example#canary")), v1alpha1.ReasonServerRefused},
-		"a server that is no URL":      {kubeconfig(t, server("https://canary example")), v1alpha1.ReasonServerRefused},
-		"no server":                    {kubeconfig(t, server("")), v1alpha1.ReasonServerRefused},
-		"no credentials":               {kubeconfig(t, withoutToken), v1alpha1.ReasonNoCredentials},
-		"a key without a certificate":  {kubeconfig(t, withoutToken, certificate(nil, identityA().key)), v1alpha1.ReasonNoCredentials},
-		"a certificate without a key":  {kubeconfig(t, certificate(identityA().certificate, nil)), v1alpha1.ReasonKubeconfigMalformed},
-		"another certificate's key":    {kubeconfig(t, certificate(identityA().certificate, identityB().key)), v1alpha1.ReasonKubeconfigMalformed},
-		"a certificate that is none":   {kubeconfig(t, certificate([]byte(canary), []byte(canary))), v1alpha1.ReasonKubeconfigMalformed},
-		"a CA that is none":            {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = []byte(canary) })), v1alpha1.ReasonKubeconfigMalformed},
-		"a CA that is a key":           {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityA().key })), v1alpha1.ReasonKubeconfigMalformed},
-		"no current-context":           {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "" })), v1alpha1.ReasonKubeconfigMalformed},
-		"a current-context of nothing": {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "canary-other" })), v1alpha1.ReasonKubeconfigMalformed},
+		"a proxy":                      {newKubeconfig(t, onCluster(func(c *api.Cluster) { c.ProxyURL = "http://canary:3128" })), v1alpha1.ReasonProxyRefused},
+		"to impersonate a user":        {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.Impersonate = canary })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate a UID":         {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUID = canary })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate groups":        {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateGroups = []string{canary} })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate with extra":    {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUserExtra = map[string][]string{canary: nil} })), v1alpha1.ReasonImpersonationRefused},
+		"a user name":                  {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.Username = canary })), v1alpha1.ReasonBasicAuthRefused},
+		"a password":                   {newKubeconfig(t, onUser(func(u *api.AuthInfo) { u.Password = canary })), v1alpha1.ReasonBasicAuthRefused},
+		"an insecure connection":       {newKubeconfig(t, onCluster(func(c *api.Cluster) { c.InsecureSkipTLSVerify = true })), v1alpha1.ReasonInsecureTLSRefused},
+		"no CA":                        {newKubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = nil })), v1alpha1.ReasonInsecureTLSRefused},
+		"a server without TLS":         {newKubeconfig(t, server("http://canary.example:6443")), v1alpha1.ReasonServerRefused},
+		"a server of another scheme":   {newKubeconfig(t, server("ftp://canary.example")), v1alpha1.ReasonServerRefused},
+		"a server without a scheme":    {newKubeconfig(t, server("canary.example:6443")), v1alpha1.ReasonServerRefused},
+		"a server without a host":      {newKubeconfig(t, server("https://:6443")), v1alpha1.ReasonServerRefused},
+		"a server with a user":         {newKubeconfig(t, server("https://canary:canary@canary.example")), v1alpha1.ReasonServerRefused},
+		"a server with a query":        {newKubeconfig(t, server("https://canary.example?canary")), v1alpha1.ReasonServerRefused},
+		"a server with a fragment":     {newKubeconfig(t, server("https://canary.example#canary")), v1alpha1.ReasonServerRefused},
+		"a server that is no URL":      {newKubeconfig(t, server("https://canary example")), v1alpha1.ReasonServerRefused},
+		"no server":                    {newKubeconfig(t, server("")), v1alpha1.ReasonServerRefused},
+		"no credentials":               {newKubeconfig(t, withoutToken), v1alpha1.ReasonNoCredentials},
+		"a key without a certificate":  {newKubeconfig(t, withoutToken, certificate(nil, identityA().key)), v1alpha1.ReasonNoCredentials},
+		"a certificate without a key":  {newKubeconfig(t, certificate(identityA().certificate, nil)), v1alpha1.ReasonKubeconfigMalformed},
+		"another certificate's key":    {newKubeconfig(t, certificate(identityA().certificate, identityB().key)), v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate that is none":   {newKubeconfig(t, certificate([]byte(canary), []byte(canary))), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is none":            {newKubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = []byte(canary) })), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is a key":           {newKubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityA().key })), v1alpha1.ReasonKubeconfigMalformed},
+		"no current-context":           {newKubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "" })), v1alpha1.ReasonKubeconfigMalformed},
+		"a current-context of nothing": {newKubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "canary-other" })), v1alpha1.ReasonKubeconfigMalformed},
 		"a context without its cluster": {
-			kubeconfig(t, onConfig(func(c *api.Config) { delete(c.Clusters, "canary-cluster") })), v1alpha1.ReasonKubeconfigMalformed,
+			newKubeconfig(t, onConfig(func(c *api.Config) { delete(c.Clusters, "canary-cluster") })), v1alpha1.ReasonKubeconfigMalformed,
 		},
 		"a context without its user": {
-			kubeconfig(t, onConfig(func(c *api.Config) { delete(c.AuthInfos, "canary-user") })), v1alpha1.ReasonKubeconfigMalformed,
+			newKubeconfig(t, onConfig(func(c *api.Config) { delete(c.AuthInfos, "canary-user") })), v1alpha1.ReasonKubeconfigMalformed,
 		},
 		"what is not YAML":             {[]byte("canary: [canary"), v1alpha1.ReasonKubeconfigMalformed},
 		"what is another kind":         {[]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: canary}"), v1alpha1.ReasonKubeconfigMalformed},
@@ -186,7 +186,7 @@ func refusedKubeconfigs(t testing.TB) map[string]input {
 		"what is binary":               {[]byte("\x00\xff\xfecanary"), v1alpha1.ReasonKubeconfigMalformed},
 		"nothing":                      {nil, v1alpha1.ReasonKubeconfigMalformed},
 		"more than 64 KiB of any kind": {bytes.Repeat([]byte("canary "), 10_000), v1alpha1.ReasonKubeconfigTooLarge},
-		"one byte more than 64 KiB":    {padded(kubeconfig(t), maxKubeconfig+1), v1alpha1.ReasonKubeconfigTooLarge},
+		"one byte more than 64 KiB":    {padded(newKubeconfig(t), maxKubeconfig+1), v1alpha1.ReasonKubeconfigTooLarge},
 	}
 }
 
@@ -216,7 +216,7 @@ func padded(raw []byte, size int) []byte {
 // What kubeadm and minikube write. A message that names another of the files each time is written to the
 // MemberCluster each time, for ever.
 func TestParseSaysTheSameOfManyFilesEachTime(t *testing.T) {
-	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
+	raw := newKubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
 		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil
 		user.ClientCertificate, user.ClientKey = "/canary", "/canary"
 	})
@@ -244,30 +244,30 @@ func acceptedKubeconfigs(t testing.TB) map[string]acceptedKubeconfig {
 	t.Helper()
 	return map[string]acceptedKubeconfig{
 		"a token": {
-			kubeconfig(t),
+			newKubeconfig(t),
 			used{"https://canary.example:6443", "canary-name", "canary-token", false},
 		},
 		"a client certificate": {
-			kubeconfig(t, withoutToken, certificate(identityA().certificate, identityA().key)),
+			newKubeconfig(t, withoutToken, certificate(identityA().certificate, identityA().key)),
 			used{"https://canary.example:6443", "canary-name", "", true},
 		},
 		"both": {
-			kubeconfig(t, certificate(identityA().certificate, identityA().key)),
+			newKubeconfig(t, certificate(identityA().certificate, identityA().key)),
 			used{"https://canary.example:6443", "canary-name", "canary-token", true},
 		},
 		"a server with a path": {
-			kubeconfig(t, server("https://rancher.example/k8s/clusters/c-1")),
+			newKubeconfig(t, server("https://rancher.example/k8s/clusters/c-1")),
 			used{"https://rancher.example/k8s/clusters/c-1", "canary-name", "canary-token", false},
 		},
 		"what only another context would do": {
-			kubeconfig(t, onConfig(func(c *api.Config) {
+			newKubeconfig(t, onConfig(func(c *api.Config) {
 				c.AuthInfos["other"] = &api.AuthInfo{Exec: &api.ExecConfig{Command: "canary"}, TokenFile: "/canary"}
 				c.Contexts["other"] = &api.Context{Cluster: "canary-cluster", AuthInfo: "other"}
 			})),
 			used{"https://canary.example:6443", "canary-name", "canary-token", false},
 		},
 		"64 KiB": {
-			padded(kubeconfig(t), maxKubeconfig),
+			padded(newKubeconfig(t), maxKubeconfig),
 			used{"https://canary.example:6443", "canary-name", "canary-token", false},
 		},
 	}
@@ -300,10 +300,10 @@ func TestTargetsDifferInTheServerOrInTheCredentials(t *testing.T) {
 		"another name":        {[]edit{onCluster(func(c *api.Cluster) { c.TLSServerName = "other" })}, false, false},
 		"another CA":          {[]edit{onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityB().certificate })}, false, false},
 	}
-	one, _ := parse(kubeconfig(t), Policy{})
+	one, _ := parse(newKubeconfig(t), Policy{})
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			other, refusal := parse(kubeconfig(t, test.edits...), Policy{})
+			other, refusal := parse(newKubeconfig(t, test.edits...), Policy{})
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
@@ -315,7 +315,7 @@ func TestTargetsDifferInTheServerOrInTheCredentials(t *testing.T) {
 }
 
 func TestTargetOfReadsTheFirstKeyThatIsThere(t *testing.T) {
-	ours, capi, flux := kubeconfig(t, server("https://ours")), kubeconfig(t, server("https://capi")), kubeconfig(t, server("https://flux"))
+	ours, capi, flux := newKubeconfig(t, server("https://ours")), newKubeconfig(t, server("https://capi")), newKubeconfig(t, server("https://flux"))
 	tests := map[string]struct {
 		data map[string][]byte
 		want string // the server, or the reason

@@ -37,8 +37,24 @@ type expectation struct {
 	pinned types.UID
 	// acknowledged is the cluster that it may be from now on.
 	acknowledged types.UID
-	// rival is the MemberCluster that owns the identity which the last attempt met. When it changes or goes, the member tries again.
-	rival owner
+	// rival is the owner of the identity that the last attempt met.
+	rival rival
+}
+
+// rival is the MemberCluster that owns an identity which a member met and may not take.
+type rival struct {
+	id types.UID
+	owner
+}
+
+// isNews reports whether an expectation is worth an attempt at once, although one that knew the previous expectation has failed. A
+// rival is news only if the owner of the same identity has changed or is gone: which identity a member meets is up to the member, and one
+// that alternates its answers must not undo the back-off.
+func (e expectation) isNews(previous expectation) bool {
+	if e.target != previous.target || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
+		return true
+	}
+	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival
 }
 
 // member looks after one member cluster, in one goroutine.
@@ -170,12 +186,13 @@ func (m *member) step(ctx context.Context) time.Duration {
 	if want.target == nil {
 		return idle
 	}
-	if want != m.tried { // news is tried at once
+	if want.isNews(m.tried) { // news is tried at once
 		if m.attempt != nil && m.attempt.want.target != want.target {
 			m.attempt.supersede()
 		}
-		m.tried, m.retryAt, m.fails = want, time.Time{}, 0
+		m.retryAt, m.fails = time.Time{}, 0
 	}
+	m.tried = want
 	if m.attempt == nil && m.held != want.target && !time.Now().Before(m.retryAt) {
 		m.begin(ctx, want)
 	}
@@ -289,7 +306,7 @@ func (m *member) check(ctx context.Context) error {
 		return errors.New("the watches ended")
 	default:
 	}
-	if err := cmp.Or(m.session.decodable(), m.session.trouble.lasting(time.Now())); err != nil {
+	if err := cmp.Or(m.session.broken(), m.session.trouble.lasting(time.Now())); err != nil {
 		m.misses = maxMisses // the probe may succeed all the same
 		return err
 	}

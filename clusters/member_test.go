@@ -50,10 +50,10 @@ func TestSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := v1alpha1.MemberClusterStatus{
-			ObservedGeneration: 1,
+			ObservedGeneration:        1,
 			ClusterID:                 m.front.identity(),
-			Version:            server.GitVersion,
-			CredentialsExpirationTime:  ends,
+			Version:                   server.GitVersion,
+			CredentialsExpirationTime: ends,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
 				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // for an hour: a fifth is not over
@@ -98,7 +98,7 @@ func TestSecret(t *testing.T) {
 		has := func(want map[string]string) {
 			t.Helper()
 			want = maps.Clone(want)
-			want[selectedLabel] = "true"
+			want[selectedLabel], want[fleetLabel] = "true", namespace
 			eventually(t, soon, func() error {
 				if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 					return errors.New(diff)
@@ -135,7 +135,7 @@ func TestSecret(t *testing.T) {
 		m := w.newMember(t, w.operator, "tool-labels")
 		m.create(t, m.kubeconfig(t), "env", "test", "argocd.argoproj.io/instance", "fleet", "app.kubernetes.io/instance", "fleet")
 		m.engaged(t, 1, soon)
-		want := map[string]string{"env": "test", selectedLabel: "true"}
+		want := map[string]string{"env": "test", selectedLabel: "true", fleetLabel: namespace}
 		if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -143,7 +143,7 @@ func TestSecret(t *testing.T) {
 		before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
 		before.SetName(m.name)
 		before.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: m.key().String()})
-		before.SetLabels(map[string]string{"env": "test", selectedLabel: "true", "argocd.argoproj.io/instance": "fleet", "app.kubernetes.io/instance": "fleet"})
+		before.SetLabels(map[string]string{"env": "test", selectedLabel: "true", fleetLabel: namespace, "argocd.argoproj.io/instance": "fleet", "app.kubernetes.io/instance": "fleet"})
 		applied := client.ApplyConfigurationFromUnstructured(before)
 		if err := w.hub.admin.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership); err != nil {
 			t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Metrics of the members, each labelled by the member's name. They go with the member.
+// Metrics of the members, each labelled by the member's name. They exist as long as the MemberCluster.
 var (
 	up = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_up",
-		Help: "1 while the member is connected and answers, else 0.",
+		Help: "1 while the member is connected and answers, else 0; also while its Secret is missing.",
 	}, memberLabels)
 	probeLatency = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_probe_latency_seconds",
@@ -51,8 +51,14 @@ func (s snapshot) measure(member string) {
 	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.warning.Unix()))
 }
 
-// unmeasure drops a member's series.
-func unmeasure(member string) {
+// measureDetached sets the metrics of a member whose Secret is missing.
+func measureDetached(member string) {
+	snapshot{}.measure(member)
+	probeLatency.DeleteLabelValues(member)
+}
+
+// deleteMetrics deletes the metrics of a member.
+func deleteMetrics(member string) {
 	up.DeleteLabelValues(member)
 	probeLatency.DeleteLabelValues(member)
 	connections.DeleteLabelValues(member)

@@ -27,6 +27,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters"
 )
 
+// fleetLabel is the label of the Secrets, and so of the MemberClusters, of one operator.
+const fleetLabel = "test-fleet"
+
 // operator is the part of the real one that this package is.
 type operator struct {
 	namespace, user string
@@ -98,8 +101,12 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 	hub := w.hub.as(o.user)
 	hub.QPS = -1
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
-		Scheme:  kinds,
-		Cache:   cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: with.sources.Cache()}},
+		Scheme: kinds,
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: with.sources.Cache(),
+			// There are several operators on this hub: to each one, all MemberClusters that it sees are its own.
+			&v1alpha1.MemberCluster{}: {Label: labels.SelectorFromSet(labels.Set{fleetLabel: namespace})},
+		}},
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{
 			SkipNameValidation:      &again, // there are several in this process

@@ -131,7 +131,6 @@ func (p *Provider) forget(secret types.NamespacedName, claimed *claim) {
 		delete(p.members, name)
 		delete(p.sessions, name)
 		p.release(name, "")
-		unmeasure(name.String())
 	}
 }
 

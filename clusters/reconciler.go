@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // secretField indexes MemberClusters by the Secret that they were made from.
@@ -60,7 +62,7 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 	p.ownerOf = r.ownerOf
 	return ctrl.NewControllerManagedBy(hub).Named("membercluster").
 		For(&corev1.Secret{}).
-		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.toSecrets)).
+		Watches(&v1alpha1.MemberCluster{}, memberClusterHandler{handler.EnqueueRequestsFromMapFunc(r.toSecrets)}).
 		WatchesRawSource(source.Func(r.listen)).
 		// Two Secrets that claim one name must not be decided on at the same time.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -81,6 +83,15 @@ func (r *Reconciler) listen(_ context.Context, queue workqueue.TypedRateLimiting
 	return nil
 }
 
+// memberClusterHandler removes the metrics of a MemberCluster that is deleted, before its Secret is reconciled.
+type memberClusterHandler struct{ handler.EventHandler }
+
+// Delete handles the deletion of a MemberCluster.
+func (h memberClusterHandler) Delete(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	deleteMetrics(e.Object.GetName())
+	h.EventHandler.Delete(ctx, e, queue)
+}
+
 // secretOf is the index of a MemberCluster by its Secret.
 func secretOf(mc client.Object) []string {
 	if secret := mc.GetAnnotations()[v1alpha1.AnnotationSecret]; secret != "" {
@@ -93,7 +104,7 @@ func secretOf(mc client.Object) []string {
 // one that was deleted by hand is made again, and to those of the members that wait for its identity.
 func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found && r.sources.in(namespace) {
+	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
 	if secret, known := r.provider.secretOf(multicluster.ClusterName(object.GetName())); known {
@@ -145,7 +156,8 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
 		return nameRetry, nil
 	}
-	rival, err := r.ownerOf(ctx, m.known().contested)
+	contested := m.known().contested
+	owner, err := r.ownerOf(ctx, contested)
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +166,7 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 		target:       target,
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
-		rival:        rival,
+		rival:        rival{contested, owner},
 	}, refusal)
 	known := m.known()
 	if err := r.publish(ctx, claim, mc, known); err != nil {
@@ -207,15 +219,19 @@ func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, w
 func (r *Reconciler) taken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (bool, error) {
 	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if !made || key == wants.key() || !r.sources.in(namespace) {
+	if !made || key == wants.key() {
 		return false, nil
 	}
 	has, err := r.claim(ctx, key)
 	return has != nil && has.member == wants.member, err
 }
 
-// claim returns what a Secret says of a member; nil when it is gone, or none's.
+// claim returns what a Secret says of a member; nil when it is gone, or none's. A namespace without a source has no Secrets of members: a
+// MemberCluster that was made from one, by an operator with other flags, has lost its Secret.
 func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*claim, error) {
+	if !r.sources.in(key.Namespace) {
+		return nil, nil // the cache does not have that namespace
+	}
 	secret := &corev1.Secret{}
 	if err := r.hub.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 		return nil, nil
@@ -227,10 +243,10 @@ func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*clai
 
 // publish writes what is known of a member to its MemberCluster, when that says something else.
 func (r *Reconciler) publish(ctx context.Context, claim *claim, mc *v1alpha1.MemberCluster, known snapshot) error {
-	known.measure(claim.member)
-	if mc.UID == "" || !holdsLabels(mc, copiedLabels(claim.secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
+	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
 		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
+	known.measure(mc.Name)
 	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
 }
 
@@ -257,7 +273,7 @@ func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
 	mc := &unstructured.Unstructured{}
 	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
 	mc.SetName(claim.member)
-	mc.SetLabels(copiedLabels(claim.secret.Labels))
+	mc.SetLabels(kubeconfig.CopyLabels(claim.secret.Labels))
 	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.key().String()})
 	err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(mc), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {

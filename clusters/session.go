@@ -13,12 +13,15 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // session is one connected life of a member: a connection, the Cluster on it, and the context that both end with.
@@ -49,7 +52,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // what client-go logs names the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
 	s.trouble.log, s.trouble.silence = m.log, m.options.WatchSilence
-	s.cached.most, s.cached.exceeded = m.options.MaxListBytes, func(err error) { s.trouble.lastsNow("cache", err) }
+	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.trouble.refused() }
 	defer func() {
 		if err != nil {
 			s.close()
@@ -69,10 +72,21 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 		return nil, err
 	}
 	defer leave()
+	late := time.AfterFunc(m.options.ConnectTimeout, m.reportConnecting)
+	defer late.Stop()
 	if err := m.build(s); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// reportConnecting replaces what the MemberCluster still says from before a restart of the operator, when connecting takes long.
+func (m *member) reportConnecting() {
+	m.tell(func(s *snapshot) {
+		if s.ready.status == "" {
+			s.ready = verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
+		}
+	})
 }
 
 // maxConnectTimeouts bounds the connecting of a member whose lists make progress, in ConnectTimeouts.
@@ -101,10 +115,19 @@ func (m *member) build(s *session) (err error) {
 		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("list and watch: %w", cmp.Or(s.decodable(), s.trouble.last(), s.ctx.Err(), context.DeadlineExceeded))
+		return fmt.Errorf("list and watch: %w", cmp.Or(s.broken(), s.trouble.last(), s.ctx.Err(), context.DeadlineExceeded))
 	}
 	s.trouble.clear()
-	return nil
+	return s.broken()
+}
+
+// broken returns an error if the session must not be used, however healthy the member is: the decoder panicked on what the member
+// sends, or the cache is incomplete because the member's objects exceed the limit.
+func (s *session) broken() error {
+	if s.undecodable.Load() {
+		return errUndecodable
+	}
+	return s.cached.err()
 }
 
 // newCluster makes a Cluster that shares the scheme and the mapper with all others, so that making it asks the

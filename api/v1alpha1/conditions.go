@@ -155,7 +155,7 @@ const (
 const (
 	// ReasonConnected: the member answers and its caches are in step.
 	ReasonConnected = "Connected"
-	// ReasonConnecting: the first connection is being made.
+	// ReasonConnecting: the first connection since the operator started is being made.
 	ReasonConnecting = "Connecting"
 	// ReasonUnreachable: the member does not answer. Its workloads are left as they are; it is tried again.
 	ReasonUnreachable = "Unreachable"
@@ -173,7 +173,8 @@ const (
 	ReasonDuplicateCluster = "DuplicateCluster"
 	// ReasonNoConnection: there is no accepted kubeconfig to connect with; see CredentialsValid.
 	ReasonNoConnection = "NoConnection"
-	// ReasonSecretMissing: no Secret makes this member any more: it was deleted, it is no longer selected, or it holds another member.
+	// ReasonSecretMissing: no Secret makes this member any more: it was deleted, it is no longer selected, the operator no longer reads its
+	// namespace, or it holds another member.
 	// The workloads keep running, and AppServices show the cluster as Detached. Condition CredentialsValid and status.placement.excluded
 	// of an AppService have this reason too. Create the Secret again to take the cluster back; delete the MemberCluster to remove it
 	// for good.
@@ -185,7 +186,7 @@ const (
 const (
 	// ReasonAccepted: the kubeconfig is accepted and in use.
 	ReasonAccepted = "Accepted"
-	// ReasonExpiringSoon: the kubeconfig is accepted and in use. Less than a fifth of the lifetime of its credentials is left, and less than
+	// ReasonExpiringSoon: the kubeconfig is accepted and in use. Less than a tenth of the lifetime of its credentials is left, and less than
 	// seven days. Renew them.
 	ReasonExpiringSoon = "ExpiringSoon"
 	// ReasonExpired: the credentials have ended, by their own word; the member may never have accepted them. Renew them.

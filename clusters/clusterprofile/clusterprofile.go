@@ -1,6 +1,6 @@
 // Package clusterprofile publishes each MemberCluster as a ClusterProfile of the Cluster Inventory API
 // (https://github.com/kubernetes-sigs/cluster-inventory-api), for other tools of the hub to find: in one namespace, of the
-// member's name and labels. What it says, and when it goes, follows the MemberCluster. It holds no credentials.
+// member's name and labels, except those of tools. What it says, and when it goes, follows the MemberCluster. It holds no credentials.
 package clusterprofile
 
 import (
@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // propertyID names the property that holds the cluster's identity, the UID of its kube-system namespace
@@ -113,7 +114,7 @@ func managerOf(profile *clusterinventory.ClusterProfile) string {
 
 // describe makes the profile say what is known of the member.
 func describe(profile *clusterinventory.ClusterProfile, member *v1alpha1.MemberCluster) {
-	profile.Labels = maps.Clone(member.Labels) // the profile is ours, and has no labels but the member's
+	profile.Labels = kubeconfig.CopyLabels(member.Labels) // the profile is ours, and has no labels but the member's
 	if profile.Labels == nil {
 		profile.Labels = map[string]string{}
 	}

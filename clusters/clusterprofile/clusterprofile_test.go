@@ -182,7 +182,9 @@ func TestInventory(t *testing.T) {
 	})
 	installCRD(t)
 	w := newWorld(t)
-	east := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{"zone": "a", clusterinventory.LabelClusterManagerKey: "another"}}}
+	east := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{
+		"zone": "a", clusterinventory.LabelClusterManagerKey: "another", "argocd.argoproj.io/instance": "fleet",
+	}}}
 	west := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}}
 	want := profile{
 		Labels: map[string]string{"zone": "a", clusterinventory.LabelClusterManagerKey: "fleetwright"},

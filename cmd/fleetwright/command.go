@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -57,6 +58,9 @@ A member is added by a Secret on the hub that holds its kubeconfig.`,
 		SilenceErrors: true,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := setUpLogging(o.logLevel, o.logFormat); err != nil {
+				return err
+			}
+			if err := limitMemory(memlimit.FromCgroup, ctrl.Log); err != nil {
 				return err
 			}
 			return run(command.Context(), o)

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -14,10 +15,6 @@ import (
 var version = "unknown"
 
 func main() {
-	if err := limitMemory(memlimit.FromCgroup); err != nil {
-		fmt.Fprintln(os.Stderr, "fleetwright:", err)
-		os.Exit(1)
-	}
 	if err := newCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "fleetwright:", err)
 		os.Exit(1)
@@ -29,11 +26,19 @@ func main() {
 const memoryRatio = 0.9
 
 // limitMemory sets Go's memory limit from the container's. GOMEMLIMIT, and AUTOMEMLIMIT as a ratio or "off", take precedence. Without a
-// container there is no limit.
-func limitMemory(container memlimit.Provider) error {
-	_, err := memlimit.Set(memlimit.WithProvider(container), memlimit.WithRatio(memoryRatio))
-	if errors.Is(err, memlimit.ErrNoCgroup) || errors.Is(err, memlimit.ErrCgroupsNotSupported) {
+// container there is no limit. It returns an error only if AUTOMEMLIMIT is invalid: an operator without a memory limit is better than none.
+func limitMemory(container memlimit.Provider, log logr.Logger) error {
+	asked := false
+	_, err := memlimit.Set(memlimit.WithRatio(memoryRatio), memlimit.WithProvider(func() (uint64, error) {
+		asked = true
+		return container()
+	}))
+	switch {
+	case err == nil, errors.Is(err, memlimit.ErrNoCgroup), errors.Is(err, memlimit.ErrCgroupsNotSupported):
 		return nil
+	case !asked: // the environment is read first
+		return err
 	}
-	return err
+	log.Error(err, "Cannot read the memory limit of the container; Go's memory limit is not set. Set GOMEMLIMIT to nine tenths of it")
+	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"os"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -32,13 +34,15 @@ func TestMemory(t *testing.T) {
 		"a container without a limit":                   {container: none(memlimit.ErrNoLimit), want: math.MaxInt64},
 		"no container":                                  {container: none(memlimit.ErrNoCgroup), want: before},
 		"a system without containers":                   {container: none(memlimit.ErrCgroupsNotSupported), want: before},
+		"an AUTOMEMLIMIT over 1 is refused":             {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "1.5"}, want: before, err: "ratio"},
+		"a cgroup that cannot be read":                  {container: none(errors.New("permission denied")), want: before},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug.SetMemoryLimit(before)
 			if c.env[0] != "" {
 				t.Setenv(c.env[0], c.env[1])
 			}
-			if err := limitMemory(c.container); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			if err := limitMemory(c.container, logr.Discard()); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("got %v", err)
 			}
 			if got := debug.SetMemoryLimit(-1); got != c.want {

@@ -1,4 +1,4 @@
-package clusters
+package kubeconfig
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCopiedLabels(t *testing.T) {
+func TestCopyLabels(t *testing.T) {
 	tools := map[string]string{
 		"app.kubernetes.io/instance": "fleet", "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/part-of": "fleet",
 		"applyset.kubernetes.io/part-of": "x", "argocd.argoproj.io/instance": "fleet", "argocd.argoproj.io/secret-type": "cluster",
@@ -27,7 +27,7 @@ func TestCopiedLabels(t *testing.T) {
 			all[key] = value
 		}
 	}
-	if diff := cmp.Diff(people, copiedLabels(all)); diff != "" {
+	if diff := cmp.Diff(people, CopyLabels(all)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(all) != len(tools)+len(people) {
@@ -36,7 +36,7 @@ func TestCopiedLabels(t *testing.T) {
 }
 
 func TestTheDomainsOfToolsAreDocumented(t *testing.T) {
-	content, err := os.ReadFile("../docs/kubeconfig.md")
+	content, err := os.ReadFile("../../docs/kubeconfig.md")
 	if err != nil {
 		t.Fatal(err)
 	}

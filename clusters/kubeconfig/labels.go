@@ -1,4 +1,5 @@
-package clusters
+// Package kubeconfig decides what the Secrets of members may say. It is pure: it reads no files and no network.
+package kubeconfig
 
 import (
 	"maps"
@@ -6,9 +7,8 @@ import (
 	"strings"
 )
 
-// toolDomains are the domains, with their subdomains, of label keys by which tools know the objects that they manage. They are not copied
-// from a Secret to its MemberCluster: the tool would take the MemberCluster for one of its objects, and prune it because it is not
-// in Git. docs/kubeconfig.md has the same table.
+// toolDomains are the domains, including their subdomains, of label keys by which tools know the objects that they manage. They are not
+// copied to another object: the tool would take it for one of its own and prune it, because it is not in Git. docs/kubeconfig.md has the same table.
 var toolDomains = []string{
 	"app.kubernetes.io",       // Argo CD's label tracking, Helm and others
 	"applyset.kubernetes.io",  // kubectl apply --prune --applyset
@@ -23,9 +23,10 @@ var toolDomains = []string{
 	"velero.io",
 }
 
-// copiedLabels returns the labels of a Secret that its MemberCluster gets.
-func copiedLabels(secret map[string]string) map[string]string {
-	copied := maps.Clone(secret)
+// CopyLabels returns the labels of a Secret that its MemberCluster gets, and those of the MemberCluster that its ClusterProfile gets:
+// all except those of tools.
+func CopyLabels(labels map[string]string) map[string]string {
+	copied := maps.Clone(labels)
 	maps.DeleteFunc(copied, func(key, _ string) bool { return isToolLabel(key) })
 	return copied
 }
