@@ -49,12 +49,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	hubID, err := identify(ctx, hub, types)
+	hubID, err := readHubID(ctx, hub, types)
 	if err != nil {
 		return err
 	}
 	hubOptions, members := o.managerOptions(types), o.memberOptions(types)
-	fenced, err := o.fenceOff(hub, &hubOptions, &members)
+	fenced, err := o.newFencedConfigs(hub, &hubOptions, &members)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	err = errors.Join(
 		err,
 		manager.Add(deliverer),
-		hub.Add(serving(deliverer)),
-		hub.Add(serving(planned)),
+		hub.Add(registerWhileLeading(deliverer)),
+		hub.Add(registerWhileLeading(planned)),
 		provider.SetupWithManager(ctx, hub, manager, o.sources),
 		o.publishProfiles(hub),
 	)
@@ -105,12 +105,12 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	return errors.Join(
 		manager.AddHealthzCheck("ping", healthz.Ping),
 		manager.AddHealthzCheck("informers", informers),
-		manager.AddReadyzCheck("caches", synced(hub.GetCache())),
+		manager.AddReadyzCheck("caches", cachesSynced(hub.GetCache())),
 	)
 }
 
-// serving has a collector's metrics served while this replica leads.
-func serving(collector prometheus.Collector) manager.RunnableFunc {
+// registerWhileLeading has a collector's metrics served while this replica leads.
+func registerWhileLeading(collector prometheus.Collector) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
@@ -129,8 +129,8 @@ func (o *options) publishProfiles(hub manager.Manager) error {
 	return clusterprofile.SetupWithManager(hub, o.secretNamespace)
 }
 
-// synced is ready when the hub's caches are in step. No member has a part in it.
-func synced(hub cache.Cache) healthz.Checker {
+// cachesSynced is ready when the hub's caches are in step. No member has a part in it.
+func cachesSynced(hub cache.Cache) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
 		defer cancel()
@@ -166,8 +166,8 @@ const shutdownTimeout = 15 * time.Second
 // startTimeout bounds the first question to the hub.
 const startTimeout = 15 * time.Second
 
-// identify asks the hub who it is, and whether it has our CRDs: so that a hub that is away, or not prepared, is said in one line.
-func identify(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (string, error) {
+// readHubID asks the hub who it is, and whether it has our CRDs: so that a hub that is away, or not prepared, is said in one line.
+func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	bounded := rest.CopyConfig(hub)

@@ -67,7 +67,7 @@ func (t *traces) start(ctx context.Context) (flush func(), err error) {
 		return func() {}, nil
 	}
 	otel.SetLogger(logr.Discard()) // it quotes headers that it cannot read, and they are secrets
-	otel.SetErrorHandler(&seldom{log: ctrl.Log.WithName("tracing")})
+	otel.SetErrorHandler(&rateLimitedErrorHandler{log: ctrl.Log.WithName("tracing")})
 	who, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "fleetwright"), attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
@@ -95,11 +95,11 @@ func (t *traces) sampler() sdktrace.Sampler {
 	return sdktrace.ParentBased(share, sdktrace.WithRemoteParentSampled(share), sdktrace.WithRemoteParentNotSampled(share))
 }
 
-// seldomInterval is the least time between two lines of the log on spans that were lost.
-const seldomInterval = 10 * time.Minute
+// errorLogInterval is the least time between two lines of the log on spans that were lost.
+const errorLogInterval = 10 * time.Minute
 
-// seldom logs what goes wrong with spans, but not each time: a collector may be away for long. It is safe for concurrent use.
-type seldom struct {
+// rateLimitedErrorHandler logs what goes wrong with spans, but not each time: a collector may be away for long. It is safe for concurrent use.
+type rateLimitedErrorHandler struct {
 	log logr.Logger
 
 	mu    sync.Mutex
@@ -108,7 +108,7 @@ type seldom struct {
 }
 
 // Handle logs an error, or counts it.
-func (s *seldom) Handle(err error) {
+func (s *rateLimitedErrorHandler) Handle(err error) {
 	if err == nil {
 		return
 	}
@@ -118,11 +118,11 @@ func (s *seldom) Handle(err error) {
 }
 
 // due counts an error, and returns how many there were since it was last logged; 0 when it is too soon for another line.
-func (s *seldom) due(now time.Time) int {
+func (s *rateLimitedErrorHandler) due(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since++
-	if !s.last.IsZero() && now.Sub(s.last) < seldomInterval {
+	if !s.last.IsZero() && now.Sub(s.last) < errorLogInterval {
 		return 0
 	}
 	times := s.since

@@ -361,11 +361,11 @@ func TestAllDecideTheSameOfAnEdit(t *testing.T) {
 
 func TestLostTracesAreToldOfNowAndThen(t *testing.T) {
 	var lines []string
-	s := &seldom{log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
+	s := &rateLimitedErrorHandler{log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 	for range 5 {
 		s.Handle(errors.New("away"))
 	}
-	s.last = s.last.Add(-seldomInterval)
+	s.last = s.last.Add(-errorLogInterval)
 	s.Handle(errors.New("away"))
 	if len(lines) != 2 || !strings.Contains(lines[1], `"times"=5`) {
 		t.Errorf("%d lines: %q", len(lines), lines)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -26,156 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
-
-func TestFence(t *testing.T) {
-	tests := map[string]struct {
-		before func(f *fence)
-		shut   string // what a write is told; none when it passes
-	}{
-		"shut before the election":           {func(*fence) {}, "does not hold the lease"},
-		"open after a renewal":               {func(f *fence) { f.renew(time.Now()) }, ""},
-		"open until the deadline":            {func(f *fence) { f.renew(time.Now().Add(time.Second - renewDeadline)) }, ""},
-		"shut after the deadline":            {func(f *fence) { f.renew(time.Now().Add(-renewDeadline)) }, "has not renewed the lease of the leader election for 10s"},
-		"open after a renewal that was late": {func(f *fence) { f.renew(time.Now().Add(-time.Minute)); f.renew(time.Now()) }, ""},
-		"shut after the release":             {func(f *fence) { f.renew(time.Now()); f.shut() }, "does not hold the lease"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			server := newRecorder(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-			f := &fence{}
-			test.before(f)
-			c := &http.Client{Transport: f.wrap(server.Client().Transport)}
-			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
-				if err := ask(c, method, server.URL); err != nil {
-					t.Errorf("%s: %v", method, err)
-				}
-			}
-			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "FROBNICATE"} {
-				err := ask(c, method, server.URL)
-				if test.shut == "" && err != nil || test.shut != "" && !refused(err, test.shut) {
-					t.Errorf("%s: got %v, want %q", method, err, test.shut)
-				}
-			}
-			if arrived := len(server.writes()); (arrived > 0) != (test.shut == "") {
-				t.Errorf("%d writes arrived", arrived)
-			}
-		})
-	}
-}
-
-// refused tells whether the fence has refused a request, with that reason, as delivery finds it out.
-func refused(err error, why string) bool {
-	var by interface{ Fenced() bool }
-	return errors.As(err, &by) && by.Fenced() && strings.Contains(err.Error(), why)
-}
-
-// ask sends a request with a body, as client-go does with what changes something.
-func ask(c *http.Client, method, url string) error {
-	request, err := http.NewRequest(method, url, strings.NewReader(`{"kind": "Lease"}`))
-	if err != nil {
-		return err
-	}
-	answer, err := c.Do(request)
-	if err != nil {
-		return err
-	}
-	return answer.Body.Close()
-}
-
-func TestAWriteThatWaitsForItsConnectionIsFenced(t *testing.T) {
-	for _, http2 := range []bool{false, true} {
-		t.Run(fmt.Sprintf("http2=%t", http2), func(t *testing.T) {
-			whole := make(chan string, 1)
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-				if body, err := io.ReadAll(request.Body); err == nil {
-					whole <- string(body)
-				}
-			}))
-			server.EnableHTTP2 = http2
-			server.StartTLS()
-			f := &fence{}
-			f.renew(time.Now())
-			slow := server.Client().Transport.(*http.Transport)
-			slow.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-				f.shut() // it has taken so long
-				return (&net.Dialer{}).DialContext(ctx, network, address)
-			}
-			if err := ask(&http.Client{Transport: f.wrap(slow)}, http.MethodPost, server.URL); !refused(err, "does not hold the lease") {
-				t.Errorf("got %v", err)
-			}
-			server.Close() // which waits for what has arrived
-			select {
-			case body := <-whole:
-				t.Errorf("it arrived: %s", body)
-			default:
-			}
-		})
-	}
-}
-
-func TestTheFenceFollowsTheLease(t *testing.T) {
-	h := sharedHub(t)
-	locks := map[string]resourcelock.Interface{}
-	fences := map[string]*fence{"one": {}, "other": {}}
-	for name, f := range fences {
-		l, err := f.newLock(h.environment.Config, "fleetwright-system", "fence")
-		if err != nil {
-			t.Fatal(err)
-		}
-		locks[name] = l
-	}
-	t.Cleanup(func() {
-		h.forget(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "fence"}})
-	})
-	held := func(by string) resourcelock.LeaderElectionRecord {
-		return resourcelock.LeaderElectionRecord{HolderIdentity: by, LeaseDurationSeconds: 15, AcquireTime: metav1.Now(), RenewTime: metav1.Now()}
-	}
-	get := func(l resourcelock.Interface) error { _, _, err := l.Get(t.Context()); return err }
-	update := func(l resourcelock.Interface, by string) error { return l.Update(t.Context(), held(by)) }
-	one, other := locks["one"], locks["other"]
-	holds := func(l resourcelock.Interface) error {
-		record, _, err := l.Get(t.Context())
-		if err == nil && record.HolderIdentity != l.Identity() {
-			err = fmt.Errorf("held by %q", record.HolderIdentity)
-		}
-		return err
-	}
-	for _, step := range []struct {
-		does  string
-		do    func() error
-		fails bool
-		open  string // whose fence is
-	}{
-		{does: "one finds no lease", do: func() error { return get(one) }, fails: true},
-		{does: "one makes it", do: func() error { return one.Create(t.Context(), held(one.Identity())) }, open: "one"},
-		{does: "other cannot make it too", do: func() error { return other.Create(t.Context(), held(other.Identity())) }, fails: true, open: "one"},
-		{does: "other reads it", do: func() error { return get(other) }, open: "one"},
-		{does: "one renews it", do: func() error { return update(one, one.Identity()) }, open: "one"},
-		{does: "other takes it from an old version", do: func() error { return update(other, other.Identity()) }, fails: true, open: "one"},
-		{does: "one gives it back", do: func() error { return update(one, "") }},
-		{does: "other reads that", do: func() error { return get(other) }},
-		{does: "other takes it", do: func() error { return update(other, other.Identity()) }, open: "other"},
-		{does: "one is refused", do: func() error { return update(one, one.Identity()) }, fails: true, open: "other"},
-		{does: "one slept, and reads who leads", do: func() error { fences["one"].renew(time.Now()); return get(one) }, open: "other"},
-		{does: "other stalled, and gives it back", do: func() error { fences["other"].renew(time.Now().Add(-renewDeadline)); return update(other, "") }, fails: true},
-		{does: "other holds it still", do: func() error { return holds(other) }},
-	} {
-		if err := step.do(); (err != nil) != step.fails {
-			t.Fatalf("%s: %v", step.does, err)
-		}
-		for name, f := range fences {
-			if err := f.check(); (err == nil) != (name == step.open) {
-				t.Errorf("after %q the fence of %s says %v", step.does, name, err)
-			}
-		}
-	}
-}
 
 // recorder is a server that knows which requests came that can change something.
 type recorder struct {
