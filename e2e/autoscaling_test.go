@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,124 +18,125 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-func autoscaled(least, most int32) change {
+func autoscaling(minReplicas, maxReplicas int32) framework.Change {
 	return func(s *v1alpha1.AppServiceSpec) {
-		s.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: &least, MaxReplicas: most}
+		s.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: &minReplicas, MaxReplicas: maxReplicas}
 	}
 }
 
-func budgeted(away int) change {
+func disruptionBudget(maxUnavailable int) framework.Change {
 	return func(s *v1alpha1.AppServiceSpec) {
-		s.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: new(intstr.FromInt(away))}
+		s.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: new(intstr.FromInt(maxUnavailable))}
 	}
 }
 
-func fixed(s *v1alpha1.AppServiceSpec) { s.Autoscaling, s.DisruptionBudget = nil, nil }
+func withoutAutoscaling(s *v1alpha1.AppServiceSpec) { s.Autoscaling, s.DisruptionBudget = nil, nil }
 
-// parts are what a member has of an AppService beside the Service; what is not there is zero.
-type parts struct {
-	Replicas    int32
-	Least, Most int32
-	Away        int
+// optionalObjects is what a member's Deployment, HorizontalPodAutoscaler and PodDisruptionBudget
+// say. The values of a missing object are zero.
+type optionalObjects struct {
+	Replicas       int32
+	Min, Max       int32
+	MaxUnavailable int
 }
 
-func (f *fleet) parts(member string, app *v1alpha1.AppService) (parts, error) {
-	deployment, scaler, budget := &appsv1.Deployment{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}
-	for _, object := range []client.Object{deployment, scaler, budget} {
-		err := f.members[member].api.Get(background, client.ObjectKeyFromObject(app), object)
+func (f *fleet) optionalObjects(ctx context.Context, member string, app *v1alpha1.AppService) (optionalObjects, error) {
+	deployment, autoscaler, budget := &appsv1.Deployment{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}
+	for _, object := range []client.Object{deployment, autoscaler, budget} {
+		err := f.Members[member].Client.Get(ctx, client.ObjectKeyFromObject(app), object)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return parts{}, fmt.Errorf("%s: %w", member, err)
+			return optionalObjects{}, fmt.Errorf("%s: %w", member, err)
 		}
 	}
-	got := parts{Replicas: deployment.Status.AvailableReplicas, Least: ptr.Deref(scaler.Spec.MinReplicas, 0), Most: scaler.Spec.MaxReplicas}
+	got := optionalObjects{Replicas: deployment.Status.AvailableReplicas, Min: ptr.Deref(autoscaler.Spec.MinReplicas, 0), Max: autoscaler.Spec.MaxReplicas}
 	if budget.Spec.MaxUnavailable != nil {
-		got.Away = budget.Spec.MaxUnavailable.IntValue()
+		got.MaxUnavailable = budget.Spec.MaxUnavailable.IntValue()
 	}
-	if target := scaler.Spec.ScaleTargetRef; got.Most > 0 && (target.Kind != "Deployment" || target.Name != app.Name) {
+	if target := autoscaler.Spec.ScaleTargetRef; got.Max > 0 && (target.Kind != "Deployment" || target.Name != app.Name) {
 		return got, fmt.Errorf("%s: the HorizontalPodAutoscaler scales %+v", member, target)
 	}
 	return got, nil
 }
 
-// awaitParts waits until the AppService is Ready on these members, and they have this of it.
-func (f *fleet) awaitParts(t *testing.T, app *v1alpha1.AppService, want map[string]parts) {
+// awaitOptionalObjects waits until the AppService is Ready on these members, and their objects say
+// this.
+func (f *fleet) awaitOptionalObjects(t *testing.T, app *v1alpha1.AppService, want map[string]optionalObjects) {
 	t.Helper()
-	rows := map[string]row{}
-	for member := range want {
-		rows[member] = row{Phase: v1alpha1.ClusterReady}
-	}
-	f.awaitRows(t, app, rows)
-	eventually(t, fmt.Sprintf("the members to have %+v of AppService %s", want, app.Name), func() error {
-		got, problems := map[string]parts{}, []error(nil)
+	f.awaitEntries(t, app, allReady(slices.Collect(maps.Keys(want))...))
+	f.Eventually(t, fmt.Sprintf("the objects of AppService %s to be %+v", app.Name, want), func(ctx context.Context) error {
+		got, errs := map[string]optionalObjects{}, []error(nil)
 		for member := range want {
-			there, err := f.parts(member, app)
-			got[member] = there
-			problems = append(problems, err)
+			objects, err := f.optionalObjects(ctx, member, app)
+			got[member] = objects
+			errs = append(errs, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			problems = append(problems, fmt.Errorf("(-want +there):\n%s", diff))
+			errs = append(errs, fmt.Errorf("(-want +got):\n%s", diff))
 		}
-		return errors.Join(problems...)
+		return errors.Join(errs...)
 	})
 }
 
-func (f *fleet) scaleThere(t *testing.T, member string, app *v1alpha1.AppService, replicas int32) {
+// scaleDeployment scales a member's Deployment as its HorizontalPodAutoscaler does.
+func (f *fleet) scaleDeployment(t *testing.T, member string, app *v1alpha1.AppService, replicas int32) {
 	t.Helper()
-	deployment, err := f.deployment(member, app)
+	deployment, err := f.Members[member].Deployment(t.Context(), app)
 	if err != nil {
 		t.Fatal(err)
 	}
 	patch := client.MergeFrom(deployment.DeepCopy())
 	deployment.Spec.Replicas = &replicas
-	if err := f.members[member].api.Patch(t.Context(), deployment, patch, client.FieldOwner("kube-controller-manager")); err != nil {
+	if err := f.Members[member].Client.Patch(t.Context(), deployment, patch, client.FieldOwner("kube-controller-manager")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Each member scales by itself. Without metrics, its autoscaler keeps the replicas within the bounds, and does no more. Each step goes on
-// from the one before.
+// TestAutoscaling tests AppServices that each member scales by itself. The members have no metrics,
+// so their autoscalers only keep the replicas within the bounds. Each step continues where the
+// previous one ended.
 func TestAutoscaling(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "breath", autoscaled(2, 5), budgeted(1))
-	own := parts{Replicas: 2, Least: 2, Most: 5, Away: 1}
-	want := map[string]parts{"north": own, "south": own, "east": own}
+	f := testFleet(t)
+	app := f.createApp(t, "autoscaled", autoscaling(2, 5), disruptionBudget(1))
+	own := optionalObjects{Replicas: 2, Min: 2, Max: 5, MaxUnavailable: 1}
+	want := map[string]optionalObjects{"north": own, "south": own, "east": own}
 
 	t.Run("each member has an autoscaler and a disruption budget", func(t *testing.T) {
-		f.awaitParts(t, app, want)
+		f.awaitOptionalObjects(t, app, want)
 	})
 
-	t.Run("what the autoscaler sets is left alone, also when something else changes", func(t *testing.T) {
-		f.scaleThere(t, "south", app, 4)
-		want["south"] = parts{Replicas: 4, Least: 2, Most: 5, Away: 1}
-		f.awaitParts(t, app, want)
-		f.edit(t, app, image("web:2"), budgeted(2))
-		for member, there := range want {
-			there.Away = 2
-			want[member] = there
+	t.Run("keeps the replicas that the autoscaler sets, also during an edit", func(t *testing.T) {
+		f.scaleDeployment(t, "south", app, 4)
+		want["south"] = optionalObjects{Replicas: 4, Min: 2, Max: 5, MaxUnavailable: 1}
+		f.awaitOptionalObjects(t, app, want)
+		f.EditApp(t, app, framework.Image("web:2"), disruptionBudget(2))
+		for member, objects := range want {
+			objects.MaxUnavailable = 2
+			want[member] = objects
 		}
-		f.awaitParts(t, app, want)
+		f.awaitOptionalObjects(t, app, want)
 	})
 
-	t.Run("the bounds are divided, and begin with what is there", func(t *testing.T) {
-		f.edit(t, app, divided(), autoscaled(7, 16))
-		f.awaitRows(t, app, allReady("north", "south", "east"))
-		least, most := int32(0), int32(0)
-		for _, row := range app.Status.Clusters {
-			there := parts{Replicas: max(want[row.Name].Replicas, row.MinReplicas), Least: row.MinReplicas, Most: row.MaxReplicas, Away: 2}
-			want[row.Name] = there
-			least += there.Least
-			most += there.Most
+	t.Run("divides the bounds, and starts from the current replicas", func(t *testing.T) {
+		f.EditApp(t, app, dividedReplicas(), autoscaling(7, 16))
+		f.awaitEntries(t, app, allReady("north", "south", "east"))
+		minSum, maxSum := int32(0), int32(0)
+		for _, c := range app.Status.Clusters {
+			objects := optionalObjects{Replicas: max(want[c.Name].Replicas, c.MinReplicas), Min: c.MinReplicas, Max: c.MaxReplicas, MaxUnavailable: 2}
+			want[c.Name] = objects
+			minSum += objects.Min
+			maxSum += objects.Max
 		}
-		if least != 7 || most != 16 {
-			t.Errorf("together they scale from %d to %d, want from 7 to 16", least, most)
+		if minSum != 7 || maxSum != 16 {
+			t.Errorf("the bounds are %d and %d in all, want 7 and 16", minSum, maxSum)
 		}
-		f.awaitParts(t, app, want)
+		f.awaitOptionalObjects(t, app, want)
 	})
 
-	t.Run("without autoscaling and budget both are gone, and the replicas are the AppService's", func(t *testing.T) {
-		f.edit(t, app, fixed, replicas(9))
-		f.awaitParts(t, app, map[string]parts{"north": {Replicas: 3}, "south": {Replicas: 3}, "east": {Replicas: 3}})
+	t.Run("removes both objects, and sets the replicas again, when they are no longer in the spec", func(t *testing.T) {
+		f.EditApp(t, app, withoutAutoscaling, framework.Replicas(9))
+		f.awaitOptionalObjects(t, app, map[string]optionalObjects{"north": {Replicas: 3}, "south": {Replicas: 3}, "east": {Replicas: 3}})
 	})
 }

@@ -1,157 +1,154 @@
 package e2e
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-func divided(rules ...v1alpha1.ReplicaRule) change {
+func dividedReplicas(rules ...v1alpha1.ReplicaRule) framework.Change {
 	return func(s *v1alpha1.AppServiceSpec) {
 		s.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided, Rules: rules}
 	}
 }
 
-func pods(ready int32) int32 { return ready }
+// readyOf scores a member by its ready pods.
+func readyOf(ready int32) int32 { return ready }
 
-// Replicas that all clusters run together. Each step goes on from the one before. Where replicas move, what arrives is kept from its
-// nodes for a while: that is when nothing may have left.
+// TestDivided tests replicas that are divided over the clusters. Where replicas move, the nodes of
+// the target are cordoned for a while: until they are not, no replica may be removed elsewhere.
+// Each step continues where the previous one ended.
 func TestDivided(t *testing.T) {
-	f := theFleet
-	west := f.addCluster(t, "west")
-	app := f.declare(t, "herd", replicas(10), divided())
+	f := testFleet(t)
+	f.addCluster(t, "west")
+	app := f.createApp(t, "divided", framework.Replicas(10), dividedReplicas())
 	thirds := map[string]int32{"north": 4, "south": 4, "east": 4}
 	quarters := map[string]int32{"north": 3, "south": 3, "east": 3, "west": 3}
 	join := func(t *testing.T) {
 		t.Helper()
-		if err := environment.Join(t.Context(), f.hub.api, west, nil); err != nil {
-			t.Fatal(err)
-		}
+		f.Join(t, "west", nil)
 	}
 
-	t.Run("are divided evenly, and their sum is exact", func(t *testing.T) {
+	t.Run("divides evenly with an exact sum", func(t *testing.T) {
 		shares := f.awaitShares(t, app, 10, "north", "south", "east")
 		for member, share := range shares {
 			if share < 3 || share > 4 {
-				t.Errorf("the share of %s is %d of 10", member, share)
+				t.Errorf("%s has %d of 10 replicas", member, share)
 			}
 		}
 	})
 
-	t.Run("are scaled by kubectl scale, all together", func(t *testing.T) {
-		done := f.neverFewer(t, app, 10, pods, "north", "south", "east")
-		kubectl(t, f.hub, "scale", "appsvc", app.Name, "--namespace", namespace, "--replicas=12")
-		f.wantShares(t, app, thirds)
+	t.Run("is scaled as a whole by kubectl scale", func(t *testing.T) {
+		done := f.expectAtLeast(t, app, 10, readyOf, "north", "south", "east")
+		f.Hub.Kubectl(t, *binFlag, "scale", "appsvc", app.Name, "--namespace", namespace, "--replicas=12")
+		f.awaitExactShares(t, app, thirds)
 		done()
 	})
 
-	t.Run("a cluster that joins gets its share, and the others give up theirs when it is ready", func(t *testing.T) {
+	t.Run("scales down other clusters when a new cluster is ready", func(t *testing.T) {
 		uncordon := f.cordon(t, "west")
-		done := f.neverFewer(t, app, 12, pods, "north", "south", "east", "west")
+		done := f.expectAtLeast(t, app, 12, readyOf, "north", "south", "east", "west")
 		join(t)
-		f.awaitWaiting(t, app, "it keeps replicas on 3 clusters until it is ready on: west")
+		f.awaitReadyMessage(t, app, "it keeps replicas on 3 clusters until it is ready on: west")
 		uncordon()
-		f.wantShares(t, app, quarters)
+		f.awaitExactShares(t, app, quarters)
 		done()
 	})
 
-	t.Run("a cluster whose Secret is deleted keeps its own, and the others make up for it", func(t *testing.T) {
+	t.Run("keeps the pods of a detached cluster, and replaces them elsewhere", func(t *testing.T) {
 		f.detach(t, "west")
-		rows := allReady("north", "south", "east")
-		rows["west"] = row{v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached}
-		f.awaitRows(t, app, rows)
-		for _, row := range app.Status.Clusters {
-			if want := max(thirds[row.Name], 3); row.Replicas != want {
-				t.Errorf("the share of %s is %d, want %d", row.Name, row.Replicas, want)
+		entries := allReady("north", "south", "east")
+		entries["west"] = entry{v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached}
+		f.awaitEntries(t, app, entries)
+		for _, c := range app.Status.Clusters {
+			if want := max(thirds[c.Name], 3); c.Replicas != want {
+				t.Errorf("%s has %d replicas, want %d", c.Name, c.Replicas, want)
 			}
 		}
-		if ready, err := f.readyPods("west", app); err != nil || ready != 3 || app.Status.Replicas != 12 {
-			t.Errorf("west runs %d (%v) and the others %d, want 3 and 12", ready, err, app.Status.Replicas)
+		if ready, err := f.readyPods(t.Context(), "west", app); err != nil || ready != 3 || app.Status.Replicas != 12 {
+			t.Errorf("west has %d ready pods (%v) and the others %d, want 3 and 12", ready, err, app.Status.Replicas)
 		}
 	})
 
-	t.Run("and has its share again when the Secret is back", func(t *testing.T) {
-		done := f.neverFewer(t, app, 12, pods, "north", "south", "east", "west")
+	t.Run("divides over the cluster again when its Secret is back", func(t *testing.T) {
+		done := f.expectAtLeast(t, app, 12, readyOf, "north", "south", "east", "west")
 		join(t)
-		f.wantShares(t, app, quarters)
+		f.awaitExactShares(t, app, quarters)
 		done()
 	})
 
-	t.Run("a cluster that is drained keeps them until they are ready elsewhere", func(t *testing.T) {
+	t.Run("keeps the pods of a drained cluster until others are ready", func(t *testing.T) {
 		uncordon := f.cordon(t, "north")
-		done := f.neverFewer(t, app, 12, pods, "west", "north", "south", "east")
-		f.setSpec(t, "west", tainted(v1alpha1.TaintNoExecute))
-		f.awaitWaiting(t, app, "it waits to be removed from 1 cluster until it is ready on: north")
+		done := f.expectAtLeast(t, app, 12, readyOf, "west", "north", "south", "east")
+		f.patchMemberSpec(t, "west", tainted(v1alpha1.TaintNoExecute))
+		f.awaitReadyMessage(t, app, "it waits to be removed from 1 cluster until it is ready on: north")
 		uncordon()
-		f.wantShares(t, app, thirds)
+		f.awaitExactShares(t, app, thirds)
 		done()
 	})
 
-	t.Run("follow the weights and bounds of their rules", func(t *testing.T) {
-		done := f.neverFewer(t, app, 12, pods, "south", "east", "north")
+	t.Run("follows the weights and bounds of rules", func(t *testing.T) {
+		done := f.expectAtLeast(t, app, 12, readyOf, "south", "east", "north")
 		heavy := v1alpha1.ReplicaRule{Name: "heavy", Weight: new(int32(4))}
 		heavy.ClusterNames = []string{"north"}
 		small := v1alpha1.ReplicaRule{Name: "small", MaxReplicas: new(int32(2))}
 		small.ClusterNames = []string{"east"}
-		f.edit(t, app, divided(heavy, small))
-		f.wantShares(t, app, map[string]int32{"north": 8, "south": 2, "east": 2})
+		f.EditApp(t, app, dividedReplicas(heavy, small))
+		f.awaitExactShares(t, app, map[string]int32{"north": 8, "south": 2, "east": 2})
 		done()
 	})
 
-	t.Run("and are what they were without them", func(t *testing.T) {
-		f.edit(t, app, divided())
-		f.wantShares(t, app, thirds)
+	t.Run("divides evenly again without rules", func(t *testing.T) {
+		f.EditApp(t, app, dividedReplicas())
+		f.awaitExactShares(t, app, thirds)
 	})
 }
 
-// awaitShares waits until these members and no others run so many together, as the rows and the Deployments say, and returns the shares.
+// awaitShares waits until the AppService is Ready on these members and on no others, checks that
+// status and Deployments add up to the total, and returns the replicas by member.
 func (f *fleet) awaitShares(t *testing.T, app *v1alpha1.AppService, total int32, members ...string) map[string]int32 {
 	t.Helper()
-	f.awaitRows(t, app, allReady(members...))
+	f.awaitEntries(t, app, allReady(members...))
 	shares, sum := map[string]int32{}, int32(0)
-	for _, row := range app.Status.Clusters {
-		shares[row.Name] = row.Replicas
-		sum += row.Replicas
+	for _, c := range app.Status.Clusters {
+		shares[c.Name] = c.Replicas
+		sum += c.Replicas
 	}
 	if sum != total || app.Status.Replicas != total || app.DesiredReplicas() != total {
-		t.Errorf("the shares %v are %d, status.replicas is %d, spec.replicas %d, want %d", shares, sum, app.Status.Replicas, app.DesiredReplicas(), total)
+		t.Errorf("the replicas %v add up to %d, status.replicas is %d, spec.replicas is %d, want %d", shares, sum, app.Status.Replicas, app.DesiredReplicas(), total)
 	}
 	for member, share := range shares {
-		deployment, err := f.deployment(member, app)
+		deployment, err := f.Members[member].Deployment(t.Context(), app)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := ptr.Deref(deployment.Spec.Replicas, 1); got != share || deployment.Status.AvailableReplicas != share {
-			t.Errorf("%s runs %d, %d of them available, its share is %d", member, got, deployment.Status.AvailableReplicas, share)
+			t.Errorf("%s: the Deployment has %d replicas, %d available, want %d", member, got, deployment.Status.AvailableReplicas, share)
 		}
 	}
 	return shares
 }
 
-// wantShares waits until the shares are these, and on no other member.
-func (f *fleet) wantShares(t *testing.T, app *v1alpha1.AppService, want map[string]int32) {
+// awaitExactShares waits until the members have these replicas, and no other member has any.
+func (f *fleet) awaitExactShares(t *testing.T, app *v1alpha1.AppService, want map[string]int32) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("AppService %s to have the shares %v", app.Name, want), func() error {
-		f.refresh(t, app)
+	f.Eventually(t, fmt.Sprintf("AppService %s to have the replicas %v", app.Name, want), func(context.Context) error {
+		f.RefreshApp(t, app)
 		got := map[string]int32{}
-		for _, row := range app.Status.Clusters {
-			got[row.Name] = row.Replicas
+		for _, c := range app.Status.Clusters {
+			got[c.Name] = c.Replicas
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("(-want +got):\n%s", diff)
 		}
-		if !meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) {
-			return errors.New(readyMessage(app))
-		}
-		return nil
+		return framework.IsReady(app)
 	})
 	members, total := []string{}, int32(0)
 	for member, share := range want {
@@ -159,23 +156,23 @@ func (f *fleet) wantShares(t *testing.T, app *v1alpha1.AppService, want map[stri
 		total += share
 	}
 	f.awaitShares(t, app, total, members...)
-	for name, member := range f.members {
+	for name, member := range f.Members {
 		if _, wanted := want[name]; wanted {
 			continue
 		}
-		if err := f.gone(member, app); err != nil {
+		if err := checkRemoved(t.Context(), member, app); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// awaitWaiting waits until the condition Ready says what is waited for.
-func (f *fleet) awaitWaiting(t *testing.T, app *v1alpha1.AppService, says string) {
+// awaitReadyMessage waits until the message of the condition Ready contains a text.
+func (f *fleet) awaitReadyMessage(t *testing.T, app *v1alpha1.AppService, text string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("AppService %s to say that %s", app.Name, says), func() error {
-		f.refresh(t, app)
-		if message := readyMessage(app); !strings.Contains(message, says) {
-			return fmt.Errorf("it says %q", message)
+	f.Eventually(t, fmt.Sprintf("AppService %s to report that %s", app.Name, text), func(context.Context) error {
+		f.RefreshApp(t, app)
+		if message := readyMessage(app); !strings.Contains(message, text) {
+			return fmt.Errorf("its message is %q", message)
 		}
 		return nil
 	})

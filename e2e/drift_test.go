@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,54 +13,55 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// Somebody works on a member behind the hub's back.
+// TestDrift tests that changes on a member are reverted to what the AppService says.
 func TestDrift(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "drift")
+	f := testFleet(t)
+	app := f.createApp(t, "drift")
 	f.awaitReady(t, app, "north", "south", "east")
-	member := f.members["south"]
+	member := f.Members["south"]
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	get := func(t *testing.T, object client.Object) {
 		t.Helper()
-		if err := member.api.Get(t.Context(), client.ObjectKeyFromObject(app), object); err != nil {
+		if err := member.Client.Get(t.Context(), client.ObjectKeyFromObject(app), object); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	t.Run("an edited Deployment is put back", func(t *testing.T) {
+	t.Run("reverts an edited Deployment", func(t *testing.T) {
 		get(t, deployment)
 		patch := client.MergeFrom(deployment.DeepCopy())
 		deployment.Spec.Template.Spec.Containers[0].Image = "mine:1"
 		deployment.Spec.Replicas = new(int32(7))
-		if err := member.api.Patch(t.Context(), deployment, patch, client.FieldOwner("somebody")); err != nil {
+		if err := member.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("somebody")); err != nil {
 			t.Fatal(err)
 		}
-		if has(member, app) == nil {
-			t.Log("put back before it was looked at")
+		if checkObjects(t.Context(), member, app) == nil {
+			t.Log("reverted before the first check")
 		}
-		t.Logf("put back and Ready after %s", round(f.awaitReady(t, app, "north", "south", "east")))
+		t.Logf("reverted and Ready after %s", framework.Round(f.awaitReady(t, app, "north", "south", "east")))
 	})
 
-	t.Run("what is done again and again is one Event", func(t *testing.T) {
+	t.Run("reports repeated changes as one Event series", func(t *testing.T) {
 		for range 3 {
 			get(t, deployment)
 			label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`))
-			if err := member.api.Patch(t.Context(), deployment, label, client.FieldOwner("somebody")); err != nil {
+			if err := member.Client.Patch(t.Context(), deployment, label, client.FieldOwner("somebody")); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the label to be put back", func() error {
+			f.Eventually(t, "the label to be reverted", func(context.Context) error {
 				get(t, deployment)
-				if is := deployment.Labels[v1alpha1.LabelManagedBy]; is != v1alpha1.ManagedBy {
-					return fmt.Errorf("it is %q", is)
+				if got := deployment.Labels[v1alpha1.LabelManagedBy]; got != v1alpha1.ManagedBy {
+					return fmt.Errorf("it is %q", got)
 				}
 				return nil
 			})
 		}
-		eventually(t, "an Event of a series", func() error {
+		f.Eventually(t, "an Event with a series", func(ctx context.Context) error {
 			events := &eventsv1.EventList{}
-			if err := f.hub.api.List(t.Context(), events, client.InNamespace(app.Namespace)); err != nil {
+			if err := f.Hub.Client.List(ctx, events, client.InNamespace(app.Namespace)); err != nil {
 				return err
 			}
 			for _, event := range events.Items {
@@ -67,36 +69,36 @@ func TestDrift(t *testing.T) {
 					return nil
 				}
 			}
-			return errors.New("there is none")
+			return errors.New("there is no such Event")
 		})
 	})
 
-	t.Run("a deleted Deployment is made again", func(t *testing.T) {
+	t.Run("recreates a deleted Deployment", func(t *testing.T) {
 		get(t, deployment)
-		if err := member.api.Delete(t.Context(), deployment, client.PropagationPolicy("Background")); err != nil {
+		if err := member.Client.Delete(t.Context(), deployment, client.PropagationPolicy("Background")); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("made again and Ready after %s", round(f.awaitReady(t, app, "north", "south", "east")))
+		t.Logf("recreated and Ready after %s", framework.Round(f.awaitReady(t, app, "north", "south", "east")))
 		deleted := deployment.UID
 		get(t, deployment)
 		if deployment.UID == deleted {
-			t.Error("the Deployment is the one that was deleted")
+			t.Error("the Deployment has the UID of the deleted one")
 		}
 	})
 
-	t.Run("a deleted Service is made again", func(t *testing.T) {
+	t.Run("recreates a deleted Service", func(t *testing.T) {
 		get(t, service)
-		if err := member.api.Delete(t.Context(), service); err != nil {
+		if err := member.Client.Delete(t.Context(), service); err != nil {
 			t.Fatal(err)
 		}
 		f.awaitReady(t, app, "north", "south", "east")
 	})
 
-	t.Run("an edited Service is put back", func(t *testing.T) {
+	t.Run("reverts an edited Service", func(t *testing.T) {
 		get(t, service)
 		patch := client.MergeFrom(service.DeepCopy())
 		service.Spec.Ports[0].Port = 81
-		if err := member.api.Patch(t.Context(), service, patch, client.FieldOwner("somebody")); err != nil {
+		if err := member.Client.Patch(t.Context(), service, patch, client.FieldOwner("somebody")); err != nil {
 			t.Fatal(err)
 		}
 		f.awaitReady(t, app, "north", "south", "east")

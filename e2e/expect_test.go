@@ -18,108 +18,93 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// background is for what must also work in a test's clean-up.
-var background = context.Background()
-
-// eventually waits until check returns nil, and says how long that took. When it does not within the bound,
-// the test ends with what check said last, and with a view of the fleet.
-func eventually(t *testing.T, what string, check func() error) time.Duration {
-	t.Helper()
-	return eventuallyWithin(t, patience, what, check)
+// inRegion places the AppService on the clusters of a region.
+func inRegion(region string) framework.Change {
+	return framework.Placement(v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{
+		ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": region}},
+	}})
 }
 
-func eventuallyWithin(t *testing.T, bound time.Duration, what string, check func() error) time.Duration {
+// createApp creates an AppService in the tests' namespace. It is deleted when the test ends.
+func (f *fleet) createApp(t *testing.T, name string, changes ...framework.Change) *v1alpha1.AppService {
 	t.Helper()
-	begun := time.Now()
-	if err := environment.Await(background, bound, what, func(context.Context) error { return check() }); err != nil {
-		theFleet.dump(t)
-		t.Fatal(err)
-	}
-	return time.Since(begun)
+	return f.CreateApp(t, framework.NewAppService(namespace, name, changes...))
 }
 
-// stays fails the test as soon as check does not return nil.
-func stays(t *testing.T, during time.Duration, what string, check func() error) {
-	t.Helper()
-	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err := check(); err != nil {
-			t.Fatalf("%s, for %s: %v", what, during, err)
-		}
-	}
-}
-
-// awaitReady waits until these members and no others run what the AppService says, and the hub says so.
+// awaitReady waits until the AppService runs on these members and on no others, and its status says
+// so. It returns how long that took.
 func (f *fleet) awaitReady(t *testing.T, app *v1alpha1.AppService, members ...string) time.Duration {
 	t.Helper()
-	return f.awaitReadyWithin(t, patience, app, members...)
+	return f.awaitReadyWithin(t, f.Timeout, app, members...)
 }
 
-func (f *fleet) awaitReadyWithin(t *testing.T, bound time.Duration, app *v1alpha1.AppService, members ...string) time.Duration {
+func (f *fleet) awaitReadyWithin(t *testing.T, timeout time.Duration, app *v1alpha1.AppService, members ...string) time.Duration {
 	t.Helper()
 	what := fmt.Sprintf("AppService %s to run on %v and on no other", app.Name, members)
-	took := eventuallyWithin(t, bound, what, func() error {
-		var problems []error
-		for name, member := range f.members {
+	took := f.EventuallyWithin(t, timeout, what, func(ctx context.Context) error {
+		var errs []error
+		for name, member := range f.Members {
 			if slices.Contains(members, name) {
-				problems = append(problems, runs(member, app))
+				errs = append(errs, checkRunning(ctx, member, app))
 			} else {
-				problems = append(problems, f.gone(member, app))
+				errs = append(errs, checkRemoved(ctx, member, app))
 			}
 		}
 		phases := map[string]v1alpha1.ClusterPhase{}
 		for _, name := range members {
 			phases[name] = v1alpha1.ClusterReady
 		}
-		return errors.Join(append(problems, f.reports(app, metav1.ConditionTrue, phases))...)
+		return errors.Join(append(errs, f.checkStatus(ctx, app, metav1.ConditionTrue, phases))...)
 	})
-	f.refresh(t, app)
+	f.RefreshApp(t, app)
 	want := fmt.Sprintf("%d/%d", len(members), len(members))
 	if got := app.Status.Summary.Display; got != want {
-		t.Errorf("AppService %s is Ready and shows %q, want %q", app.Name, got, want)
+		t.Errorf("AppService %s is Ready and displays %q, want %q", app.Name, got, want)
 	}
 	return took
 }
 
-// runs is nil when the member has the Deployment and the Service that the AppService asks for, and all pods
+// checkRunning returns an error unless the member has the objects of the AppService and all pods
 // are available.
-func runs(member *cluster, app *v1alpha1.AppService) error {
-	if err := has(member, app); err != nil {
+func checkRunning(ctx context.Context, member *framework.Cluster, app *v1alpha1.AppService) error {
+	if err := checkObjects(ctx, member, app); err != nil {
 		return err
 	}
-	deployment := &appsv1.Deployment{}
-	if err := member.api.Get(background, client.ObjectKeyFromObject(app), deployment); err != nil {
-		return fmt.Errorf("%s: %w", member.Name(), err)
+	deployment, err := member.Deployment(ctx, app)
+	if err != nil {
+		return err
 	}
 	status, want := deployment.Status, app.DesiredReplicas()
 	if status.ObservedGeneration != deployment.Generation || status.Replicas != want || status.UpdatedReplicas != want || status.AvailableReplicas != want {
-		return fmt.Errorf("%s: of %d replicas %d are there, %d of them updated, %d available", member.Name(), want,
+		return fmt.Errorf("%s: want %d replicas, there are %d: %d updated, %d available", member.Name(), want,
 			status.Replicas, status.UpdatedReplicas, status.AvailableReplicas)
 	}
 	return nil
 }
 
-// declared is what an AppService says and a Deployment and a Service show.
-type declared struct {
+// rendered is what a Deployment and a Service show of an AppService.
+type rendered struct {
 	Image    string
 	Replicas int32
 	Env      []corev1.EnvVar
 	Ports    []int32
 }
 
-// has is nil when the member's objects say what the AppService says, whether or not the pods run already.
-func has(member *cluster, app *v1alpha1.AppService) error {
+// checkObjects returns an error unless the member's Deployment and Service match the AppService.
+// The pods need not run yet.
+func checkObjects(ctx context.Context, member *framework.Cluster, app *v1alpha1.AppService) error {
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	key := client.ObjectKeyFromObject(app)
-	if err := errors.Join(member.api.Get(background, key, deployment), member.api.Get(background, key, service)); err != nil {
+	if err := errors.Join(member.Client.Get(ctx, key, deployment), member.Client.Get(ctx, key, service)); err != nil {
 		return fmt.Errorf("%s: %w", member.Name(), err)
 	}
 	pod := deployment.Spec.Template
 	container := pod.Spec.Containers[0]
-	got := declared{Image: container.Image, Replicas: *deployment.Spec.Replicas, Env: container.Env}
-	want := declared{Image: app.Spec.Image, Replicas: app.DesiredReplicas(), Env: app.Spec.Env}
+	got := rendered{Image: container.Image, Replicas: *deployment.Spec.Replicas, Env: container.Env}
+	want := rendered{Image: app.Spec.Image, Replicas: app.DesiredReplicas(), Env: app.Spec.Env}
 	for _, port := range service.Spec.Ports {
 		got.Ports = append(got.Ports, port.Port)
 	}
@@ -127,7 +112,7 @@ func has(member *cluster, app *v1alpha1.AppService) error {
 		want.Ports = append(want.Ports, port.Port)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("%s (-declared +there):\n%s", member.Name(), diff)
+		return fmt.Errorf("%s (-want +got):\n%s", member.Name(), diff)
 	}
 	if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
 		return fmt.Errorf("%s: the Service selects %v, the pods have %v", member.Name(), service.Spec.Selector, pod.Labels)
@@ -135,48 +120,89 @@ func has(member *cluster, app *v1alpha1.AppService) error {
 	return nil
 }
 
-// gone is nil when the member has nothing of the AppService.
-func (f *fleet) gone(member *cluster, app *v1alpha1.AppService) error {
+// checkRemoved returns an error if the member still has an object of the AppService.
+func checkRemoved(ctx context.Context, member *framework.Cluster, app *v1alpha1.AppService) error {
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	for _, object := range []client.Object{deployment, service} {
 		object.SetNamespace(app.Namespace)
 		object.SetName(app.Name)
 	}
-	return errors.Join(f.absent(member, deployment), f.absent(member, service))
+	return errors.Join(member.CheckAbsent(ctx, deployment), member.CheckAbsent(ctx, service))
 }
 
-// reports is nil when the status is about the present generation, Ready has this value, and there are these
-// rows and no others.
-func (f *fleet) reports(app *v1alpha1.AppService, ready metav1.ConditionStatus, phases map[string]v1alpha1.ClusterPhase) error {
-	now := &v1alpha1.AppService{}
-	if err := f.hub.api.Get(background, client.ObjectKeyFromObject(app), now); err != nil {
+// checkStatus returns an error unless the status is of the present generation, the condition Ready
+// has this value, and status.clusters has these entries and no others.
+func (f *fleet) checkStatus(ctx context.Context, app *v1alpha1.AppService, ready metav1.ConditionStatus, phases map[string]v1alpha1.ClusterPhase) error {
+	current := &v1alpha1.AppService{}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
 		return err
 	}
-	var problems []error
-	if now.Status.ObservedGeneration != now.Generation {
-		problems = append(problems, fmt.Errorf("the status is about generation %d, not %d", now.Status.ObservedGeneration, now.Generation))
-	}
-	if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != ready {
-		problems = append(problems, fmt.Errorf("want Ready=%s, the condition is %+v", ready, c))
+	errs := []error{framework.IsObserved(current)}
+	if c := meta.FindStatusCondition(current.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != ready {
+		errs = append(errs, fmt.Errorf("want Ready=%s, the condition is %+v", ready, c))
 	}
 	got := map[string]v1alpha1.ClusterPhase{}
-	for _, row := range now.Status.Clusters {
-		got[row.Name] = row.Phase
+	for _, cluster := range current.Status.Clusters {
+		got[cluster.Name] = cluster.Phase
 	}
 	if !maps.Equal(got, phases) {
-		problems = append(problems, fmt.Errorf("want the rows %v, got %v", phases, got))
+		errs = append(errs, fmt.Errorf("want the clusters %v, got %v", phases, got))
 	}
-	return errors.Join(problems...)
+	return errors.Join(errs...)
 }
 
-// phase is that of a member's row, or a word for its absence.
-func (f *fleet) phase(app *v1alpha1.AppService, member string) v1alpha1.ClusterPhase {
-	now := &v1alpha1.AppService{}
-	if err := f.hub.api.Get(background, client.ObjectKeyFromObject(app), now); err != nil {
-		return v1alpha1.ClusterPhase(err.Error())
+// checkPhase returns an error unless the AppService has this phase on a member.
+func (f *fleet) checkPhase(ctx context.Context, app *v1alpha1.AppService, member string, want v1alpha1.ClusterPhase) error {
+	current := &v1alpha1.AppService{}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
+		return err
 	}
-	if row := now.Status.Cluster(member); row != nil {
-		return row.Phase
+	switch cluster := current.Status.Cluster(member); {
+	case cluster == nil:
+		return fmt.Errorf("status.clusters has no entry for %s", member)
+	case cluster.Phase != want:
+		return fmt.Errorf("%s is %s, want %s", member, cluster.Phase, want)
 	}
-	return "no row"
+	return nil
+}
+
+// entry is the part of an entry of status.clusters that is the same in each run.
+type entry struct {
+	Phase  v1alpha1.ClusterPhase
+	Reason string
+}
+
+// allReady returns the entries of an AppService that is Ready on these members.
+func allReady(members ...string) map[string]entry {
+	entries := map[string]entry{}
+	for _, name := range members {
+		entries[name] = entry{Phase: v1alpha1.ClusterReady}
+	}
+	return entries
+}
+
+// awaitEntries waits until status.clusters has these entries and no others, for the present
+// generation.
+func (f *fleet) awaitEntries(t *testing.T, app *v1alpha1.AppService, want map[string]entry) {
+	t.Helper()
+	f.Eventually(t, fmt.Sprintf("AppService %s to have the entries %v", app.Name, want), func(context.Context) error {
+		f.RefreshApp(t, app)
+		got := map[string]entry{}
+		for _, cluster := range app.Status.Clusters {
+			got[cluster.Name] = entry{cluster.Phase, cluster.Reason}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("(-want +got):\n%s", diff)
+		}
+		return framework.IsObserved(app)
+	})
+}
+
+// readyMessage returns the message of the condition Ready while that is not true.
+func readyMessage(app *v1alpha1.AppService) string {
+	c := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return c.Message
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"sync"
@@ -8,33 +9,109 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// label gives a member's Secret more labels, and its MemberCluster with it, until the test ends.
-func (f *fleet) label(t *testing.T, member string, more map[string]string) {
+// awaitMember waits until a member is Ready. The operator retries an unreachable member after two
+// minutes at the latest.
+func (f *fleet) awaitMember(t *testing.T, name string) {
 	t.Helper()
-	usual := map[string]string{"region": regions[member]}
-	both := maps.Clone(usual)
-	maps.Copy(both, more)
-	f.setLabels(t, member, both)
-	t.Cleanup(func() { f.setLabels(t, member, usual) })
+	f.EventuallyWithin(t, 3*time.Minute, "MemberCluster "+name+" to be Ready", func(ctx context.Context) error {
+		return f.CheckMembersReady(ctx, name)
+	})
+}
+
+// addCluster creates a cluster that has not joined yet. It is deleted when the test ends, after the
+// AppServices that the test creates later.
+func (f *fleet) addCluster(t *testing.T, name string) *framework.Cluster {
+	t.Helper()
+	created, err := f.AddCluster(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		delete(f.Members, name)
+		if err := created.Delete(context.Background()); err != nil {
+			t.Error(err)
+		}
+		f.removeMember(t, name)
+	})
+	return created
+}
+
+// detach deletes a member's Secret, and waits until its MemberCluster, if there is one, says so.
+func (f *fleet) detach(t *testing.T, name string) {
+	t.Helper()
+	secret, member := &corev1.Secret{}, &v1alpha1.MemberCluster{}
+	secret.Namespace, secret.Name, member.Name = environment.SecretNamespace, name, name
+	if err := f.Hub.Client.Delete(context.Background(), secret); client.IgnoreNotFound(err) != nil {
+		t.Errorf("delete the Secret of %s: %v", name, err)
+	}
+	f.Eventually(t, "MemberCluster "+name+" to have no Secret", func(ctx context.Context) error {
+		if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(member), member); client.IgnoreNotFound(err) != nil {
+			return err
+		} else if err == nil && member.HasSecret() && member.Annotations[v1alpha1.AnnotationSecret] != "" {
+			return fmt.Errorf("its status is %+v", member.Status)
+		}
+		return nil
+	})
+}
+
+// removeMember removes a member for good: it deletes the Secret and clears the spec of the
+// MemberCluster. Then the operator deletes the MemberCluster.
+func (f *fleet) removeMember(t *testing.T, name string) {
+	t.Helper()
+	f.detach(t, name)
+	member := &v1alpha1.MemberCluster{}
+	member.Name = name
+	clearSpec := client.RawPatch(types.MergePatchType, []byte(`{"spec":null}`))
+	if err := f.Hub.Client.Patch(context.Background(), member, clearSpec); client.IgnoreNotFound(err) != nil {
+		t.Errorf("clear the spec of MemberCluster %s: %v", name, err)
+	}
+	f.Eventually(t, "MemberCluster "+name+" to be gone", func(ctx context.Context) error { return f.Hub.CheckAbsent(ctx, member) })
+}
+
+// rejoin restores the original kubeconfig of a member.
+func (f *fleet) rejoin(t *testing.T, member string) {
+	t.Helper()
+	f.Join(t, member, map[string]string{"region": regions[member]})
+	f.awaitMember(t, member)
+}
+
+// startCluster starts a member's cluster, if it is stopped, and waits until the member is Ready.
+func (f *fleet) startCluster(t *testing.T, name string) {
+	t.Helper()
+	member := f.Members[name]
+	if member.Ready(context.Background()) != nil {
+		if err := member.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.awaitMember(t, name)
+}
+
+// addLabels adds labels to a member's Secret, and so to its MemberCluster, until the test ends.
+func (f *fleet) addLabels(t *testing.T, member string, added map[string]string) {
+	t.Helper()
+	original := map[string]string{"region": regions[member]}
+	labels := maps.Clone(original)
+	maps.Copy(labels, added)
+	f.setLabels(t, member, labels)
+	t.Cleanup(func() { f.setLabels(t, member, original) })
 }
 
 func (f *fleet) setLabels(t *testing.T, member string, labels map[string]string) {
 	t.Helper()
-	if err := environment.Join(background, f.hub.api, f.members[member], labels); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "MemberCluster "+member+" to have the labels of its Secret", func() error {
+	f.Join(t, member, labels)
+	f.Eventually(t, "MemberCluster "+member+" to have the labels of its Secret", func(ctx context.Context) error {
 		m := &v1alpha1.MemberCluster{}
-		if err := f.hub.api.Get(background, client.ObjectKey{Name: member}, m); err != nil {
+		if err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: member}, m); err != nil {
 			return err
 		}
 		got := maps.Clone(m.Labels)
@@ -46,22 +123,22 @@ func (f *fleet) setLabels(t *testing.T, member string, labels map[string]string)
 	})
 }
 
-// govern says as an administrator what a member takes, until the test ends. An empty spec takes all.
-func (f *fleet) govern(t *testing.T, member string, spec v1alpha1.MemberClusterSpec) {
+// setMemberSpec sets the spec of a MemberCluster, as an administrator does, until the test ends.
+func (f *fleet) setMemberSpec(t *testing.T, member string, spec v1alpha1.MemberClusterSpec) {
 	t.Helper()
-	f.setSpec(t, member, spec)
-	t.Cleanup(func() { f.setSpec(t, member, v1alpha1.MemberClusterSpec{}) })
+	f.patchMemberSpec(t, member, spec)
+	t.Cleanup(func() { f.patchMemberSpec(t, member, v1alpha1.MemberClusterSpec{}) })
 }
 
-func (f *fleet) setSpec(t *testing.T, member string, spec v1alpha1.MemberClusterSpec) {
+func (f *fleet) patchMemberSpec(t *testing.T, member string, spec v1alpha1.MemberClusterSpec) {
 	t.Helper()
 	m := &v1alpha1.MemberCluster{}
-	if err := f.hub.api.Get(background, client.ObjectKey{Name: member}, m); err != nil {
+	if err := f.Hub.Client.Get(context.Background(), client.ObjectKey{Name: member}, m); err != nil {
 		t.Fatal(err)
 	}
 	patch := client.MergeFrom(m.DeepCopy())
 	m.Spec = spec
-	if err := f.hub.api.Patch(background, m, patch); err != nil {
+	if err := f.Hub.Client.Patch(context.Background(), m, patch); err != nil {
 		t.Fatalf("edit MemberCluster %s: %v", member, err)
 	}
 }
@@ -70,140 +147,88 @@ func tainted(effect v1alpha1.TaintEffect) v1alpha1.MemberClusterSpec {
 	return v1alpha1.MemberClusterSpec{Taints: []v1alpha1.Taint{{Key: "e2e", Effect: effect}}}
 }
 
-// cordon keeps new pods from a member's nodes, so that nothing becomes ready there, until the function that it returns is called or the
-// test ends.
+// cordon cordons the nodes of a member, so that no new pod becomes ready there, until the test
+// calls uncordon or ends.
 func (f *fleet) cordon(t *testing.T, member string) (uncordon func()) {
 	t.Helper()
-	f.setCordon(t, member, true)
-	uncordon = sync.OnceFunc(func() { f.setCordon(t, member, false) })
+	f.setUnschedulable(t, member, true)
+	uncordon = sync.OnceFunc(func() { f.setUnschedulable(t, member, false) })
 	t.Cleanup(uncordon)
 	return uncordon
 }
 
-func (f *fleet) setCordon(t *testing.T, member string, cordoned bool) {
+func (f *fleet) setUnschedulable(t *testing.T, member string, unschedulable bool) {
 	t.Helper()
-	nodes := &corev1.NodeList{}
-	if err := f.members[member].api.List(background, nodes); err != nil {
+	ctx, api, nodes := context.Background(), f.Members[member].Client, &corev1.NodeList{}
+	if err := api.List(ctx, nodes); err != nil {
 		t.Fatal(err)
 	}
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		patch := client.MergeFrom(node.DeepCopy())
-		node.Spec.Unschedulable = cordoned
-		if err := f.members[member].api.Patch(background, node, patch); err != nil {
+		node.Spec.Unschedulable = unschedulable
+		if err := api.Patch(ctx, node, patch); err != nil {
 			t.Fatalf("cordon node %s of %s: %v", node.Name, member, err)
 		}
 	}
 }
 
-// row is what a member's row says, as far as it is the same each time.
-type row struct {
-	Phase  v1alpha1.ClusterPhase
-	Reason string
-}
-
-// awaitRows waits until there are these rows and no others, for the present generation.
-func (f *fleet) awaitRows(t *testing.T, app *v1alpha1.AppService, want map[string]row) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("AppService %s to have the rows %v", app.Name, want), func() error {
-		f.refresh(t, app)
-		got := map[string]row{}
-		for _, r := range app.Status.Clusters {
-			got[r.Name] = row{r.Phase, r.Reason}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("(-want +got):\n%s", diff)
-		}
-		if app.Status.ObservedGeneration != app.Generation {
-			return fmt.Errorf("the status is about generation %d, not %d", app.Status.ObservedGeneration, app.Generation)
-		}
-		return nil
-	})
-}
-
-// allReady are the rows of an AppService that is Ready on these members.
-func allReady(members ...string) map[string]row {
-	rows := map[string]row{}
-	for _, name := range members {
-		rows[name] = row{Phase: v1alpha1.ClusterReady}
-	}
-	return rows
-}
-
-// deployment is that of an AppService on a member.
-func (f *fleet) deployment(member string, app *v1alpha1.AppService) (*appsv1.Deployment, error) {
-	found := &appsv1.Deployment{}
-	if err := f.members[member].api.Get(background, client.ObjectKeyFromObject(app), found); err != nil {
-		return nil, fmt.Errorf("%s: %w", member, err)
-	}
-	return found, nil
-}
-
-// readyPods is how many an AppService has on a member; none where it is not.
-func (f *fleet) readyPods(member string, app *v1alpha1.AppService) (int32, error) {
-	found, err := f.deployment(member, app)
+// readyPods returns the number of an AppService's ready pods on a member, 0 without a Deployment.
+func (f *fleet) readyPods(ctx context.Context, member string, app *v1alpha1.AppService) (int32, error) {
+	deployment, err := f.Members[member].Deployment(ctx, app)
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	return found.Status.ReadyReplicas, nil
+	return deployment.Status.ReadyReplicas, nil
 }
 
-// neverFewer looks again and again, until the function that it returns is called or the test ends, whether at least so many are ready over
-// all members, where score says what the ready pods of one count for. The members that are left come first: what arrives on the others in
-// the meantime counts too, so that no moment looks worse than it was.
-func (f *fleet) neverFewer(t *testing.T, app *v1alpha1.AppService, least int32, score func(ready int32) int32, members ...string) (stop func()) {
+// expectAtLeast checks continuously, until the test calls stop or ends, that the sum of the
+// members' scores is not below a minimum. The score of a member is a function of its ready pods.
+// List the members that lose pods first: pods that become ready elsewhere meanwhile are then
+// counted too, and no sum is below the true one.
+func (f *fleet) expectAtLeast(t *testing.T, app *v1alpha1.AppService, minimum int32, score func(ready int32) int32, members ...string) (stop func()) {
 	t.Helper()
-	app = app.DeepCopy() // the test goes on with its own
+	app = app.DeepCopy() // the test changes its own
 	end, ended := make(chan struct{}), make(chan struct{})
-	var looks int
-	var found error
+	var checks int
+	var failure error
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for ; found == nil; looks++ {
+		for ; failure == nil; checks++ {
 			select {
 			case <-end:
 				return
 			case <-tick.C:
-				found = f.atLeast(app, least, score, members)
+				failure = f.checkAtLeast(app, minimum, score, members)
 			}
 		}
 	}()
 	stop = sync.OnceFunc(func() {
 		close(end)
 		<-ended
-		if found != nil {
-			t.Errorf("while AppService %s moved: %v", app.Name, found)
+		if failure != nil {
+			t.Errorf("AppService %s: %v", app.Name, failure)
 		}
-		t.Logf("looked %d times for at least %d", looks, least)
+		t.Logf("checked %d times that at least %d are ready", checks, minimum)
 	})
 	t.Cleanup(stop)
 	return stop
 }
 
-func (f *fleet) atLeast(app *v1alpha1.AppService, least int32, score func(ready int32) int32, members []string) error {
-	sum, seen := int32(0), map[string]int32{}
+func (f *fleet) checkAtLeast(app *v1alpha1.AppService, minimum int32, score func(ready int32) int32, members []string) error {
+	sum, readyOf := int32(0), map[string]int32{}
 	for _, member := range members {
-		ready, err := f.readyPods(member, app)
+		ready, err := f.readyPods(context.Background(), member, app)
 		if err != nil {
 			return err
 		}
-		seen[member] = ready
+		readyOf[member] = ready
 		sum += score(ready)
 	}
-	if sum < least {
-		return fmt.Errorf("fewer than %d were ready, the pods of each member were %v", least, seen)
+	if sum < minimum {
+		return fmt.Errorf("fewer than %d are ready; ready pods by member: %v", minimum, readyOf)
 	}
 	return nil
-}
-
-// readyMessage is what the condition Ready says.
-func readyMessage(app *v1alpha1.AppService) string {
-	for _, c := range app.Status.Conditions {
-		if c.Type == v1alpha1.ConditionReady && c.Status != metav1.ConditionTrue {
-			return c.Message
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,131 +21,137 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// A dead leader's lease runs out 15 seconds after the other has seen its last renewal; the other looks every 2.2 seconds at the latest.
-const takeover = 15*time.Second + 2*2200*time.Millisecond
+// takeoverTime is the longest time until another replica leads after the leader died: its Lease
+// expires 15 seconds after the other replica saw the last renewal, and that replica checks the Lease
+// every 2.2 seconds at the latest.
+const takeoverTime = 15*time.Second + 2*2200*time.Millisecond
 
-// Two replicas, of which the leader dies, ends, or is frozen and comes to itself when it leads no longer.
+// TestHighAvailability tests two replicas of the operator: the leader is killed, is stopped, or is
+// frozen and resumes after another replica took over.
 func TestHighAvailability(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "pair", replicas(3))
+	f := testFleet(t, onKind)
+	app := f.createApp(t, "available", framework.Replicas(3))
 	f.awaitReady(t, app, "north", "south", "east")
 	t.Cleanup(func() { f.restartWith(t, 1) })
 
-	t.Run("a leader that is killed at rest is replaced within the time of its lease, and nothing is written", func(t *testing.T) {
+	t.Run("a killed leader is replaced when its Lease expires, without writes", func(t *testing.T) {
 		f.restartWith(t, 2)
-		f.awaitSilence(t)
-		before, objects := f.writes(t), f.delivered(t, app)
+		f.awaitNoWrites(t)
+		before, objects := f.countWrites(t), f.deployments(t, app)
 		leader, holder := f.leader(t)
-		f.signal(t, leader, syscall.SIGKILL)
-		t.Logf("another leads after %s", round(f.awaitTakeover(t, takeover+3*time.Second, holder)))
-		time.Sleep(quiet / 2)
-		if diff := cmp.Diff(before, f.writes(t)); diff != "" {
-			t.Errorf("written by the takeover (-before +after):\n%s", diff)
+		signal(t, leader, syscall.SIGKILL)
+		t.Logf("another leads after %s", framework.Round(f.awaitTakeover(t, takeoverTime+3*time.Second, holder)))
+		time.Sleep(quietPeriod / 2)
+		if diff := cmp.Diff(before, f.countWrites(t)); diff != "" {
+			t.Errorf("the takeover wrote (-before +after):\n%s", diff)
 		}
-		f.edit(t, app, env("KILLED", "yes"))
+		f.EditApp(t, app, framework.AddEnv("KILLED", "yes"))
 		f.awaitReady(t, app, "north", "south", "east")
-		f.sameObjects(t, app, objects)
+		f.expectSameDeployments(t, app, objects)
 	})
 
-	t.Run("a leader that ends in order is replaced at once", func(t *testing.T) {
+	t.Run("a stopped leader is replaced at once", func(t *testing.T) {
 		f.restartWith(t, 2)
 		leader, holder := f.leader(t)
-		f.signal(t, leader, syscall.SIGTERM)
-		t.Logf("another leads after %s", round(f.awaitTakeover(t, 10*time.Second, holder)))
-		f.edit(t, app, env("ENDED", "yes"))
+		signal(t, leader, syscall.SIGTERM)
+		t.Logf("another leads after %s", framework.Round(f.awaitTakeover(t, 10*time.Second, holder)))
+		f.EditApp(t, app, framework.AddEnv("STOPPED", "yes"))
 		f.awaitReady(t, app, "north", "south", "east")
 	})
 
-	t.Run("a leader that is frozen in the midst of its work, and wakes when another leads, writes nothing", func(t *testing.T) {
+	t.Run("a frozen leader writes nothing when it resumes after a takeover", func(t *testing.T) {
 		f.freezeLeader(t)
 	})
 
-	t.Run("no write was older than the one before it", func(t *testing.T) {
-		for name, member := range f.members {
+	t.Run("no write has an older generation than the write before it", func(t *testing.T) {
+		for name, member := range f.Members {
 			if n := f.checkOrder(t, member); n == 0 {
-				t.Errorf("%s has no write at all with a generation", name)
+				t.Errorf("no write to %s has a generation", name)
 			}
 		}
 	})
 }
 
-// freezeLeader has many AppServices edited, freezes the leader while it delivers that, has its successor deliver other edits, and a
-// deletion, and wakes it.
+// freezeLeader edits many AppServices, freezes the leader while it delivers the edits, lets its
+// successor deliver more edits and a deletion, and resumes it.
 func (f *fleet) freezeLeader(t *testing.T) {
 	f.restartWith(t, 2)
 	var apps []*v1alpha1.AppService
 	for i := range 5 {
-		apps = append(apps, f.declare(t, fmt.Sprintf("frozen-%d", i), replicas(1)))
+		apps = append(apps, f.createApp(t, fmt.Sprintf("frozen-%d", i), framework.Replicas(1)))
 	}
-	doomed := apps[0]
+	deleted := apps[0]
 	for _, app := range apps {
 		f.awaitReady(t, app, "north", "south", "east")
 	}
 	leader, holder := f.leader(t)
 	for _, app := range apps {
-		f.edit(t, app, env("BEFORE", "yes"))
+		f.EditApp(t, app, framework.AddEnv("BEFORE", "yes"))
 	}
 	time.Sleep(rand.N(100 * time.Millisecond))
-	f.signal(t, leader, syscall.SIGSTOP)
+	signal(t, leader, syscall.SIGSTOP)
 	frozen := time.Now()
 	for _, app := range apps[1:] {
-		f.edit(t, app, env("FROZEN", "yes"))
+		f.EditApp(t, app, framework.AddEnv("FROZEN", "yes"))
 	}
-	t.Logf("another leads after %s", round(f.awaitTakeover(t, takeover+3*time.Second, holder)))
-	f.remove(t, doomed)
-	objects := map[string]map[string]delivered{}
+	t.Logf("another leads after %s", framework.Round(f.awaitTakeover(t, takeoverTime+3*time.Second, holder)))
+	f.DeleteApp(t, deleted)
+	objects := map[string]map[string]deploymentVersion{}
 	for _, app := range apps[1:] {
 		f.awaitReady(t, app, "north", "south", "east")
-		objects[app.Name] = f.delivered(t, app)
+		objects[app.Name] = f.deployments(t, app)
 	}
-	f.awaitSilence(t)
-	before, woken := f.changes(t), time.Now()
-	f.signal(t, leader, syscall.SIGCONT)
-	t.Logf("woken after %s", round(time.Since(frozen)))
-	eventuallyWithin(t, 20*time.Second, "the woken one to lead no longer", func() error {
-		// A process that has ended is none, and in a container it is another one.
-		metrics, err := leader.Metrics(background)
-		if err == nil && leads(metrics) {
-			return errors.New("it says that it leads")
+	f.awaitNoWrites(t)
+	before, resumed := f.countSuccessfulWrites(t), time.Now()
+	signal(t, leader, syscall.SIGCONT)
+	t.Logf("resumed after %s", framework.Round(time.Since(frozen)))
+	f.EventuallyWithin(t, 20*time.Second, "the resumed replica to stop leading", func(ctx context.Context) error {
+		// The process may have exited. A container has a new process then.
+		metrics, err := leader.Metrics(ctx)
+		if err == nil && isLeading(metrics) {
+			return errors.New("its metrics say that it leads")
 		}
 		return nil
 	})
 	time.Sleep(5 * time.Second)
-	if diff := cmp.Diff(before, f.changes(t)); diff != "" {
-		t.Errorf("written after it woke (-before +after):\n%s", diff)
-		f.logWrites(t, woken)
+	if diff := cmp.Diff(before, f.countSuccessfulWrites(t)); diff != "" {
+		t.Errorf("written after it resumed (-before +after):\n%s", diff)
+		f.logWrites(t, resumed)
 	}
-	t.Logf("the fence has refused %d writes", strings.Count(f.operator.Log(), "fenced: ")) // none, if it was frozen between two
+	// None, if the leader was frozen between two writes.
+	t.Logf("the fence refused %d writes", strings.Count(f.Operator.Log(), "fenced: "))
 	for _, app := range apps[1:] {
-		f.sameObjects(t, app, objects[app.Name])
-		if diff := cmp.Diff(objects[app.Name], f.delivered(t, app)); diff != "" {
-			t.Errorf("what %s runs is another since it woke (-before +after):\n%s", app.Name, diff)
+		f.expectSameDeployments(t, app, objects[app.Name])
+		if diff := cmp.Diff(objects[app.Name], f.deployments(t, app)); diff != "" {
+			t.Errorf("the Deployments of %s changed after it resumed (-before +after):\n%s", app.Name, diff)
 		}
 	}
-	for _, member := range f.members {
-		if err := f.gone(member, doomed); err != nil {
-			t.Errorf("what was deleted is back: %v", err)
+	for _, member := range f.Members {
+		if err := checkRemoved(t.Context(), member, deleted); err != nil {
+			t.Errorf("a deleted object is back: %v", err)
 		}
 	}
 }
 
-// changes are the writes that did not fail: of what the woken one had begun, the API server may have the head and never gets the body.
-func (f *fleet) changes(t *testing.T) writes {
+// countSuccessfulWrites is countWrites without failed requests. Of a request that the frozen leader
+// had begun, the API server may have the header and never get the body.
+func (f *fleet) countSuccessfulWrites(t *testing.T) writeCounts {
 	t.Helper()
-	counted := f.writes(t)
+	counted := f.countWrites(t)
 	for _, counts := range counted {
 		maps.DeleteFunc(counts, func(what string, _ int) bool { return strings.HasSuffix(what, "(failed)") })
 	}
 	return counted
 }
 
-// logWrites tells what was written since a time.
+// logWrites logs the writes after a time.
 func (f *fleet) logWrites(t *testing.T, since time.Time) {
 	t.Helper()
-	for name, c := range f.all() {
-		for _, request := range f.requests(t, c) {
+	for name, c := range f.All() {
+		for _, request := range requests(t, c) {
 			if request.Writes() && request.Object.Resource != "leases" && request.At.After(since) {
 				t.Logf("on %s: %s\n%s", name, &request, request.Body)
 			}
@@ -152,67 +159,68 @@ func (f *fleet) logWrites(t *testing.T, since time.Time) {
 	}
 }
 
-// restartWith ends the operator, whatever state it is in, and starts so many replicas of it, of which one leads.
+// restartWith stops the operator, in any state, and starts replicas, of which one leads.
 func (f *fleet) restartWith(t *testing.T, replicas int) {
 	t.Helper()
-	if err := f.operator.Stop(background); err != nil {
-		if err := f.operator.Kill(background); err != nil {
+	ctx := context.Background()
+	if err := f.Operator.Stop(ctx); err != nil {
+		if err := f.Operator.Kill(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	started := time.Now()
-	if err := f.start(background, replicas); err != nil {
+	if err := f.startOperator(ctx, replicas); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitLeader(t, started)
-	for name := range f.members {
+	for name := range f.Members {
 		f.awaitMember(t, name)
 	}
 }
 
-// leader is the replica that leads, and what it is called in the Lease.
+// leader returns the leading replica, and its name in the Lease.
 func (f *fleet) leader(t *testing.T) (found environment.Replica, holder string) {
 	t.Helper()
-	eventually(t, "one replica to lead", func() error {
-		all, err := f.operator.Replicas(background)
+	f.Eventually(t, "one replica to lead", func(ctx context.Context) error {
+		all, err := f.Operator.Replicas(ctx)
 		if err != nil {
 			return err
 		}
 		found = nil
 		for _, replica := range all {
-			metrics, err := replica.Metrics(background)
+			metrics, err := replica.Metrics(ctx)
 			if err != nil {
 				return err
 			}
-			if leads(metrics) {
+			if isLeading(metrics) {
 				found = replica
 			}
 		}
 		if found == nil {
-			return fmt.Errorf("none of %d leads", len(all))
+			return fmt.Errorf("none of %d replicas leads", len(all))
 		}
 		return nil
 	})
 	return found, f.holder(t)
 }
 
-var leading = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
+var leadingMetric = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
 
-// leads tells whether a replica says so.
-func leads(metrics []byte) bool { return leading.Match(metrics) }
+// isLeading reports whether the metrics are those of a leader.
+func isLeading(metrics []byte) bool { return leadingMetric.Match(metrics) }
 
-func (f *fleet) signal(t *testing.T, replica environment.Replica, signal syscall.Signal) {
+func signal(t *testing.T, replica environment.Replica, signal syscall.Signal) {
 	t.Helper()
-	if err := replica.Signal(background, signal); err != nil {
+	if err := replica.Signal(context.Background(), signal); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// holder is who holds the Lease.
+// holder returns the holder of the Lease.
 func (f *fleet) holder(t *testing.T) string {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := f.hub.api.Get(background, client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright"}, lease); err != nil {
+	if err := f.Hub.Client.Get(context.Background(), client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright"}, lease); err != nil {
 		t.Fatal(err)
 	}
 	if lease.Spec.HolderIdentity == nil {
@@ -221,9 +229,10 @@ func (f *fleet) holder(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
-func (f *fleet) awaitTakeover(t *testing.T, bound time.Duration, from string) time.Duration {
+// awaitTakeover waits until another replica holds the Lease.
+func (f *fleet) awaitTakeover(t *testing.T, timeout time.Duration, from string) time.Duration {
 	t.Helper()
-	return eventuallyWithin(t, bound, "another replica to hold the Lease", func() error {
+	return f.EventuallyWithin(t, timeout, "another replica to hold the Lease", func(context.Context) error {
 		if now := f.holder(t); now == "" || now == from {
 			return fmt.Errorf("%q holds it", now)
 		}
@@ -231,41 +240,42 @@ func (f *fleet) awaitTakeover(t *testing.T, bound time.Duration, from string) ti
 	})
 }
 
-// delivered is which Deployment an AppService has on a member, and which pods it asks for.
-type delivered struct {
+// deploymentVersion identifies a Deployment and the version of its spec.
+type deploymentVersion struct {
 	UID        types.UID
 	Generation int64
 }
 
-func (f *fleet) delivered(t *testing.T, app *v1alpha1.AppService) map[string]delivered {
+// deployments returns the versions of an AppService's Deployments by member.
+func (f *fleet) deployments(t *testing.T, app *v1alpha1.AppService) map[string]deploymentVersion {
 	t.Helper()
-	found := map[string]delivered{}
-	for name := range f.members {
-		deployment, err := f.deployment(name, app)
+	found := map[string]deploymentVersion{}
+	for name, member := range f.Members {
+		deployment, err := member.Deployment(t.Context(), app)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found[name] = delivered{deployment.UID, deployment.Generation}
+		found[name] = deploymentVersion{deployment.UID, deployment.Generation}
 	}
 	return found
 }
 
-// sameObjects checks that nothing was deleted and made anew.
-func (f *fleet) sameObjects(t *testing.T, app *v1alpha1.AppService, before map[string]delivered) {
+// expectSameDeployments fails the test if a Deployment was recreated.
+func (f *fleet) expectSameDeployments(t *testing.T, app *v1alpha1.AppService, before map[string]deploymentVersion) {
 	t.Helper()
-	for name, now := range f.delivered(t, app) {
-		if now.UID != before[name].UID {
-			t.Errorf("%s has another Deployment %s than before", name, app.Name)
+	for name, after := range f.deployments(t, app) {
+		if after.UID != before[name].UID {
+			t.Errorf("%s: the Deployment %s was recreated", name, app.Name)
 		}
 	}
 }
 
-// checkOrder checks that what was written to a member's objects never was of an older generation than what was written before, and returns
-// how many writes had one.
-func (f *fleet) checkOrder(t *testing.T, member *cluster) (checked int) {
+// checkOrder fails the test if a write to a member's object has an older generation than the write
+// before it. It returns the number of writes that have a generation.
+func (f *fleet) checkOrder(t *testing.T, member *framework.Cluster) (checked int) {
 	t.Helper()
 	last := map[string]int64{}
-	for _, request := range f.requests(t, member) {
+	for _, request := range requests(t, member) {
 		var body struct {
 			Metadata struct {
 				Annotations map[string]string `json:"annotations"`
@@ -282,7 +292,7 @@ func (f *fleet) checkOrder(t *testing.T, member *cluster) (checked int) {
 		checked++
 		key := uid + "/" + request.Object.Resource
 		if generation < last[key] {
-			t.Errorf("%s was written with generation %d after %d: %s", member.Name(), generation, last[key], &request)
+			t.Errorf("%s: a write has generation %d after %d: %s", member.Name(), generation, last[key], &request)
 		}
 		last[key] = generation
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -10,99 +11,90 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// What kstatus, by which Flux, Helm and others wait, makes of an AppService that is read from the hub. Each step goes on from the one
-// before.
+// TestKstatus tests what kstatus computes for an AppService. Flux, Helm and others wait by kstatus.
+// Each step continues where the previous one ended.
 func TestKstatus(t *testing.T) {
-	f := theFleet
-	south := f.members["south"]
+	f := testFleet(t)
+	south := f.Members["south"]
 	uncordon := f.cordon(t, "north")
-	app := f.declare(t, "mood")
-	t.Cleanup(func() { f.revive(t, south) }) // before the AppService is removed
-	bad := override("east", patch("/spec/nothing/here", `true`))
+	app := f.createApp(t, "kstatus")
+	t.Cleanup(func() { f.startCluster(t, "south") }) // before the AppService is deleted
+	bad := override("east", deploymentPatch("/spec/nothing/here", `true`))
 
-	t.Run("creating is in progress, before anybody has looked at it", func(t *testing.T) {
+	t.Run("a new AppService is InProgress before the first reconcile", func(t *testing.T) {
 		if got := kstatusOf(t, app); got != status.InProgressStatus {
-			t.Errorf("it is %s", got)
+			t.Errorf("kstatus is %s", got)
 		}
 	})
-	t.Run("progressing is in progress", func(t *testing.T) {
-		f.awaitRows(t, app, map[string]row{
+	t.Run("an AppService that progresses is InProgress", func(t *testing.T) {
+		f.awaitEntries(t, app, map[string]entry{
 			"north": {v1alpha1.ClusterProgressing, v1alpha1.ReasonPodsUnschedulable}, "south": {Phase: v1alpha1.ClusterReady}, "east": {Phase: v1alpha1.ClusterReady},
 		})
-		f.wantKstatus(t, app, status.InProgressStatus)
+		f.expectKstatus(t, app, status.InProgressStatus)
 	})
-	t.Run("ready is current, and kubectl wait returns", func(t *testing.T) {
+	t.Run("a Ready AppService is Current, and kubectl wait returns", func(t *testing.T) {
 		uncordon()
-		kubectl(t, f.hub, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=Ready", "--timeout="+patience.String())
-		f.refresh(t, app)
-		f.wantKstatus(t, app, status.CurrentStatus)
+		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=Ready", "--timeout="+f.Timeout.String())
+		f.RefreshApp(t, app)
+		f.expectKstatus(t, app, status.CurrentStatus)
 	})
-	t.Run("an edit is in progress, before anybody has looked at it", func(t *testing.T) {
-		f.edit(t, app, image("web:2"), overridden(bad))
+	t.Run("an edited AppService is InProgress before the next reconcile", func(t *testing.T) {
+		f.EditApp(t, app, framework.Image("web:2"), overrides(bad))
 		if got := kstatusOf(t, app); got != status.InProgressStatus {
-			t.Errorf("it is %s", got)
+			t.Errorf("kstatus is %s", got)
 		}
 	})
-	t.Run("stalled is failed, and mended it is current", func(t *testing.T) {
-		f.awaitRows(t, app, map[string]row{
+	t.Run("a Stalled AppService is Failed, and Current when it is fixed", func(t *testing.T) {
+		f.awaitEntries(t, app, map[string]entry{
 			"north": {Phase: v1alpha1.ClusterReady}, "south": {Phase: v1alpha1.ClusterReady}, "east": {v1alpha1.ClusterFailed, v1alpha1.ReasonInvalidOverride},
 		})
-		f.wantKstatus(t, app, status.FailedStatus)
-		f.edit(t, app, overridden())
-		f.awaitRows(t, app, allReady("north", "south", "east"))
-		f.wantKstatus(t, app, status.CurrentStatus)
+		f.expectKstatus(t, app, status.FailedStatus)
+		f.EditApp(t, app, overrides())
+		f.awaitEntries(t, app, allReady("north", "south", "east"))
+		f.expectKstatus(t, app, status.CurrentStatus)
 	})
-	t.Run("unreachable is in progress", func(t *testing.T) {
+	t.Run("an AppService on an unreachable cluster is InProgress", func(t *testing.T) {
 		if err := south.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f.awaitRows(t, app, map[string]row{
+		f.awaitEntries(t, app, map[string]entry{
 			"north": {Phase: v1alpha1.ClusterReady}, "south": {v1alpha1.ClusterUnknown, v1alpha1.ReasonClusterUnreachable}, "east": {Phase: v1alpha1.ClusterReady},
 		})
-		f.wantKstatus(t, app, status.InProgressStatus)
+		f.expectKstatus(t, app, status.InProgressStatus)
 	})
-	t.Run("deleting is terminating, for as long as a member cannot be reached", func(t *testing.T) {
-		if err := f.hub.api.Delete(t.Context(), app); err != nil {
+	t.Run("a deleted AppService is Terminating while a cluster is unreachable", func(t *testing.T) {
+		if err := f.Hub.Client.Delete(t.Context(), app); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "only the row of south to be left", func() error {
-			f.refresh(t, app)
-			if rows := app.Status.Clusters; len(rows) != 1 || rows[0].Name != "south" {
-				return fmt.Errorf("the rows are %+v", rows)
+		f.Eventually(t, "only the entry of south to remain", func(context.Context) error {
+			f.RefreshApp(t, app)
+			if clusters := app.Status.Clusters; len(clusters) != 1 || clusters[0].Name != "south" {
+				return fmt.Errorf("the entries are %+v", clusters)
 			}
 			return nil
 		})
-		f.wantKstatus(t, app, status.TerminatingStatus)
+		f.expectKstatus(t, app, status.TerminatingStatus)
 	})
-	t.Run("gone is gone, and kubectl wait returns", func(t *testing.T) {
-		f.revive(t, south)
-		kubectl(t, f.hub, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=delete", "--timeout="+patience.String())
+	t.Run("kubectl wait --for=delete returns when the cluster is back", func(t *testing.T) {
+		f.startCluster(t, "south")
+		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=delete", "--timeout="+f.Timeout.String())
 	})
 }
 
-func (f *fleet) revive(t *testing.T, member *cluster) {
-	t.Helper()
-	if member.Ready(background) != nil {
-		if err := member.Start(background); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.awaitMember(t, member.Name())
-}
-
-// kstatusOf is what kstatus makes of an AppService as it is here.
+// kstatusOf returns the kstatus of an AppService in memory.
 func kstatusOf(t *testing.T, app *v1alpha1.AppService) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(app)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compute(t, &unstructured.Unstructured{Object: content}).Status
+	return computeKstatus(t, &unstructured.Unstructured{Object: content}).Status
 }
 
-func compute(t *testing.T, object *unstructured.Unstructured) *status.Result {
+func computeKstatus(t *testing.T, object *unstructured.Unstructured) *status.Result {
 	t.Helper()
 	result, err := status.Compute(object)
 	if err != nil {
@@ -111,15 +103,15 @@ func compute(t *testing.T, object *unstructured.Unstructured) *status.Result {
 	return result
 }
 
-// wantKstatus reads it as it is stored.
-func (f *fleet) wantKstatus(t *testing.T, app *v1alpha1.AppService, want status.Status) {
+// expectKstatus fails the test unless the stored AppService has this kstatus.
+func (f *fleet) expectKstatus(t *testing.T, app *v1alpha1.AppService, want status.Status) {
 	t.Helper()
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AppService"))
-	if err := f.hub.api.Get(t.Context(), client.ObjectKeyFromObject(app), stored); err != nil {
+	if err := f.Hub.Client.Get(t.Context(), client.ObjectKeyFromObject(app), stored); err != nil {
 		t.Fatal(err)
 	}
-	if got := compute(t, stored); got.Status != want {
-		t.Errorf("kstatus says %s (%s), want %s of:\n%s", got.Status, got.Message, want, asYAML(stored))
+	if got := computeKstatus(t, stored); got.Status != want {
+		t.Errorf("kstatus is %s (%s), want %s:\n%s", got.Status, got.Message, want, framework.AsYAML(stored))
 	}
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,26 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// A member's whole control plane dies, and comes back.
+// TestOutage tests that a member's control plane fails and comes back.
 func TestOutage(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "storm")
+	f := testFleet(t)
+	app := f.createApp(t, "outage")
 	f.awaitReady(t, app, "north", "south", "east")
-	south := f.members["south"]
-	t.Cleanup(func() {
-		if south.Ready(background) == nil {
-			return
-		}
-		if err := south.Start(background); err != nil {
-			t.Error(err)
-		}
-		f.awaitMember(t, "south")
-	})
+	south := f.Members["south"]
+	t.Cleanup(func() { f.startCluster(t, "south") })
 
-	left := f.declare(t, "left", onClusters("south"))
-	f.awaitReady(t, left, "south")
+	abandoned := f.createApp(t, "abandoned", framework.OnClusters("south"))
+	f.awaitReady(t, abandoned, "south")
 
 	before := f.latency(t, app, "north", "east")
 	stopped := time.Now()
@@ -38,81 +33,81 @@ func TestOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The first changes come while nobody knows yet that the member is dead.
-	t.Run("the others take a change as fast as before, from the first moment", func(t *testing.T) {
+	// The first changes come before the operator has detected the outage.
+	t.Run("does not slow other members before it is detected", func(t *testing.T) {
 		compareLatency(t, before, f.latency(t, app, "north", "east"))
 	})
 
-	t.Run("its row is Unknown within a minute, and the AppService is not Ready", func(t *testing.T) {
-		eventuallyWithin(t, time.Minute-time.Since(stopped), "the row of south to be Unknown and the AppService not Ready", func() error {
-			if phase := f.phase(app, "south"); phase != v1alpha1.ClusterUnknown {
-				return fmt.Errorf("the row is %s", phase)
+	t.Run("makes the entry Unknown within a minute, and the AppService not Ready", func(t *testing.T) {
+		f.EventuallyWithin(t, time.Minute-time.Since(stopped), "the entry of south to be Unknown and the AppService not Ready", func(ctx context.Context) error {
+			if err := f.checkPhase(ctx, app, "south", v1alpha1.ClusterUnknown); err != nil {
+				return err
 			}
-			f.refresh(t, app)
+			f.RefreshApp(t, app)
 			if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) {
-				return fmt.Errorf("the AppService is Ready")
+				return errors.New("the AppService is Ready")
 			}
 			return nil
 		})
-		t.Logf("Unknown %s after the API server stopped", round(time.Since(stopped)))
+		t.Logf("Unknown %s after the API server stopped", framework.Round(time.Since(stopped)))
 	})
 
-	t.Run("its MemberCluster is not Ready", func(t *testing.T) {
-		eventually(t, "MemberCluster south not to be Ready", func() error {
+	t.Run("makes the MemberCluster not Ready", func(t *testing.T) {
+		f.Eventually(t, "MemberCluster south not to be Ready", func(ctx context.Context) error {
 			member := &v1alpha1.MemberCluster{}
-			if err := f.hub.api.Get(t.Context(), client.ObjectKey{Name: "south"}, member); err != nil {
+			if err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: "south"}, member); err != nil {
 				return err
 			}
 			if member.IsReady() {
-				return fmt.Errorf("it is Ready")
+				return errors.New("it is Ready")
 			}
 			return nil
 		})
 	})
 
-	t.Run("the others take a change as fast as before, when it is known", func(t *testing.T) {
+	t.Run("does not slow other members after it is detected", func(t *testing.T) {
 		compareLatency(t, before, f.latency(t, app, "north", "east"))
 	})
 
-	t.Run("what is deleted waits for it, until it is abandoned there", func(t *testing.T) {
-		if err := f.hub.api.Delete(t.Context(), left); err != nil {
+	t.Run("blocks a deletion until the cluster is abandoned", func(t *testing.T) {
+		if err := f.Hub.Client.Delete(t.Context(), abandoned); err != nil {
 			t.Fatal(err)
 		}
-		stays(t, 2*time.Second, "it waits", func() error {
-			return f.hub.api.Get(t.Context(), client.ObjectKeyFromObject(left), left)
+		framework.Consistently(t, 2*time.Second, "the AppService waits for south", func(ctx context.Context) error {
+			return f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(abandoned), abandoned)
 		})
-		patch := client.MergeFrom(left.DeepCopy())
-		metav1.SetMetaDataAnnotation(&left.ObjectMeta, v1alpha1.AnnotationAbandon, "south")
-		if err := f.hub.api.Patch(t.Context(), left, patch); err != nil {
+		patch := client.MergeFrom(abandoned.DeepCopy())
+		metav1.SetMetaDataAnnotation(&abandoned.ObjectMeta, v1alpha1.AnnotationAbandon, "south")
+		if err := f.Hub.Client.Patch(t.Context(), abandoned, patch); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "AppService left to be gone", func() error { return f.absent(f.hub, left) })
+		f.Eventually(t, "AppService abandoned to be gone", func(ctx context.Context) error { return f.Hub.CheckAbsent(ctx, abandoned) })
 	})
 
-	t.Run("it comes back, and takes on what was changed while it was away", func(t *testing.T) {
-		f.edit(t, app, image("away:1"), replicas(3))
+	t.Run("delivers the edits of the outage when the cluster is back", func(t *testing.T) {
+		f.EditApp(t, app, framework.Image("away:1"), framework.Replicas(3))
 		if err := south.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// The operator tries a member that is away every two minutes at the latest.
+		// The operator retries an unreachable member after two minutes at the latest.
 		took := f.awaitReadyWithin(t, 3*time.Minute, app, "north", "south", "east")
-		t.Logf("3/3 Ready %s after its API server was back", round(took))
+		t.Logf("3/3 Ready %s after its API server was back", framework.Round(took))
 	})
 
-	t.Run("and what was abandoned there is removed", func(t *testing.T) {
-		eventually(t, "south to have nothing of it", func() error { return f.gone(south, left) })
+	t.Run("removes the abandoned objects when the cluster is back", func(t *testing.T) {
+		f.Eventually(t, "south to have no object of the abandoned AppService", func(ctx context.Context) error { return checkRemoved(ctx, south, abandoned) })
 	})
 }
 
-// latency is how long a change takes from the hub to the last of these members: the median of five.
+// latency returns how long an edit takes to the last of these members: the median of five.
 func (f *fleet) latency(t *testing.T, app *v1alpha1.AppService, members ...string) time.Duration {
 	t.Helper()
 	var took []time.Duration
 	for range 5 {
-		f.edit(t, app, onlyEnv("CHANGED", time.Now().String()))
-		took = append(took, eventually(t, fmt.Sprintf("%v to have a change", members), func() error {
+		f.EditApp(t, app, framework.Env("CHANGED", time.Now().String()))
+		took = append(took, f.Eventually(t, fmt.Sprintf("%v to have an edit", members), func(ctx context.Context) error {
 			for _, name := range members {
-				if err := has(f.members[name], app); err != nil {
+				if err := checkObjects(ctx, f.Members[name], app); err != nil {
 					return err
 				}
 			}
@@ -123,26 +118,12 @@ func (f *fleet) latency(t *testing.T, app *v1alpha1.AppService, members ...strin
 	return took[len(took)/2]
 }
 
-// compareLatency allows for a machine that was busy for a moment, and for no time-out of a dead member.
+// compareLatency fails the test if the latency grew by more than a busy machine explains. A timeout
+// of a request to a dead member is longer than that.
 func compareLatency(t *testing.T, before, during time.Duration) {
 	t.Helper()
-	t.Logf("a change reached the healthy members in %s before the outage, in %s during it", round(before), round(during))
+	t.Logf("an edit took %s to the healthy members before the outage, %s during it", framework.Round(before), framework.Round(during))
 	if during > 2*before+time.Second {
-		t.Errorf("during the outage a change takes %s, before it took %s", round(during), round(before))
+		t.Errorf("an edit took %s during the outage, %s before it", framework.Round(during), framework.Round(before))
 	}
-}
-
-// awaitMember waits until a member is Ready.
-func (f *fleet) awaitMember(t *testing.T, name string) {
-	t.Helper()
-	eventuallyWithin(t, 3*time.Minute, "MemberCluster "+name+" to be Ready", func() error {
-		member := &v1alpha1.MemberCluster{}
-		if err := f.hub.api.Get(background, client.ObjectKey{Name: name}, member); err != nil {
-			return err
-		}
-		if !member.IsReady() {
-			return fmt.Errorf("its conditions are %+v", member.Status.Conditions)
-		}
-		return nil
-	})
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,29 +10,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-func placed(placement v1alpha1.Placement) change {
-	return func(s *v1alpha1.AppServiceSpec) { s.Placement = &placement }
-}
-
-// Who is left out, and why.
+// TestPlacement tests which clusters are excluded, and why.
 func TestPlacement(t *testing.T) {
-	f := theFleet
-	early := f.declare(t, "early", replicas(1))
+	f := testFleet(t)
+	early := f.createApp(t, "early", framework.Replicas(1))
 	f.awaitReady(t, early, "north", "south", "east")
-	f.govern(t, "north", tainted(v1alpha1.TaintNoSchedule))
-	f.govern(t, "south", v1alpha1.MemberClusterSpec{Unschedulable: true})
+	f.setMemberSpec(t, "north", tainted(v1alpha1.TaintNoSchedule))
+	f.setMemberSpec(t, "south", v1alpha1.MemberClusterSpec{Unschedulable: true})
 	ahead := &v1alpha1.MemberCluster{}
-	ahead.Name = "ahead" // of its Secret
-	if err := f.hub.api.Create(t.Context(), ahead); err != nil {
+	ahead.Name = "ahead" // it has no Secret
+	if err := f.Hub.Client.Create(t.Context(), ahead); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := f.hub.api.Delete(background, ahead); err != nil {
+		if err := f.Hub.Client.Delete(context.Background(), ahead); err != nil {
 			t.Error(err)
 		}
-		f.leave(t, ahead.Name)
+		f.removeMember(t, ahead.Name)
 	})
 
 	notReady := v1alpha1.ExcludedClusters{Reason: v1alpha1.ReasonClusterNotReady, Count: 1, Examples: []string{"ahead"}}
@@ -43,20 +41,20 @@ func TestPlacement(t *testing.T) {
 		excluded  []v1alpha1.ExcludedClusters
 	}{
 		{
-			name: "a taint and unschedulable keep new ones away", app: "plain",
+			name: "a taint and unschedulable exclude clusters", app: "plain",
 			want: []string{"east"},
 			excluded: []v1alpha1.ExcludedClusters{
 				notReady, {Reason: v1alpha1.ReasonTaintNotTolerated, Count: 1, Examples: []string{"north"}, Requirements: []string{"e2e:NoSchedule"}}, unschedulable,
 			},
 		},
 		{
-			name: "a toleration lets it in", app: "tolerant",
+			name: "a toleration includes the tainted cluster", app: "tolerant",
 			placement: v1alpha1.Placement{Tolerations: []v1alpha1.Toleration{{Key: "e2e", Operator: v1alpha1.TolerationExists}}},
 			want:      []string{"east", "north"},
 			excluded:  []v1alpha1.ExcludedClusters{notReady, unschedulable},
 		},
 		{
-			name: "names that are not listed, and one that nobody has", app: "named",
+			name: "clusters that are not named are excluded, and a name without a cluster is reported", app: "named",
 			placement: v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east", "nowhere"}}},
 			want:      []string{"east"},
 			excluded: []v1alpha1.ExcludedClusters{
@@ -67,7 +65,7 @@ func TestPlacement(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			app := f.declare(t, test.app, replicas(1), placed(test.placement))
+			app := f.createApp(t, test.app, framework.Replicas(1), framework.Placement(test.placement))
 			f.awaitReady(t, app, test.want...)
 			if diff := cmp.Diff(test.excluded, app.Status.Placement.Excluded); diff != "" {
 				t.Errorf("excluded (-want +got):\n%s", diff)
@@ -75,27 +73,28 @@ func TestPlacement(t *testing.T) {
 		})
 	}
 
-	t.Run("what ran there before stays, and takes changes", func(t *testing.T) {
-		f.edit(t, early, image("web:2"))
+	t.Run("an AppService that ran there before stays and is updated", func(t *testing.T) {
+		f.EditApp(t, early, framework.Image("web:2"))
 		f.awaitReady(t, early, "north", "south", "east")
 	})
 }
 
-// Of two zones, and of as many clusters as a limit says. Each step goes on from the one before.
+// TestLimitedPlacement tests a placement with a limit and a spread key. Each step continues where
+// the previous one ended.
 func TestLimitedPlacement(t *testing.T) {
-	f := theFleet
+	f := testFleet(t)
 	for member, zone := range map[string]string{"north": "a", "south": "a", "east": "b"} {
-		f.label(t, member, map[string]string{"zone": zone})
+		f.addLabels(t, member, map[string]string{"zone": zone})
 	}
-	t.Cleanup(func() { f.setSpec(t, "east", v1alpha1.MemberClusterSpec{}) })
-	app := f.declare(t, "spread", placed(v1alpha1.Placement{Limit: new(int32(2)), SpreadKey: "zone"}))
-	var first, other string // the one of zone a that is taken, and the one that is not
+	t.Cleanup(func() { f.patchMemberSpec(t, "east", v1alpha1.MemberClusterSpec{}) })
+	app := f.createApp(t, "spread", framework.Placement(v1alpha1.Placement{Limit: new(int32(2)), SpreadKey: "zone"}))
+	var first, other string // the cluster of zone a that is chosen, and the other one
 
-	t.Run("takes one of each zone, and says who is beyond the limit", func(t *testing.T) {
-		eventually(t, "two clusters to be chosen", func() error {
-			f.refresh(t, app)
+	t.Run("chooses one cluster of each zone, and reports the excluded one", func(t *testing.T) {
+		f.Eventually(t, "two clusters to be chosen", func(context.Context) error {
+			f.RefreshApp(t, app)
 			if got := len(app.Status.Clusters); got != 2 {
-				return fmt.Errorf("%d rows", got)
+				return fmt.Errorf("%d entries", got)
 			}
 			return nil
 		})
@@ -104,21 +103,23 @@ func TestLimitedPlacement(t *testing.T) {
 			first, other = other, first
 		}
 		f.awaitReady(t, app, first, "east")
-		f.wantBeyond(t, app, other)
+		if err := checkLimitExcludes(app, other); err != nil {
+			t.Error(err)
+		}
 	})
 
-	t.Run("drained, it moves, and is on two ready clusters at every moment", func(t *testing.T) {
+	t.Run("moves from a drained cluster, and always runs on two ready clusters", func(t *testing.T) {
 		uncordon := f.cordon(t, other)
-		done := f.neverFewer(t, app, 2, func(ready int32) int32 { return ready / 2 }, "east", first, other)
-		f.setSpec(t, "east", tainted(v1alpha1.TaintNoExecute))
-		eventually(t, "it to wait on east for "+other, func() error {
-			f.refresh(t, app)
-			leaving, arriving := app.Status.Cluster("east"), app.Status.Cluster(other)
-			if leaving == nil || leaving.Reason != v1alpha1.ReasonRemovalPending || !strings.Contains(leaving.Message, other) {
-				return fmt.Errorf("the row of east is %+v", leaving)
+		done := f.expectAtLeast(t, app, 2, func(ready int32) int32 { return ready / 2 }, "east", first, other)
+		f.patchMemberSpec(t, "east", tainted(v1alpha1.TaintNoExecute))
+		f.Eventually(t, "east to wait for "+other, func(context.Context) error {
+			f.RefreshApp(t, app)
+			removed, added := app.Status.Cluster("east"), app.Status.Cluster(other)
+			if removed == nil || removed.Reason != v1alpha1.ReasonRemovalPending || !strings.Contains(removed.Message, other) {
+				return fmt.Errorf("the entry of east is %+v", removed)
 			}
-			if arriving == nil || arriving.CurrentReplicas != 2 {
-				return fmt.Errorf("the row of %s is %+v", other, arriving)
+			if added == nil || added.CurrentReplicas != 2 {
+				return fmt.Errorf("the entry of %s is %+v", other, added)
 			}
 			return nil
 		})
@@ -127,28 +128,22 @@ func TestLimitedPlacement(t *testing.T) {
 		done()
 	})
 
-	t.Run("and stays there when the taint is gone", func(t *testing.T) {
-		f.setSpec(t, "east", v1alpha1.MemberClusterSpec{})
-		eventually(t, "east to be beyond the limit", func() error {
-			f.refresh(t, app)
-			return beyond(app, "east")
+	t.Run("stays when the taint is removed", func(t *testing.T) {
+		f.patchMemberSpec(t, "east", v1alpha1.MemberClusterSpec{})
+		f.Eventually(t, "east to be excluded by the limit", func(context.Context) error {
+			f.RefreshApp(t, app)
+			return checkLimitExcludes(app, "east")
 		})
 		f.awaitReady(t, app, first, other)
 	})
 }
 
-func (f *fleet) wantBeyond(t *testing.T, app *v1alpha1.AppService, member string) {
-	t.Helper()
-	if err := beyond(app, member); err != nil {
-		t.Error(err)
-	}
-}
-
-// beyond is nil when the limit, and nothing else, leaves out that member alone.
-func beyond(app *v1alpha1.AppService, member string) error {
+// checkLimitExcludes returns an error unless the limit excludes this member, and nothing excludes
+// another one.
+func checkLimitExcludes(app *v1alpha1.AppService, member string) error {
 	want := []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonLimitReached, Count: 1, Examples: []string{member}}}
 	if !slices.EqualFunc(want, app.Status.Placement.Excluded, func(a, b v1alpha1.ExcludedClusters) bool { return cmp.Equal(a, b) }) {
-		return fmt.Errorf("want %s left out by the limit, got %+v", member, app.Status.Placement.Excluded)
+		return fmt.Errorf("want %s excluded by the limit, got %+v", member, app.Status.Placement.Excluded)
 	}
 	return nil
 }

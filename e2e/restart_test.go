@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -11,31 +12,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// The operator's end and its return. It uses leader election, as in production: after a crash the next one
-// waits for the lease of the one before.
+// TestRestart tests that the operator continues its work after a crash, and writes nothing after a
+// restart at rest. It uses leader election: after a crash, the next operator waits for the Lease of
+// the previous one.
 func TestRestart(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "phoenix", replicas(5))
+	f := testFleet(t)
+	app := f.createApp(t, "restarted", framework.Replicas(5))
 	f.awaitReady(t, app, "north", "south", "east")
 
-	t.Run("an operator that is killed as soon as a change is made finishes it after its restart", func(t *testing.T) {
-		f.edit(t, app, image("web:2"), env("STEP", "2"))
+	t.Run("delivers an edit when it was killed right after the edit", func(t *testing.T) {
+		f.EditApp(t, app, framework.Image("web:2"), framework.AddEnv("STEP", "2"))
 		f.killAndRestart(t)
-		t.Logf("3/3 Ready %s after the restart", round(f.awaitReady(t, app, "north", "south", "east")))
+		t.Logf("3/3 Ready %s after the restart", framework.Round(f.awaitReady(t, app, "north", "south", "east")))
 	})
 
-	t.Run("an operator that is killed when a change is on one member finishes it after its restart", func(t *testing.T) {
-		f.edit(t, app, image("web:3"), replicas(6))
-		eventually(t, "one member to have the change", func() error {
+	t.Run("delivers an edit when it was killed after one member had it", func(t *testing.T) {
+		f.EditApp(t, app, framework.Image("web:3"), framework.Replicas(6))
+		f.Eventually(t, "one member to have the edit", func(ctx context.Context) error {
 			var missing []error
-			for _, member := range f.members {
-				if err := has(member, app); err != nil {
+			for _, member := range f.Members {
+				if err := checkObjects(ctx, member, app); err != nil {
 					missing = append(missing, err)
 				}
 			}
-			if len(missing) == len(f.members) {
+			if len(missing) == len(f.Members) {
 				return errors.Join(missing...)
 			}
 			return nil
@@ -44,75 +47,75 @@ func TestRestart(t *testing.T) {
 		f.awaitReady(t, app, "north", "south", "east")
 	})
 
-	t.Run("an operator that is killed before a deletion finishes that", func(t *testing.T) {
-		doomed := f.declare(t, "doomed")
-		f.awaitReady(t, doomed, "north", "south", "east")
-		if err := f.hub.api.Delete(t.Context(), doomed); err != nil {
+	t.Run("completes a deletion when it was killed right after the deletion", func(t *testing.T) {
+		deleted := f.createApp(t, "deleted")
+		f.awaitReady(t, deleted, "north", "south", "east")
+		if err := f.Hub.Client.Delete(t.Context(), deleted); err != nil {
 			t.Fatal(err)
 		}
 		f.killAndRestart(t)
-		f.remove(t, doomed)
-		for _, member := range f.members {
-			if err := f.gone(member, doomed); err != nil {
+		f.DeleteApp(t, deleted)
+		for _, member := range f.Members {
+			if err := checkRemoved(t.Context(), member, deleted); err != nil {
 				t.Errorf("the AppService is gone, but: %v", err)
 			}
 		}
 	})
 
-	t.Run("nothing is written at rest, nor by a restart when all is in place", func(t *testing.T) {
-		f.declare(t, "quiet-south", onClusters("south"))
-		two := f.declare(t, "quiet-two", inRegion("eu"), ports(80, 81))
+	t.Run("writes nothing at rest, nor after a restart at rest", func(t *testing.T) {
+		f.createApp(t, "quiet-south", framework.OnClusters("south"))
+		two := f.createApp(t, "quiet-two", inRegion("eu"), framework.Ports(80, 81))
 		f.awaitReady(t, two, "north")
 		f.awaitReady(t, app, "north", "south", "east")
-		f.awaitSilence(t)
+		f.awaitNoWrites(t)
 
-		start := f.writes(t)
-		time.Sleep(quiet)
-		rest := f.writes(t)
+		start := f.countWrites(t)
+		time.Sleep(quietPeriod)
+		rest := f.countWrites(t)
 		if diff := cmp.Diff(start, rest); diff != "" {
-			t.Errorf("within %s at rest (-before +after):\n%s", quiet, diff)
+			t.Errorf("written within %s at rest (-before +after):\n%s", quietPeriod, diff)
 		}
 
 		restarted := time.Now()
-		if err := f.operator.Stop(t.Context()); err != nil {
+		if err := f.Operator.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f.startOperator(t)
+		f.mustStartOperator(t)
 		f.awaitLeader(t, restarted)
-		time.Sleep(quiet)
-		after := f.writes(t)
+		time.Sleep(quietPeriod)
+		after := f.countWrites(t)
 		if diff := cmp.Diff(rest, after); diff != "" {
-			t.Errorf("by a restart and within %s after it (-before +after):\n%s", quiet, diff)
+			t.Errorf("written by a restart and within %s after it (-before +after):\n%s", quietPeriod, diff)
 		}
-		t.Logf("writes so far, by cluster: %v at first, %v after %s at rest, %v after a restart and %s more",
-			totals(start), totals(rest), quiet, totals(after), quiet)
+		t.Logf("writes by cluster: %v, %v after %s at rest, %v after a restart and another %s",
+			totals(start), totals(rest), quietPeriod, totals(after), quietPeriod)
 
-		f.edit(t, app, image("web:4"))
+		f.EditApp(t, app, framework.Image("web:4"))
 		f.awaitReady(t, app, "north", "south", "east")
 	})
 }
 
 func (f *fleet) killAndRestart(t *testing.T) {
 	t.Helper()
-	if err := f.operator.Kill(t.Context()); err != nil {
+	if err := f.Operator.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.startOperator(t)
+	f.mustStartOperator(t)
 }
 
-func (f *fleet) startOperator(t *testing.T) {
+func (f *fleet) mustStartOperator(t *testing.T) {
 	t.Helper()
-	if err := f.start(t.Context(), 1); err != nil {
+	if err := f.startOperator(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// awaitLeader waits until an operator that was started after this moment leads: it has taken the lease.
+// awaitLeader waits until an operator leads that was started after a time: it acquired the Lease.
 func (f *fleet) awaitLeader(t *testing.T, since time.Time) {
 	t.Helper()
-	eventually(t, "the restarted operator to lead", func() error {
+	f.Eventually(t, "the restarted operator to lead", func(ctx context.Context) error {
 		leases := &coordinationv1.LeaseList{}
-		if err := f.hub.api.List(background, leases, client.InNamespace(environment.SecretNamespace)); err != nil {
+		if err := f.Hub.Client.List(ctx, leases, client.InNamespace(environment.SecretNamespace)); err != nil {
 			return err
 		}
 		for _, lease := range leases.Items {

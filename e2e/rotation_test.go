@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -13,74 +14,73 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// A member's token is renewed, and the one before it taken out of use, while an AppService runs: see docs/install.md.
+// TestRotation tests that a member's token is renewed, and the old one revoked, while an AppService
+// runs: see docs/install.md.
 func TestRotation(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "rotated")
+	f := testFleet(t)
+	app := f.createApp(t, "rotated")
 	f.awaitReady(t, app, "north", "south", "east")
 	before, connections := f.readySince(t, "north"), f.connections(t, "north")
 	t.Cleanup(func() { f.rejoin(t, "north") })
 
-	f.renew(t, "north", time.Hour)
+	f.renewToken(t, "north", time.Hour)
 	expected := time.Now().Add(time.Hour)
-	eventually(t, "the metrics to tell when the new token ends", func() error {
-		at, err := value(f.metrics(t)["fleetwright_member_credential_expiry_timestamp_seconds"], "member", "north")
+	f.Eventually(t, "the metrics to show when the new token expires", func(context.Context) error {
+		at, err := seriesValue(f.metrics(t)["fleetwright_member_credential_expiry_timestamp_seconds"], "member", "north")
 		if err == nil && time.Unix(int64(at), 0).Sub(expected).Abs() > time.Minute {
-			err = fmt.Errorf("it ends at %s, not about %s", time.Unix(int64(at), 0), expected)
+			err = fmt.Errorf("it expires at %s, want about %s", time.Unix(int64(at), 0), expected)
 		}
 		return err
 	})
 
-	// The token before it is no longer valid as soon as its Secret is gone.
+	// The old token becomes invalid when its Secret is deleted.
 	old := &corev1.Secret{}
 	old.Namespace, old.Name = environment.SecretNamespace, environment.MemberAccount
-	if err := f.members["north"].api.Delete(t.Context(), old); err != nil {
+	if err := f.Members["north"].Client.Delete(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	f.edit(t, app, env("ROTATED", "yes"))
+	f.EditApp(t, app, framework.AddEnv("ROTATED", "yes"))
 	f.awaitReady(t, app, "north", "south", "east")
-	stays(t, 12*time.Second, "north is Ready", func() error {
-		if f.phase(app, "north") != v1alpha1.ClusterReady {
-			return fmt.Errorf("its row is %s", f.phase(app, "north"))
-		}
-		return nil
+	framework.Consistently(t, 12*time.Second, "north is Ready", func(ctx context.Context) error {
+		return f.checkPhase(ctx, app, "north", v1alpha1.ClusterReady)
 	})
 	if after := f.readySince(t, "north"); !after.Equal(&before) {
-		t.Errorf("north was not Ready for a moment: it is since %s, and was since %s", after, before)
+		t.Errorf("north was not Ready for a time: it is Ready since %s, before since %s", after, before)
 	}
 	if after := f.connections(t, "north"); after != connections {
-		t.Errorf("north was connected %v times, and now %v", connections, after)
+		t.Errorf("north connected %v times before, %v times now", connections, after)
 	}
 }
 
-// renew gives the hub a new token of a member, for a time.
-func (f *fleet) renew(t *testing.T, member string, lifetime time.Duration) {
+// renewToken updates a member's Secret with a new token that expires.
+func (f *fleet) renewToken(t *testing.T, member string, lifetime time.Duration) {
 	t.Helper()
-	kubeconfig, err := f.members[member].MemberKubeconfig(t.Context())
+	kubeconfig, err := f.Members[member].MemberKubeconfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	account := &corev1.ServiceAccount{}
 	account.Namespace, account.Name = environment.SecretNamespace, environment.MemberAccount
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime.Seconds()))}}
-	if err := f.members[member].api.SubResource("token").Create(t.Context(), account, request); err != nil {
+	if err := f.Members[member].Client.SubResource("token").Create(t.Context(), account, request); err != nil {
 		t.Fatal(err)
 	}
 	if kubeconfig, err = environment.WithToken(kubeconfig, request.Status.Token); err != nil {
 		t.Fatal(err)
 	}
-	if err := environment.JoinWith(t.Context(), f.hub.api, member, kubeconfig, map[string]string{"region": regions[member]}); err != nil {
+	if err := environment.JoinWith(t.Context(), f.Hub.Client, member, kubeconfig, map[string]string{"region": regions[member]}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// readySince is when a member became Ready.
+// readySince returns when a member became Ready.
 func (f *fleet) readySince(t *testing.T, member string) metav1.Time {
 	t.Helper()
 	found := &v1alpha1.MemberCluster{}
-	if err := f.hub.api.Get(t.Context(), client.ObjectKey{Name: member}, found); err != nil {
+	if err := f.Hub.Client.Get(t.Context(), client.ObjectKey{Name: member}, found); err != nil {
 		t.Fatal(err)
 	}
 	ready := meta.FindStatusCondition(found.Status.Conditions, v1alpha1.ConditionReady)
@@ -90,10 +90,10 @@ func (f *fleet) readySince(t *testing.T, member string) metav1.Time {
 	return ready.LastTransitionTime
 }
 
-// connections is how often the leader has connected to a member.
+// connections returns how often the leader has connected to a member.
 func (f *fleet) connections(t *testing.T, member string) float64 {
 	t.Helper()
-	n, err := value(f.metrics(t)["fleetwright_member_connections_total"], "member", member)
+	n, err := seriesValue(f.metrics(t)["fleetwright_member_connections_total"], "member", member)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,102 +16,102 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
 const samples = "../config/samples"
 
-// rest is how long nothing may be written while all samples are there.
-const rest = 10 * time.Second
-
-// What a user does first: all samples, applied by kubectl, and deleted. Each step goes on from the one before.
+// TestSamples applies all samples with kubectl, and deletes them. Each step continues where the
+// previous one ended.
 func TestSamples(t *testing.T) {
-	f := theFleet
-	f.label(t, "north", map[string]string{"tier": "prod", "size": "large", "resolver": "own"})
-	f.label(t, "south", map[string]string{"tier": "prod"})
-	f.label(t, "east", map[string]string{"tier": "prod"})
-	f.giveStorage(t)
+	f := testFleet(t)
+	f.addLabels(t, "north", map[string]string{"tier": "prod", "size": "large", "resolver": "own"})
+	f.addLabels(t, "south", map[string]string{"tier": "prod"})
+	f.addLabels(t, "east", map[string]string{"tier": "prod"})
+	for _, member := range f.Members {
+		member.CreateVolumes(t, 4) // for the claims of the restricted sample, in both of its namespaces
+	}
 	strict := f.restrictedNamespace(t)
-	edge, others := filepath.Join(samples, "placement.yaml"), f.sampleFiles(t, strict)
-	t.Cleanup(func() { f.removeAll(t, "default", strict) })
+	placementSample, others := filepath.Join(samples, "placement.yaml"), sampleFiles(t, strict)
+	t.Cleanup(func() { f.deleteAll(t, "default", strict) })
 	all := []string{"north", "south", "east"}
 	gateway := named("default", "gateway")
 
-	t.Run("are applied, and are Ready but for a load balancer without an address", func(t *testing.T) {
-		kubectl(t, f.hub, append([]string{"apply", "--server-side"}, others...)...)
-		pending := map[string]row{}
+	t.Run("are Ready, except a load balancer without an address", func(t *testing.T) {
+		f.Hub.Kubectl(t, *binFlag, append([]string{"apply", "--server-side"}, others...)...)
+		pending := map[string]entry{}
 		for _, member := range all {
-			pending[member] = row{v1alpha1.ClusterProgressing, v1alpha1.ReasonLoadBalancerPending}
+			pending[member] = entry{v1alpha1.ClusterProgressing, v1alpha1.ReasonLoadBalancerPending}
 		}
-		f.awaitRows(t, gateway, pending)
+		f.awaitEntries(t, gateway, pending)
 		for _, name := range []string{"api", "queue-worker", "secure", "shop", "steady", "web", "worker"} {
-			f.awaitRows(t, named("default", name), allReady(all...))
+			f.awaitEntries(t, named("default", name), allReady(all...))
 		}
-		f.awaitRows(t, named(strict, "secure"), allReady(all...))
+		f.awaitEntries(t, named(strict, "secure"), allReady(all...))
 	})
 
-	t.Run("the load balancer is Ready when it has addresses, and they are in the rows", func(t *testing.T) {
+	t.Run("the load balancer is Ready when it has addresses, and reports them", func(t *testing.T) {
 		want := map[string][]string{}
 		for i, member := range all {
 			address := fmt.Sprintf("192.0.2.%d", i+1)
 			want[member] = []string{address}
-			f.giveAddress(t, member, gateway, address)
+			f.Members[member].SetLoadBalancerIP(t, client.ObjectKeyFromObject(gateway), address)
 		}
-		f.awaitRows(t, gateway, allReady(all...))
+		f.awaitEntries(t, gateway, allReady(all...))
 		got := map[string][]string{}
-		for _, row := range gateway.Status.Clusters {
-			got[row.Name] = row.Addresses
+		for _, c := range gateway.Status.Clusters {
+			got[c.Name] = c.Addresses
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("addresses (-want +got):\n%s", diff)
 		}
 	})
 
-	t.Run("the one for the edge goes where a taint keeps all others away", func(t *testing.T) {
-		f.govern(t, "south", v1alpha1.MemberClusterSpec{Taints: []v1alpha1.Taint{{Key: "edge", Effect: v1alpha1.TaintNoSchedule}}})
-		kubectl(t, f.hub, "apply", "--server-side", "-f", edge)
-		f.awaitRows(t, named("default", "cdn"), allReady("north", "south"))
+	t.Run("the placement sample tolerates a taint", func(t *testing.T) {
+		f.setMemberSpec(t, "south", v1alpha1.MemberClusterSpec{Taints: []v1alpha1.Taint{{Key: "edge", Effect: v1alpha1.TaintNoSchedule}}})
+		f.Hub.Kubectl(t, *binFlag, "apply", "--server-side", "-f", placementSample)
+		f.awaitEntries(t, named("default", "cdn"), allReady("north", "south"))
 	})
 
-	t.Run("where the restricted standard is enforced, what is not restricted is refused, and its rows say so", func(t *testing.T) {
-		lax := appService("lax")
-		lax.Namespace = strict
-		if err := f.hub.api.Create(t.Context(), lax); err != nil {
+	t.Run("an AppService that violates the restricted Pod Security Standard is refused and says so", func(t *testing.T) {
+		violating := framework.NewAppService(strict, "violating")
+		if err := f.Hub.Client.Create(t.Context(), violating); err != nil {
 			t.Fatal(err)
 		}
-		refused := map[string]row{}
+		refused := map[string]entry{}
 		for _, member := range all {
-			refused[member] = row{v1alpha1.ClusterProgressing, v1alpha1.ReasonPodsRefused}
+			refused[member] = entry{v1alpha1.ClusterProgressing, v1alpha1.ReasonPodsRefused}
 		}
-		f.awaitRows(t, lax, refused)
-		f.remove(t, lax)
+		f.awaitEntries(t, violating, refused)
+		f.DeleteApp(t, violating)
 	})
 
-	t.Run("the big cluster of the divided one has three times the share of the others", func(t *testing.T) {
-		f.wantShares(t, named("default", "queue-worker"), map[string]int32{"north": 18, "south": 6, "east": 6})
+	t.Run("the divided sample runs three times as many replicas on the large cluster", func(t *testing.T) {
+		f.awaitExactShares(t, named("default", "queue-worker"), map[string]int32{"north": 18, "south": 6, "east": 6})
 	})
 
-	t.Run("nothing is written while they are all there", func(t *testing.T) { f.wantRest(t) })
+	t.Run("nothing is written at rest", func(t *testing.T) { f.expectNoWrites(t) })
 
-	t.Run("are deleted, and nothing is left of them", func(t *testing.T) {
-		kubectl(t, f.hub, append([]string{"delete", "--timeout=" + patience.String(), "-f", edge}, others...)...)
+	t.Run("are deleted with all their objects", func(t *testing.T) {
+		f.Hub.Kubectl(t, *binFlag, append([]string{"delete", "--timeout=" + f.Timeout.String(), "-f", placementSample}, others...)...)
 		for _, member := range all {
-			if err := f.leftovers(member); err != nil {
+			if err := checkNothingManaged(t.Context(), f.Members[member]); err != nil {
 				t.Errorf("the AppServices are gone, but: %v", err)
 			}
 		}
 	})
 }
 
-// sampleFiles are kubectl's arguments for all samples but the one for the edge, and for the restricted one once more, in that namespace.
-func (f *fleet) sampleFiles(t *testing.T, strict string) []string {
+// sampleFiles returns the arguments of kubectl for all samples except the placement sample, and for
+// the restricted sample once more, in that namespace.
+func sampleFiles(t *testing.T, strict string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(samples, "*.yaml"))
 	if err != nil || len(files) < 2 {
-		t.Fatalf("the samples are %v (%v)", files, err)
+		t.Fatalf("found the samples %v (%v)", files, err)
 	}
 	var args []string
 	for _, file := range files {
@@ -122,13 +122,14 @@ func (f *fleet) sampleFiles(t *testing.T, strict string) []string {
 	return append(args, "-f", inNamespace(t, filepath.Join(samples, "restricted.yaml"), strict))
 }
 
+// named returns an AppService with this name, for helpers that read it from the hub.
 func named(namespace, name string) *v1alpha1.AppService {
 	app := &v1alpha1.AppService{}
 	app.Namespace, app.Name = namespace, name
 	return app
 }
 
-// inNamespace is a copy of a sample for another namespace than its own.
+// inNamespace returns the path of a copy of a sample for another namespace.
 func inNamespace(t *testing.T, file, namespace string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -143,112 +144,68 @@ func inNamespace(t *testing.T, file, namespace string) string {
 	return to
 }
 
-// restrictedNamespace is there on the hub and the members, and on these admits only pods that the restricted Pod Security Standard allows.
+// restrictedNamespace creates a namespace on the hub and on the members that enforces the restricted
+// Pod Security Standard. The test waits at its end until it is gone.
 func (f *fleet) restrictedNamespace(t *testing.T) string {
 	t.Helper()
-	clusters := maps.Clone(f.members)
-	clusters["hub"] = f.hub
+	const name = "restricted"
+	clusters := f.All()
 	for _, c := range clusters {
 		strict := &corev1.Namespace{}
-		strict.Name, strict.Labels = "restricted", map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
-		if err := c.api.Create(t.Context(), strict); err != nil {
-			t.Fatalf("%s: %v", c.Name(), err)
-		}
-		t.Cleanup(func() { eventually(t, "namespace restricted to be gone", func() error { return f.absent(c, strict) }) })
+		strict.Name = name
+		t.Cleanup(func() {
+			f.Eventually(t, "namespace restricted to be gone", func(ctx context.Context) error { return c.CheckAbsent(ctx, strict) })
+		})
 	}
-	t.Cleanup(func() { // of all of them, before any is waited for
-		for _, c := range clusters {
-			strict := &corev1.Namespace{}
-			strict.Name = "restricted"
-			if err := c.api.Delete(background, strict); err != nil {
-				t.Errorf("%s: %v", c.Name(), err)
-			}
-		}
-	})
-	return "restricted"
+	for _, c := range clusters { // their clean-up deletes all of them before the test waits for one
+		c.CreateNamespace(t, name, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	}
+	return name
 }
 
-// removeAll takes the AppServices, and the MemberCluster of the samples, away that a test has left because it failed.
-func (f *fleet) removeAll(t *testing.T, namespaces ...string) {
+// deleteAll deletes the AppServices and the MemberCluster of the samples. They are gone unless the
+// test failed.
+func (f *fleet) deleteAll(t *testing.T, namespaces ...string) {
 	t.Helper()
 	sample := &v1alpha1.MemberCluster{}
 	sample.Name = "edge-1"
-	if err := f.hub.api.Delete(background, sample); client.IgnoreNotFound(err) != nil {
+	if err := f.Hub.Client.Delete(context.Background(), sample); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}
 	for _, namespace := range namespaces {
 		apps := &v1alpha1.AppServiceList{}
-		if err := f.hub.api.List(background, apps, client.InNamespace(namespace)); err != nil {
+		if err := f.Hub.Client.List(context.Background(), apps, client.InNamespace(namespace)); err != nil {
 			t.Error(err)
 		}
 		for i := range apps.Items {
-			f.remove(t, &apps.Items[i])
+			f.DeleteApp(t, &apps.Items[i])
 		}
 	}
 }
 
-// giveStorage gives each member volumes for the claims of the restricted sample, in both of its namespaces.
-func (f *fleet) giveStorage(t *testing.T) {
+// expectNoWrites fails the test if the operator writes at rest.
+func (f *fleet) expectNoWrites(t *testing.T) {
 	t.Helper()
-	for name, member := range f.members {
-		for i := range 4 {
-			volume := &corev1.PersistentVolume{}
-			volume.Name = fmt.Sprintf("e2e-%d", i)
-			volume.Spec = corev1.PersistentVolumeSpec{
-				Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-				AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-				PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
-			}
-			if err := member.api.Create(t.Context(), volume); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			t.Cleanup(func() {
-				if err := member.api.Delete(background, volume); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			})
-		}
+	f.awaitNoWrites(t)
+	before := f.countWrites(t)
+	time.Sleep(quietPeriod / 2)
+	if diff := cmp.Diff(before, f.countWrites(t)); diff != "" {
+		t.Errorf("written within %s at rest (-before +after):\n%s", quietPeriod/2, diff)
 	}
 }
 
-// giveAddress does what a cloud does for a Service of type LoadBalancer.
-func (f *fleet) giveAddress(t *testing.T, member string, app *v1alpha1.AppService, address string) {
-	t.Helper()
-	service := &corev1.Service{}
-	if err := f.members[member].api.Get(t.Context(), client.ObjectKeyFromObject(app), service); err != nil {
-		t.Fatal(err)
-	}
-	patch := client.MergeFrom(service.DeepCopy())
-	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
-	if err := f.members[member].api.Status().Patch(t.Context(), service, patch); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wantRest fails the test when something is written by the operator, or because of it.
-func (f *fleet) wantRest(t *testing.T) {
-	t.Helper()
-	f.awaitSilence(t)
-	before := f.writes(t)
-	time.Sleep(rest)
-	if diff := cmp.Diff(before, f.writes(t)); diff != "" {
-		t.Errorf("within %s at rest (-before +after):\n%s", rest, diff)
-	}
-}
-
-// leftovers is nil when a member has nothing that Fleetwright made.
-func (f *fleet) leftovers(member string) error {
+// checkNothingManaged returns an error if a member has an object of Fleetwright.
+func checkNothingManaged(ctx context.Context, member *framework.Cluster) error {
 	lists := []client.ObjectList{
 		&appsv1.DeploymentList{}, &corev1.ServiceList{}, &autoscalingv2.HorizontalPodAutoscalerList{}, &policyv1.PodDisruptionBudgetList{},
 	}
-	var problems []error
+	var errs []error
 	for _, list := range lists {
-		if err := f.members[member].api.List(background, list, client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}); err != nil {
-			problems = append(problems, err)
+		if err := member.Client.List(ctx, list, client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}); err != nil {
+			errs = append(errs, err)
 		} else if n := meta.LenList(list); n > 0 {
-			problems = append(problems, fmt.Errorf("%s has %d in %T", member, n, list))
+			errs = append(errs, fmt.Errorf("%s has %d in %T", member.Name(), n, list))
 		}
 	}
-	return errors.Join(problems...)
+	return errors.Join(errs...)
 }

@@ -14,61 +14,66 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// asker is a cluster that can ask for something over the network, from its machine. Where there is none, pods are simulated.
-type asker interface {
+// httpGetter is a cluster whose node can send requests over the network. Clusters with simulated
+// pods are not.
+type httpGetter interface {
 	Get(ctx context.Context, host string, port int32) (string, error)
 }
 
-func greets(with string) change { return onlyEnv("GREETING", with) }
+// greeting sets what the web server answers.
+func greeting(text string) framework.Change { return framework.Env("GREETING", text) }
 
-// onNodes makes the Service listen on each node of each member too.
-func onNodes(port int32) change {
+// nodePort makes the Service listen on the nodes.
+func nodePort(port int32) framework.Change {
 	return func(s *v1alpha1.AppServiceSpec) { s.Ports[0].NodePort = port }
 }
 
-// gracefully is what a user says to lose no request: a pod gets none before it listens, and serves on until it gets no more.
-func gracefully(s *v1alpha1.AppServiceSpec) {
+// gracefulShutdown is what a user configures to lose no request: a pod gets requests only when it
+// listens, and serves until it no longer gets any.
+func gracefulShutdown(s *v1alpha1.AppServiceSpec) {
 	s.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}, PeriodSeconds: 1}
 	s.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
 }
 
-// The workload does its work: asked from the hub's machine, over the network, at a member's node, its Service has one of its pods answer.
+// TestServes tests that the workload serves: a request from the hub's node to a member's node is
+// answered by a pod of the AppService.
 func TestServes(t *testing.T) {
-	f := theFleet
-	from, ok := f.hub.Cluster.(asker)
+	f := testFleet(t, onKind)
+	hub, ok := f.Hub.Cluster.(httpGetter)
 	if !ok {
-		t.Skip("pods are simulated, and answer nobody")
+		t.Skip("the pods are simulated")
 	}
 	const port = 30080
-	app := f.declare(t, "voice", onNodes(port), greets("good morning"), gracefully)
+	app := f.createApp(t, "serving", nodePort(port), greeting("good morning"), gracefulShutdown)
 	f.awaitReady(t, app, "north", "south", "east")
 
-	ask := func(member string) (string, error) { return f.ask(from, member, port) }
-	answered := func(member, greeting string) error {
-		answer, err := ask(member)
+	get := func(ctx context.Context, member string) (string, error) { return f.get(ctx, hub, member, port) }
+	check := func(ctx context.Context, member, greeting string) error {
+		answer, err := get(ctx, member)
 		if err != nil {
 			return err
 		}
-		return f.spokenBy(member, app, greeting, answer)
+		return f.checkAnswer(ctx, member, app, greeting, answer)
 	}
-	for member := range f.members {
+	for member := range f.Members {
 		t.Run("a pod of "+member+" answers", func(t *testing.T) {
-			eventually(t, member+" to answer", func() error { return answered(member, "good morning") })
+			f.Eventually(t, member+" to answer", func(ctx context.Context) error { return check(ctx, member, "good morning") })
 		})
 	}
 
-	t.Run("while an edit is rolled out, every request is answered, and at last by what it says", func(t *testing.T) {
-		done := keepAsking(t, ask, "north", "south", "east")
-		f.edit(t, app, greets("good evening"))
+	t.Run("every request is answered while an edit is rolled out", func(t *testing.T) {
+		done := requestContinuously(t, get, "north", "south", "east")
+		f.EditApp(t, app, greeting("good evening"))
 		f.awaitReady(t, app, "north", "south", "east")
-		for member := range f.members {
-			eventually(t, member+" to answer anew", func() error { return answered(member, "good evening") })
-			eventually(t, "the pods from before to be gone from "+member, func() error {
-				pods, err := f.podsOf(member, app)
+		for member := range f.Members {
+			f.Eventually(t, member+" to answer with the new greeting", func(ctx context.Context) error { return check(ctx, member, "good evening") })
+			f.Eventually(t, "the old pods to be gone from "+member, func(ctx context.Context) error {
+				pods, err := f.podNames(ctx, member, app)
 				if len(pods) > int(app.DesiredReplicas()) {
-					err = fmt.Errorf("there are %v", pods)
+					err = fmt.Errorf("there are still %v", pods)
 				}
 				return err
 			})
@@ -77,36 +82,37 @@ func TestServes(t *testing.T) {
 	})
 }
 
-// ask asks at a member's node.
-func (f *fleet) ask(from asker, member string, port int32) (string, error) {
+// get sends a request from the hub's node to a port of a member's node.
+func (f *fleet) get(ctx context.Context, hub httpGetter, member string, port int32) (string, error) {
 	nodes := &corev1.NodeList{}
-	if err := f.members[member].api.List(background, nodes); err != nil {
+	if err := f.Members[member].Client.List(ctx, nodes); err != nil {
 		return "", err
 	}
 	for _, address := range nodes.Items[0].Status.Addresses {
 		if address.Type == corev1.NodeInternalIP {
-			return from.Get(background, address.Address, port)
+			return hub.Get(ctx, address.Address, port)
 		}
 	}
 	return "", fmt.Errorf("the node of %s has no address", member)
 }
 
-// spokenBy is nil when the answer is that greeting, from one of the AppService's pods on that member.
-func (f *fleet) spokenBy(member string, app *v1alpha1.AppService, greeting, answer string) error {
-	pods, err := f.podsOf(member, app)
+// checkAnswer returns an error unless the answer is the greeting of one of the AppService's pods on
+// the member.
+func (f *fleet) checkAnswer(ctx context.Context, member string, app *v1alpha1.AppService, greeting, answer string) error {
+	pods, err := f.podNames(ctx, member, app)
 	if err != nil {
 		return err
 	}
-	if by, found := strings.CutPrefix(answer, greeting+" from "); !found || !slices.Contains(pods, by) {
-		return fmt.Errorf("want %q from one of %v, %s answers %q", greeting, pods, member, answer)
+	if pod, found := strings.CutPrefix(answer, greeting+" from "); !found || !slices.Contains(pods, pod) {
+		return fmt.Errorf("want %q from one of %v, %s answered %q", greeting, pods, member, answer)
 	}
 	return nil
 }
 
-// podsOf are the names of an AppService's pods on a member, also of those that are about to end.
-func (f *fleet) podsOf(member string, app *v1alpha1.AppService) ([]string, error) {
+// podNames returns the names of an AppService's pods on a member, including terminating pods.
+func (f *fleet) podNames(ctx context.Context, member string, app *v1alpha1.AppService) ([]string, error) {
 	pods := &corev1.PodList{}
-	err := f.members[member].api.List(background, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name})
+	err := f.Members[member].Client.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name})
 	var names []string
 	for i := range pods.Items {
 		names = append(names, pods.Items[i].Name)
@@ -114,20 +120,21 @@ func (f *fleet) podsOf(member string, app *v1alpha1.AppService) ([]string, error
 	return names, err
 }
 
-// keepAsking asks at each member, again and again, until the function that it returns is called. It fails the test when any request does.
-func keepAsking(t *testing.T, ask func(member string) (string, error), members ...string) (done func()) {
+// requestContinuously sends requests to each member, one after the other, until the test calls done
+// or ends. It fails the test if a request fails.
+func requestContinuously(t *testing.T, get func(ctx context.Context, member string) (string, error), members ...string) (done func()) {
 	t.Helper()
-	end, problems, counts := make(chan struct{}), make([]error, len(members)), make([]int, len(members))
+	end, errs, counts := make(chan struct{}), make([]error, len(members)), make([]int, len(members))
 	var group sync.WaitGroup
 	for i, member := range members {
 		group.Go(func() {
-			for problems[i] == nil {
+			for errs[i] == nil {
 				select {
 				case <-end:
 					return
 				default:
 				}
-				if _, problems[i] = ask(member); problems[i] == nil {
+				if _, errs[i] = get(context.Background(), member); errs[i] == nil {
 					counts[i]++
 				}
 			}
@@ -136,10 +143,10 @@ func keepAsking(t *testing.T, ask func(member string) (string, error), members .
 	done = sync.OnceFunc(func() {
 		close(end)
 		group.Wait()
-		if err := errors.Join(problems...); err != nil {
+		if err := errors.Join(errs...); err != nil {
 			t.Error(err)
 		}
-		t.Logf("%v were asked %v times", members, counts)
+		t.Logf("%v answered %v requests", members, counts)
 	})
 	t.Cleanup(done)
 	return done

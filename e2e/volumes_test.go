@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -12,56 +13,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-func TestMissingConfigMapIsNamed(t *testing.T) {
-	f := theFleet
-	app := f.declare(t, "mounting", onClusters("north", "south"))
+// TestMissingConfigMap tests that the entry names the ConfigMap that a pod needs.
+func TestMissingConfigMap(t *testing.T) {
+	f := testFleet(t)
+	app := f.createApp(t, "mounting", framework.OnClusters("north", "south"))
 	f.awaitReady(t, app, "north", "south")
-	uncordon := f.lacksConfigMap(t, "south", app)
-	f.awaitRows(t, app, map[string]row{"north": {Phase: v1alpha1.ClusterReady}, "south": {v1alpha1.ClusterProgressing, v1alpha1.ReasonFailedMount}})
+	fix := f.mountMissingConfigMap(t, "south", app)
+	f.awaitEntries(t, app, map[string]entry{"north": {Phase: v1alpha1.ClusterReady}, "south": {v1alpha1.ClusterProgressing, v1alpha1.ReasonFailedMount}})
 	if message := app.Status.Cluster("south").Message; !strings.Contains(message, `configmap "settings" not found`) {
-		t.Errorf("south says %q", message)
+		t.Errorf("the message of south is %q", message)
 	}
-	uncordon()
+	fix()
 	f.awaitReady(t, app, "north", "south")
 }
 
-// lacksConfigMap gives an AppService a volume, and does on one member what the scheduler, and then a kubelet that does not find the ConfigMap, do
-// with its pod: no simulated node does so by itself. It lasts until the function that it returns is called or the test ends.
-func (f *fleet) lacksConfigMap(t *testing.T, member string, app *v1alpha1.AppService) (end func()) {
+// mountMissingConfigMap adds a volume to an AppService. On one member, it schedules a pod of it and
+// reports, as a kubelet does, that the ConfigMap is missing: simulated nodes do not. It lasts until
+// the test calls end or ends.
+func (f *fleet) mountMissingConfigMap(t *testing.T, member string, app *v1alpha1.AppService) (end func()) {
 	t.Helper()
 	uncordon := f.cordon(t, member)
-	f.edit(t, app, func(s *v1alpha1.AppServiceSpec) {
+	f.EditApp(t, app, func(s *v1alpha1.AppServiceSpec) {
 		volume := v1alpha1.Volume{Name: "settings"}
 		volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
 		s.Volumes = []v1alpha1.Volume{volume}
 	})
-	api := f.members[member].api
+	api := f.Members[member].Client
 	var pod *corev1.Pod
-	eventually(t, "a pod of "+app.Name+" on "+member+" with the volume", func() error {
+	f.Eventually(t, "a pod of "+app.Name+" on "+member+" with the volume", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
-		if err := api.List(t.Context(), pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
+		if err := api.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
 			return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "settings" })
 		})
 		if i < 0 {
-			return errors.New("there is none")
+			return errors.New("there is no such pod")
 		}
 		pod = &pods.Items[i]
 		return nil
 	})
 	end = func() {
 		uncordon()
-		if err := api.Delete(background, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
-			t.Errorf("delete the pod that no kubelet runs: %v", err)
+		if err := api.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			t.Errorf("delete the pod without a kubelet: %v", err)
 		}
 	}
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "without-kubelet"}}
 	if err := api.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
-		t.Fatalf("be the scheduler of %s: %v", member, err)
+		t.Fatalf("schedule a pod on %s: %v", member, err)
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		t.Fatal(err)
@@ -82,7 +86,7 @@ func (f *fleet) lacksConfigMap(t *testing.T, member string, app *v1alpha1.AppSer
 		EventTime:           metav1.NowMicro(),
 	}
 	if err := errors.Join(api.Status().Patch(t.Context(), pod, client.MergeFrom(before)), api.Create(t.Context(), event)); err != nil {
-		t.Fatalf("be the kubelet of %s: %v", member, err)
+		t.Fatalf("set the status of a pod on %s: %v", member, err)
 	}
 	return end
 }

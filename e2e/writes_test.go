@@ -1,29 +1,30 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// quiet is how long nothing may be written.
-const quiet = 20 * time.Second
+// quietPeriod is how long nothing may be written at rest.
+const quietPeriod = 20 * time.Second
 
-// writes are how many requests that write the operator has sent to each cluster: by cluster, then by what was done to which resource. The
-// Lease of its election is left out.
-type writes map[string]map[string]int
+// writeCounts are the numbers of the operator's write requests, by cluster and by kind of request.
+// Writes of the Lease of its election are left out.
+type writeCounts map[string]map[string]int
 
-func (f *fleet) writes(t *testing.T) writes {
+func (f *fleet) countWrites(t *testing.T) writeCounts {
 	t.Helper()
-	counted := writes{}
-	for name, c := range f.all() {
+	counted := writeCounts{}
+	for name, c := range f.All() {
 		counted[name] = map[string]int{}
-		for _, request := range f.requests(t, c) {
+		for _, request := range requests(t, c) {
 			if request.Writes() && request.Object.Resource != "leases" {
 				counted[name][request.What()]++
 			}
@@ -32,27 +33,21 @@ func (f *fleet) writes(t *testing.T) writes {
 	return counted
 }
 
-// all are the hub and the members.
-func (f *fleet) all() map[string]*cluster {
-	all := maps.Clone(f.members)
-	all[f.hub.Name()] = f.hub
-	return all
-}
-
-// requests are what the operator has asked of a cluster so far.
-func (f *fleet) requests(t *testing.T, c *cluster) []environment.Request {
+// requests returns the operator's requests to a cluster so far.
+func requests(t *testing.T, c *framework.Cluster) []environment.Request {
 	t.Helper()
-	requests, err := c.Requests(background)
+	requests, err := c.Requests(context.Background())
 	if err != nil {
-		t.Fatalf("read what the operator has asked of %s: %v", c.Name(), err)
+		t.Fatalf("read the operator's requests to %s: %v", c.Name(), err)
 	}
 	if len(requests) == 0 {
-		t.Fatalf("nothing is logged of what the operator has asked of %s", c.Name())
+		t.Fatalf("the audit log of %s has no request of the operator", c.Name())
 	}
 	return requests
 }
 
-func totals(w writes) map[string]int {
+// totals returns the number of writes by cluster.
+func totals(w writeCounts) map[string]int {
 	sums := map[string]int{}
 	for cluster, counts := range w {
 		for _, n := range counts {
@@ -62,18 +57,18 @@ func totals(w writes) map[string]int {
 	return sums
 }
 
-// awaitSilence waits until nothing was written for three seconds: what the last change caused is over.
-func (f *fleet) awaitSilence(t *testing.T) {
+// awaitNoWrites waits until nothing was written for three seconds.
+func (f *fleet) awaitNoWrites(t *testing.T) {
 	t.Helper()
-	last, since := f.writes(t), time.Now()
-	eventually(t, "three seconds without a write", func() error {
-		now := f.writes(t)
-		diff := cmp.Diff(last, now)
+	last, since := f.countWrites(t), time.Now()
+	f.Eventually(t, "three seconds without a write", func(context.Context) error {
+		current := f.countWrites(t)
+		diff := cmp.Diff(last, current)
 		if diff != "" {
-			last, since = now, time.Now()
+			last, since = current, time.Now()
 		}
 		if time.Since(since) < 3*time.Second {
-			return fmt.Errorf("written last (-before +after):\n%s", diff)
+			return fmt.Errorf("the last writes (-before +after):\n%s", diff)
 		}
 		return nil
 	})

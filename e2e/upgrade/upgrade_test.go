@@ -159,7 +159,7 @@ func (f *upgraded) wantRemoved(t *testing.T) {
 				left = append(left, object.GetName())
 			}
 		}
-		want := map[string][]string{"north": {"externallyScaled", "taken"}, "south": {"externallyScaled"}}[member.Name()]
+		want := map[string][]string{"north": {"autoscaled", "taken"}, "south": {"autoscaled"}}[member.Name()]
 		if diff := cmp.Diff(want, left); diff != "" {
 			t.Errorf("Deployments on %s (-want +there):\n%s", member.Name(), diff)
 		}
