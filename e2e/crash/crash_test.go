@@ -112,11 +112,18 @@ func (f *fleet) still(app *v1alpha1.AppService) error {
 	return nil
 }
 
-// is waits for a state, and returns when it came about.
+// is waits for a state, and returns a time after which nothing may change any more. A request that was
+// sent while the state was read may be the one that completed the state, so the state is read again.
 func (f *fleet) is(ctx context.Context, app *v1alpha1.AppService, want state) (at time.Time, err error) {
 	err = environment.Await(ctx, patience, "the state", func(ctx context.Context) error {
 		at = time.Now()
-		return f.has(ctx, app, want)
+		if err := f.has(ctx, app, want); err != nil {
+			return err
+		}
+		if meanwhile := f.proxy.since(at, changing(app.Namespace)); len(meanwhile) > 0 {
+			return fmt.Errorf("while the state was read, the operator sent %v", meanwhile)
+		}
+		return nil
 	})
 	return at, err
 }
