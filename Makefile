@@ -122,7 +122,7 @@ test-kind: build ## what the suite takes for granted of its environment on kind;
 
 crash: build ## the operator killed at every request that it writes by, both ways; some 20 minutes
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.lanes=64 -rapid.checks=10
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
 
 record-release: build ## what a release leaves on clusters, for e2e/upgrade to test all later ones against: RELEASE=v0.1.0
 	$(call need,$(CLUSTER))

@@ -77,7 +77,7 @@ func (f *front) member(w http.ResponseWriter, r *http.Request) *virtual {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	v := f.members[r.PathValue("member")]
-	if v == nil || !shared.Bears(r, v.token) {
+	if v == nil || !shared.HasToken(r, v.token) {
 		shared.Refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 		return nil
 	}
