@@ -59,7 +59,7 @@ func (f *upgradedFleet) expectAccepted(t *testing.T) {
 		created := &unstructured.Unstructured{Object: map[string]any{"spec": before.Object["spec"]}}
 		created.SetGroupVersionKind(before.GroupVersionKind())
 		created.SetNamespace(before.GetNamespace())
-		created.SetName("again-" + before.GetName())
+		created.SetName("new-" + before.GetName())
 		if err := f.Hub.Client.Create(t.Context(), created, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
 			t.Error(err)
 		}
