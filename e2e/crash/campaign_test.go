@@ -57,8 +57,8 @@ func (c *campaign) run(t *testing.T, plan [][]kill) {
 	}
 }
 
-// step runs a step of all lifecycles: first those without a kill, then one after the other those with
-// a kill. If there was a kill, it checks that nothing changes during the quiet period.
+// step runs a step of all lifecycles: first those without a kill, then one after the other those
+// with a kill. If there was a kill, it checks that nothing changes during the quiet period.
 func (c *campaign) step(t *testing.T, lifecycles []*lifecycle, i int) {
 	for _, disturbed := range []bool{false, true} {
 		for _, l := range lifecycles {
@@ -100,8 +100,8 @@ func (c *campaign) check(t *testing.T, l *lifecycle, i int, err error) {
 	}
 }
 
-// act runs a step of a lifecycle. If the step has a kill, act starts the operator again and waits for
-// the state.
+// act runs a step of a lifecycle. If the step has a kill, act starts the operator again and waits
+// for the state.
 func (c *campaign) act(ctx context.Context, l *lifecycle, i int) error {
 	f, k, want := c.fleet, l.kills[i], c.want[i].state
 	l.killed, l.reached = "not killed", time.Time{}
@@ -132,8 +132,8 @@ func (c *campaign) await(ctx context.Context, l *lifecycle, i int) (err error) {
 	return err
 }
 
-// awaitKill waits until the operator is killed, or the state is reached without a kill and nothing is
-// written any more.
+// awaitKill waits until the operator is killed, or the state is reached without a kill and nothing
+// is written any more.
 func (f *fleet) awaitKill(ctx context.Context, app *v1alpha1.AppService, armed *killPoint, want state) (r request, killed bool, err error) {
 	err = environment.Await(ctx, timeout, "the request at which to kill", func(ctx context.Context) error {
 		select {

@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// settleTime is how long nothing is written when a step is complete. The operator writes observations
-// once a second.
+// settleTime is how long nothing is written when a step is complete. The operator writes
+// observations once a second.
 const settleTime = 1500 * time.Millisecond
 
 // stepResult is the result of a step without a crash.
@@ -51,8 +51,8 @@ func TestEveryRequest(t *testing.T) {
 	}
 }
 
-// baseline runs a lifecycle without a crash, with a restart at rest after the first step. It logs the
-// number of requests of each step.
+// baseline runs a lifecycle without a crash, with a restart at rest after the first step. It logs
+// the number of requests of each step.
 func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 	app, err := f.newApp(t.Context())
 	if err != nil {
@@ -95,8 +95,8 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 	return all, nil
 }
 
-// awaitSettled waits until the AppService is settled and nothing is written any more, and returns the
-// state.
+// awaitSettled waits until the AppService is settled and nothing is written any more, and returns
+// the state.
 func (f *fleet) awaitSettled(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
 	if err := environment.Await(ctx, timeout, "the AppService to settle", func(ctx context.Context) error {
 		if err := f.checkSettled(ctx, app); err != nil {
@@ -126,8 +126,8 @@ func (f *fleet) awaitState(ctx context.Context, app *v1alpha1.AppService, want s
 	return at, err
 }
 
-// checkState returns an error unless the AppService is settled in this state. It reads the members only
-// if the AppService is settled, because it is called often.
+// checkState returns an error unless the AppService is settled in this state. It reads the members
+// only if the AppService is settled, because it is called often.
 func (f *fleet) checkState(ctx context.Context, app *v1alpha1.AppService, want state) error {
 	if err := f.checkSettled(ctx, app); err != nil {
 		return err
@@ -146,8 +146,8 @@ func waitQuietPeriod(ctx context.Context) error {
 	}
 }
 
-// checkUnchanged returns an error if a request has changed an object of the AppService since a time, or
-// the state is another one.
+// checkUnchanged returns an error if a request has changed an object of the AppService since a
+// time, or the state is another one.
 func (f *fleet) checkUnchanged(ctx context.Context, app *v1alpha1.AppService, from time.Time, want state) error {
 	var changed error
 	if late := f.proxy.since(from, changing(app.Namespace)); len(late) > 0 {

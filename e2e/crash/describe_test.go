@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestDescribe tests how the proxy describes requests. The operator is never killed at a request that
-// does not count as a change.
+// TestDescribe tests how the proxy describes requests. The operator is never killed at a request
+// that does not count as a change.
 func TestDescribe(t *testing.T) {
 	tests := map[string]struct {
 		line, body string

@@ -25,8 +25,8 @@ type edit struct {
 
 func (e edit) String() string { return fmt.Sprintf("%s, kill %v, %s", e.description, e.kill, e.pause) }
 
-// TestRandomEdits tests that the state after a sequence of edits with crashes depends only on the last
-// spec.
+// TestRandomEdits tests that the state after a sequence of edits with crashes depends only on the
+// last spec.
 func TestRandomEdits(t *testing.T) {
 	f := testFleet(t)
 	checked, edits, kills := 0, 0, 0
@@ -65,8 +65,8 @@ var anyEdit = rapid.Custom(func(t *rapid.T) edit {
 	return e
 })
 
-// runEdits makes the edits, and compares the state with that of an AppService that was created with the
-// last spec. It returns how often the operator was killed.
+// runEdits makes the edits, and compares the state with that of an AppService that was created with
+// the last spec. It returns how often the operator was killed.
 func (f *fleet) runEdits(ctx context.Context, edits []edit) (kills int, err error) {
 	app, err := f.newApp(ctx)
 	if err != nil {

@@ -51,8 +51,8 @@ func (c *campaign) report(t *testing.T) {
 // namespacePrefix is the prefix of the namespaces of the tests' AppServices.
 const namespacePrefix = "lifecycle-"
 
-// verifyLedger prints the ledger's figures. It returns an error if a deletion or a scale-down cannot be
-// traced to an intent, or a cluster denied a request of the operator.
+// verifyLedger prints the ledger's figures. It returns an error if a deletion or a scale-down
+// cannot be traced to an intent, or a cluster denied a request of the operator.
 func verifyLedger(ctx context.Context, _ int) error {
 	f, created := shared.Created()
 	if !created {

@@ -52,7 +52,8 @@ type objectState struct {
 	replicas   int32
 }
 
-// ledger records the losses of the members and the intents of the user. It is safe for concurrent use.
+// ledger records the losses of the members and the intents of the user. It is safe for concurrent
+// use.
 type ledger struct {
 	mu      sync.Mutex
 	losses  []loss

@@ -29,8 +29,8 @@ const (
 
 var modes = []crashMode{beforeSent, responseLost}
 
-// killPoint kills the operator at the number-th request that changes something in a namespace, of any
-// kind or of one kind.
+// killPoint kills the operator at the number-th request that changes something in a namespace, of
+// any kind or of one kind.
 type killPoint struct {
 	namespace string
 	kill
@@ -56,8 +56,8 @@ type proxy struct {
 	watched  map[string]time.Time // start of the last watch, by cluster and resource
 }
 
-// newProxy returns a proxy that serves until the context ends. It forwards requests with the kubeconfig
-// of the cluster.
+// newProxy returns a proxy that serves until the context ends. It forwards requests with the
+// kubeconfig of the cluster.
 func newProxy(ctx context.Context, kubeconfigs map[string][]byte, members map[string]*framework.Cluster, ledger *ledger, kill func() error) (*proxy, error) {
 	p := &proxy{
 		token: front.Token(), backends: map[string]http.Handler{}, writing: map[string]*sync.Mutex{},
@@ -129,8 +129,8 @@ func (p *proxy) change(w http.ResponseWriter, r *http.Request, d request) {
 	panic(http.ErrAbortHandler)
 }
 
-// count counts the request. It returns the kill point if the request reaches it, and whether the request
-// is dropped because the operator is being killed.
+// count counts the request. It returns the kill point if the request reaches it, and whether the
+// request is dropped because the operator is being killed.
 func (p *proxy) count(d request) (point *killPoint, dropped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,8 +215,8 @@ func (p *proxy) since(at time.Time, keep func(request) bool) []request {
 	return kept
 }
 
-// checkWatches returns an error unless the operator has started, since a time, to watch the Deployments
-// and Services of all members.
+// checkWatches returns an error unless the operator has started, since a time, to watch the
+// Deployments and Services of all members.
 func (p *proxy) checkWatches(since time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,8 +42,8 @@ func (r request) String() string {
 // stateless are the resources that are not part of any state.
 var stateless = []string{"events", "leases", "subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews", "selfsubjectrulesreviews", "tokenreviews", "selfsubjectreviews"}
 
-// describe describes a request as an API server interprets it. The body is needed for a POST, whose path
-// does not name the object.
+// describe describes a request as an API server interprets it. The body is needed for a POST, whose
+// path does not name the object.
 func describe(cluster string, r *http.Request, body []byte) request {
 	d := request{at: time.Now(), cluster: cluster, verb: r.Method, resource: r.URL.Path}
 	if r.URL.Query().Get("watch") != "" && r.URL.Query().Get("watch") != "false" {
@@ -74,8 +74,8 @@ func describe(cluster string, r *http.Request, body []byte) request {
 	return d
 }
 
-// nameIn returns the name of an object of a built-in kind, in JSON or protobuf. The operator creates no
-// other kinds.
+// nameIn returns the name of an object of a built-in kind, in JSON or protobuf. The operator
+// creates no other kinds.
 func nameIn(body []byte) string {
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {

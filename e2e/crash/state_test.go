@@ -97,8 +97,8 @@ func memberState(ctx context.Context, api client.Client, key types.NamespacedNam
 			state[kind.Kind+" "+list.Items[i].GetName()] = normalize(list.Items[i].Object, generations)
 		}
 	}
-	// The operator never deletes a namespace. So an empty one exists after some edits, and not after
-	// others.
+	// The operator never deletes a namespace. So an empty one exists after some edits, and not
+	// after others.
 	if len(state) > 0 || generations {
 		state["namespace"] = map[string]any{"labels": namespace.Labels, "annotations": namespace.Annotations}
 	}
@@ -121,8 +121,8 @@ func normalize(object map[string]any, generations bool) map[string]any {
 	return object
 }
 
-// checkSettled returns an error unless the AppService is Ready on its clusters and has no other entries,
-// or is gone with all its objects.
+// checkSettled returns an error unless the AppService is Ready on its clusters and has no other
+// entries, or is gone with all its objects.
 func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) error {
 	current := &v1alpha1.AppService{}
 	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); apierrors.IsNotFound(err) {

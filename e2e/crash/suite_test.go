@@ -14,20 +14,20 @@
 //
 // The scenario is the lifecycle of an AppService in a namespace that the members do not have: it is
 // created on three members, its image is edited, it is scaled up and down, its port is removed,
-// another port is added, its placement is reduced to two members, and it is deleted. The baseline is
-// one lifecycle without a crash, with a restart at rest that must not write. It gives the number of
-// requests of each step and the state after it, on the hub and on each member, without what differs
-// between any two lifecycles (UIDs, times, resource versions, the hash that includes a UID). In each
-// further lifecycle, the operator is killed once in each step: at the first request of each step in
-// lifecycle 1, at the second in lifecycle 2, and so on, in both modes. After each kill, the operator
-// is started again; then
+// another port is added, its placement is reduced to two members, and it is deleted. The baseline
+// is one lifecycle without a crash, with a restart at rest that must not write. It gives the number
+// of requests of each step and the state after it, on the hub and on each member, without what
+// differs between any two lifecycles (UIDs, times, resource versions, the hash that includes a
+// UID). In each further lifecycle, the operator is killed once in each step: at the first request
+// of each step in lifecycle 1, at the second in lifecycle 2, and so on, in both modes. After each
+// kill, the operator is started again; then
 //
 //   - the state of the baseline must be reached, and
 //   - no request may change anything during the quiet period, and the state must stay the same.
 //
 // The order of the requests of a step differs between lifecycles, because members are served in
-// parallel, and so does the number of status writes. So the campaign goes on to one number more than
-// the baseline has requests, and reports numbers that were not reached. At the end, it runs
+// parallel, and so does the number of status writes. So the campaign goes on to one number more
+// than the baseline has requests, and reports numbers that were not reached. At the end, it runs
 // lifecycles for the kinds of requests (verb, resource, hub or member) that were not hit in both
 // modes.
 //

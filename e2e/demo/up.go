@@ -62,8 +62,9 @@ func (d *demo) up(ctx context.Context) error {
 	return nil
 }
 
-// clusters keeps the ready clusters of an earlier run, starts the others and creates missing ones. If a
-// cluster cannot be started, it removes all of them, because the hub and its members belong together.
+// clusters keeps the ready clusters of an earlier run, starts the others and creates missing ones.
+// If a cluster cannot be started, it removes all of them, because the hub and its members belong
+// together.
 func (d *demo) clusters(ctx context.Context) error {
 	earlier, err := d.env.Clusters()
 	if err != nil {

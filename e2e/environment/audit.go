@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Request is a request that an API server has answered, from its audit log. A watch is logged when it
-// starts.
+// Request is a request that an API server has answered, from its audit log. A watch is logged when
+// it starts.
 type Request struct {
 	ID   string    `json:"auditID"`
 	At   time.Time `json:"requestReceivedTimestamp"`
@@ -91,8 +91,8 @@ func WriteAuditPolicy(dir string) (string, error) {
 	return path, os.WriteFile(path, []byte(AuditPolicy), 0o600)
 }
 
-// Denied returns an error if one of the clusters denied a request of the operator's ServiceAccounts,
-// or has no request of them.
+// Denied returns an error if one of the clusters denied a request of the operator's
+// ServiceAccounts, or has no request of them.
 func Denied(ctx context.Context, clusters ...Cluster) error {
 	var denied []error
 	for _, c := range clusters {

@@ -33,7 +33,8 @@ const (
 	fieldOwner = client.FieldOwner("e2e")
 )
 
-// NewClient returns an uncached client for the kinds of Kubernetes, of Fleetwright, and of the Cluster Inventory API.
+// NewClient returns an uncached client for the kinds of Kubernetes, of Fleetwright, and of the
+// Cluster Inventory API.
 func NewClient(kubeconfig []byte) (client.Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -59,8 +60,8 @@ func CreateAll(ctx context.Context, env Environment, names ...string) ([]Cluster
 	return clusters, errors.Join(errs...)
 }
 
-// PrepareHub applies the CRDs in a directory to the hub, waits until they are served, and creates the
-// namespace of the members' Secrets.
+// PrepareHub applies the CRDs in a directory to the hub, waits until they are served, and creates
+// the namespace of the members' Secrets.
 func PrepareHub(ctx context.Context, hub client.Client, crds string) error {
 	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
 	if err != nil {

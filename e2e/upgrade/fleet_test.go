@@ -34,8 +34,8 @@ func kubectl(t *testing.T, c *framework.Cluster, args ...string) {
 	c.Kubectl(t, *binFlag, args...)
 }
 
-// installCRDs applies the CRDs, as make install does: with -k config/crd, or with -f and the directory
-// of a release.
+// installCRDs applies the CRDs, as make install does: with -k config/crd, or with -f and the
+// directory of a release.
 func (f *fleet) installCRDs(t *testing.T, flag, dir string) {
 	t.Helper()
 	kubectl(t, f.Hub, "apply", "--server-side", flag, dir)

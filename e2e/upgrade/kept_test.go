@@ -64,8 +64,8 @@ func (c fieldChange) String() string {
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// changedFields returns the fields of before that are gone or have another value in after. Fields that
-// only after has are left out: the new release may have added them.
+// changedFields returns the fields of before that are gone or have another value in after. Fields
+// that only after has are left out: the new release may have added them.
 func changedFields(path string, before, after any) (changes []fieldChange) {
 	switch before := before.(type) {
 	case map[string]any:

@@ -49,8 +49,8 @@ func (f *upgradedFleet) expectQuiet(t *testing.T) {
 	}
 }
 
-// changes reports whether a request changes something. An apply with a conflict does not: it tells the
-// operator that somebody else owns the object of that name.
+// changes reports whether a request changes something. An apply with a conflict does not: it tells
+// the operator that somebody else owns the object of that name.
 func changes(r *environment.Request) bool {
 	return r.Writes() && r.Response.Code != http.StatusConflict
 }
@@ -65,8 +65,8 @@ var (
 	queueMetric      = regexp.MustCompile(`(?m)^fleetwright_delivery_queue_depth\{member="[^"]+"\} (\d+)$`)
 )
 
-// checkReconciled returns an error unless delivery has reconciled at least once for each entry, and its
-// queues are empty.
+// checkReconciled returns an error unless delivery has reconciled at least once for each entry, and
+// its queues are empty.
 func (f *upgradedFleet) checkReconciled(ctx context.Context) error {
 	replicas, err := f.Operator.Replicas(ctx)
 	if err != nil {

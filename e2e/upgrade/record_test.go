@@ -21,8 +21,8 @@ import (
 // restTime is how long the hub's objects do not change when a release is at rest.
 const restTime = 10 * time.Second
 
-// labels are the labels of the recorded members. The Secret of edge-1 is deleted before the recording,
-// so its entries are Detached.
+// labels are the labels of the recorded members. The Secret of edge-1 is deleted before the
+// recording, so its entries are Detached.
 var labels = map[string]map[string]string{
 	"north":  {"region": "eu", "tier": "prod", "size": "large", "resolver": "own"},
 	"south":  {"region": "us", "tier": "prod"},

@@ -67,8 +67,8 @@ func listObjects(ctx context.Context, c *framework.Cluster, kinds []kind) ([]uns
 	return all, nil
 }
 
-// isSystemObject reports whether every cluster has the object by default. It is false for kube-system,
-// whose UID is the identity of the cluster.
+// isSystemObject reports whether every cluster has the object by default. It is false for
+// kube-system, whose UID is the identity of the cluster.
 func isSystemObject(object unstructured.Unstructured) bool {
 	namespace, name := object.GetNamespace(), object.GetName()
 	if object.GetKind() == namespaceKind.Kind {

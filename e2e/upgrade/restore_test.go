@@ -73,8 +73,9 @@ func (f *upgradedFleet) restore(t *testing.T) {
 	}
 }
 
-// checkPods returns an error unless the Deployments of a member have as many pods as at the recording.
-// It counts the pods of their ReplicaSets too, because the status of a Deployment is restored.
+// checkPods returns an error unless the Deployments of a member have as many pods as at the
+// recording. It counts the pods of their ReplicaSets too, because the status of a Deployment is
+// restored.
 func (f *upgradedFleet) checkPods(ctx context.Context, member string) error {
 	api := f.Members[member].Client
 	sets, deployments := &appsv1.ReplicaSetList{}, &appsv1.DeploymentList{}

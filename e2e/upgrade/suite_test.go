@@ -9,13 +9,14 @@
 //     PodDisruptionBudgets of two members, and the objects that others had created there before
 //     (testdata/strangers.yaml).
 //
-// Objects are recorded completely, with UIDs, generations and managedFields, except for the resource
-// version. The operator's annotations contain some of these: the UIDs of the AppService and of the
-// hub, the generation, and a hash that covers them. So the test writes the objects directly into the
-// etcd of new clusters, because API servers would set other values. kube-system of each cluster gets
-// its recorded UID, because that is the identity of the cluster. As after a restore of etcd, all
-// references stay valid. ReplicaSets and pods are not recorded: the members' controllers create them.
-// The Kubernetes version in the status of a MemberCluster becomes that of the new member.
+// Objects are recorded completely, with UIDs, generations and managedFields, except for the
+// resource version. The operator's annotations contain some of these: the UIDs of the AppService
+// and of the hub, the generation, and a hash that covers them. So the test writes the objects
+// directly into the etcd of new clusters, because API servers would set other values. kube-system
+// of each cluster gets its recorded UID, because that is the identity of the cluster. As after a
+// restore of etcd, all references stay valid. ReplicaSets and pods are not recorded: the members'
+// controllers create them. The Kubernetes version in the status of a MemberCluster becomes that of
+// the new member.
 //
 //	make record-release RELEASE=v0.1.0
 //	go test ./e2e/upgrade -v -count=1        # a part of make e2e, which builds what it needs

@@ -49,8 +49,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// expectAccepted creates each of the hub's objects under another name, in a dry run: an update would
-// not validate unchanged fields.
+// expectAccepted creates each of the hub's objects under another name, in a dry run: an update
+// would not validate unchanged fields.
 func (f *upgradedFleet) expectAccepted(t *testing.T) {
 	for _, before := range f.before[framework.HubName] {
 		if before.GetKind() == namespaceKind.Kind {
@@ -66,8 +66,8 @@ func (f *upgradedFleet) expectAccepted(t *testing.T) {
 	}
 }
 
-// expectSamplesUnchanged applies the samples of the recording again, in a dry run. Samples that were
-// edited or deleted since are left out.
+// expectSamplesUnchanged applies the samples of the recording again, in a dry run. Samples that
+// were edited or deleted since are left out.
 func (f *upgradedFleet) expectSamplesUnchanged(t *testing.T) {
 	samples, err := readObjects(filepath.Join(f.release, "samples.yaml"))
 	if err != nil {
@@ -97,8 +97,8 @@ func (f *upgradedFleet) expectSamplesUnchanged(t *testing.T) {
 	t.Logf("%d of %d were applied", applied, len(samples))
 }
 
-// expectEdited removes fields from AppServices with every kind of field. That they are removed from the
-// members depends on the managedFields that the last release left there.
+// expectEdited removes fields from AppServices with every kind of field. That they are removed from
+// the members depends on the managedFields that the last release left there.
 func (f *upgradedFleet) expectEdited(t *testing.T) {
 	for _, name := range []string{"patched", "adopted"} {
 		f.editRare(t, name, func(s *v1alpha1.AppServiceSpec) {
@@ -145,8 +145,8 @@ func (f *upgradedFleet) checkEdited(ctx context.Context, name string) error {
 	return nil
 }
 
-// expectRemoved deletes all AppServices. Their objects are deleted, except orphaned ones; the objects of
-// others stay.
+// expectRemoved deletes all AppServices. Their objects are deleted, except orphaned ones; the
+// objects of others stay.
 func (f *upgradedFleet) expectRemoved(t *testing.T) {
 	kubectl(t, f.Hub, "annotate", "appservice", "--all", "--all-namespaces", v1alpha1.AnnotationAbandon+"=edge-1")
 	kubectl(t, f.Hub, "delete", "appservice", "--all", "--all-namespaces", "--timeout=60s")

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// apps is the number of AppServices of another hub on a cluster: a Deployment and a Service each.
+	// apps is the number of AppServices of another hub on a cluster: a Deployment and a Service
+	// each.
 	apps = 20
 	// namespace is their namespace.
 	namespace = "bench"

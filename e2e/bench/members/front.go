@@ -14,8 +14,8 @@ import (
 	shared "github.com/fleetwright/fleetwright/e2e/environment/front"
 )
 
-// front is an HTTPS server that serves as many members: each is a path with a token and an identity of
-// its own, in front of one of a few clusters.
+// front is an HTTPS server that serves as many members: each is a path with a token and an identity
+// of its own, in front of one of a few clusters.
 type front struct {
 	address  string
 	ca       []byte
@@ -58,7 +58,8 @@ func newFront(ctx context.Context, clusters []environment.Cluster) (*front, erro
 	return f, nil
 }
 
-// add adds a member and returns its kubeconfig. A forbidding member only responds with its identity.
+// add adds a member and returns its kubeconfig. A forbidding member only responds with its
+// identity.
 func (f *front) add(name string, forbids bool) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

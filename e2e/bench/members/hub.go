@@ -22,8 +22,8 @@ const atOnce = 8
 // timeout limits how long a batch of members takes to join or to leave.
 const timeout = 5 * time.Minute
 
-// hub is the hub that members join. It watches the MemberClusters, so that reading them costs the hub
-// nothing.
+// hub is the hub that members join. It watches the MemberClusters, so that reading them costs the
+// hub nothing.
 type hub struct {
 	api     client.Client
 	members cache.Cache
@@ -60,8 +60,8 @@ type candidate struct {
 	bad        bool // never becomes Ready
 }
 
-// join creates a Secret for each candidate, and returns how long it took until all healthy candidates
-// were Ready.
+// join creates a Secret for each candidate, and returns how long it took until all healthy
+// candidates were Ready.
 func (h *hub) join(ctx context.Context, batch []candidate) (time.Duration, error) {
 	start := time.Now()
 	errs := make([]error, len(batch))

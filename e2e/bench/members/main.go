@@ -1,11 +1,11 @@
-// Command members measures the cost of a member for the operator, and how fast members join. Run it from
-// the root of the repository: `make bench-members`. It takes some twenty minutes and leaves nothing
-// running.
+// Command members measures the cost of a member for the operator, and how fast members join. Run it
+// from the root of the repository: `make bench-members`. It takes some twenty minutes and leaves
+// nothing running.
 //
 // A hub and two clusters run as processes (package kwok), with the operator's own binary. An HTTPS
 // server in front of the two clusters serves as any number of members (see [front]): each has a
-// kubeconfig, a path, a token and an identity of its own, and the objects of its cluster: 20 Deployments
-// and 20 Services of another hub. So a member costs the operator as much as a real one.
+// kubeconfig, a path, a token and an identity of its own, and the objects of its cluster: 20
+// Deployments and 20 Services of another hub. So a member costs the operator as much as a real one.
 //
 // Two things are measured:
 //
@@ -16,8 +16,8 @@
 //     after a garbage collection, goroutines, and processor time at rest.
 //
 // A member has joined when its MemberCluster is Ready: engaged, with synced caches. The time starts
-// before the first Secret of the batch is created. The clusters, the proxy and the operator share the
-// processors: compare only figures of the same, idle machine.
+// before the first Secret of the batch is created. The clusters, the proxy and the operator share
+// the processors: compare only figures of the same, idle machine.
 package main
 
 import (
@@ -108,8 +108,8 @@ func parse(args []string) (s settings, limit time.Duration, err error) {
 	return s, limit, nil
 }
 
-// checkFiles returns an error if the limit of open files is too low: the proxy and the operator have a
-// connection for each member.
+// checkFiles returns an error if the limit of open files is too low: the proxy and the operator
+// have a connection for each member.
 func checkFiles(counts []int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The goals for each of 1,000 members. The code determines the live heap. Resident memory is about twice
-// as much, because Go's default collects garbage when the heap has doubled.
+// The goals for each of 1,000 members. The code determines the live heap. Resident memory is about
+// twice as much, because Go's default collects garbage when the heap has doubled.
 const (
 	goalLive       = 250 // KiB
 	goalRSS        = 700 // KiB

@@ -41,12 +41,13 @@ const (
 	processor  = "process_cpu_seconds_total"
 )
 
-// weighAtRest samples the operator for some time and returns medians, except for the heap in use, which
-// is the minimum (after a collection), and the live heap, which is that of the last collection.
+// weighAtRest samples the operator for some time and returns medians, except for the heap in use,
+// which is the minimum (after a collection), and the live heap, which is that of the last
+// collection.
 func weighAtRest(ctx context.Context, operator environment.Operator) (weight, error) {
 	var samples []sample
-	begun := time.Now()
-	for time.Since(begun) < window {
+	start := time.Now()
+	for time.Since(start) < window {
 		s, err := read(ctx, operator)
 		if err != nil {
 			return weight{}, err
@@ -74,7 +75,7 @@ func weighAtRest(ctx context.Context, operator environment.Operator) (weight, er
 		live:       last[live] / 1024,
 		stacks:     median(column(stacks)) / 1024,
 		goroutines: median(column(goroutines)),
-		processor:  100 * (last[processor] - samples[0][processor]) / time.Since(begun).Seconds(),
+		processor:  100 * (last[processor] - samples[0][processor]) / time.Since(start).Seconds(),
 	}, nil
 }
 

@@ -35,8 +35,8 @@ func (c *cluster) Name() string { return c.name }
 // Kubeconfig is part of [environment.Cluster].
 func (c *cluster) Kubeconfig() []byte { return c.read("kubeconfig") }
 
-// MemberKubeconfig is part of [environment.Cluster]. Pods of every cluster can reach its server, over
-// the container network.
+// MemberKubeconfig is part of [environment.Cluster]. Pods of every cluster can reach its server,
+// over the container network.
 func (c *cluster) MemberKubeconfig(ctx context.Context) ([]byte, error) {
 	return environment.MemberKubeconfig(ctx, c.Kubeconfig(), c.read("internal.kubeconfig"), filepath.Join(c.env.Root, "config"))
 }
@@ -124,8 +124,8 @@ func (c *cluster) create(ctx context.Context) error {
 	return nil
 }
 
-// configuration returns kind's configuration. The API server logs the operator's requests, by an audit
-// policy in a file of this machine.
+// configuration returns kind's configuration. The API server logs the operator's requests, by an
+// audit policy in a file of this machine.
 func configuration(policy string) *v1alpha4.Cluster {
 	const onNode = "/etc/kubernetes/audit-policy.yaml"
 	return &v1alpha4.Cluster{

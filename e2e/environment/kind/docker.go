@@ -120,6 +120,6 @@ func loadArchive(ctx context.Context, node nodes.Node, image string) error {
 		saved <- err
 	}()
 	err := nodeutils.LoadImageArchive(node, reader)
-	_ = reader.Close() // It never fails. If nobody reads, the writer ends.
+	_ = reader.Close() // never fails; without a reader, the writer ends
 	return errors.Join(err, <-saved)
 }

@@ -1,6 +1,6 @@
 // Package kind runs clusters as containers of a Docker engine, with kind, and the operator as a
-// Deployment on the hub: with real kubelets, pods and Services, and members over a network. A cluster
-// takes some 15 s and 450 MB.
+// Deployment on the hub: with real kubelets, pods and Services, and members over a network. A
+// cluster takes some 15 s and 450 MB.
 //
 // The names of the containers start with a prefix that is unique to the directory of the
 // [Environment]. So a later process finds them, and never removes another container. The directory

@@ -21,8 +21,8 @@ var (
 
 const root = "../../.."
 
-// TestEnvironment tests what the end-to-end suite relies on: no other container gets the address of a
-// stopped cluster, an operator that was stopped is no longer found, and its log is kept.
+// TestEnvironment tests what the end-to-end suite relies on: no other container gets the address of
+// a stopped cluster, an operator that was stopped is no longer found, and its log is kept.
 func TestEnvironment(t *testing.T) {
 	if !*kindFlag {
 		t.Skip("needs a Docker engine and the flag -kind; make test-kind runs it")
@@ -90,9 +90,9 @@ func serves(ctx context.Context, running environment.Operator) error {
 
 func took(t *testing.T, what string, do func()) {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	do()
-	t.Logf("%s: %s", what, time.Since(begun).Round(100*time.Millisecond))
+	t.Logf("%s: %s", what, time.Since(start).Round(100*time.Millisecond))
 }
 
 func must(t *testing.T, err error) {

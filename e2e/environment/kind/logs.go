@@ -60,8 +60,8 @@ func (o *operator) podLog(ctx context.Context, pod *corev1.Pod, follow bool, to 
 	return errors.Join(before, copyLog(corev1.PodLogOptions{Follow: follow}))
 }
 
-// followLogs starts to copy the logs of the operator's pods to the file. The returned function waits
-// until the logs end. A pod that never ran has no log.
+// followLogs starts to copy the logs of the operator's pods to the file. The returned function
+// waits until the logs end. A pod that never ran has no log.
 func (o *operator) followLogs(ctx context.Context) func() error {
 	pods, err := o.pods(ctx)
 	if err != nil {

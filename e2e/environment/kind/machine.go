@@ -63,8 +63,8 @@ func (e *Environment) restoreMachine(ctx context.Context) error {
 	return os.Remove(e.settingsFile())
 }
 
-// sysctl runs sysctl in a container, so that it affects the Docker engine's machine and this process
-// need not be root.
+// sysctl runs sysctl in a container, so that it affects the Docker engine's machine and this
+// process need not be root.
 func (e *Environment) sysctl(ctx context.Context, args ...string) (string, error) {
 	image, err := nodeImage(ctx)
 	if err != nil {

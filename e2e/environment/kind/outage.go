@@ -36,7 +36,7 @@ func (c *cluster) Start(ctx context.Context) error {
 }
 
 func (c *cluster) start(ctx context.Context) error {
-	begun := time.Now()
+	start := time.Now()
 	if err := c.releaseAddress(ctx, ""); err != nil {
 		return err
 	}
@@ -54,12 +54,12 @@ func (c *cluster) start(ctx context.Context) error {
 		if err := c.Ready(ctx); err != nil {
 			return err
 		}
-		return c.beats(ctx, begun)
+		return c.beats(ctx, start)
 	})
 }
 
-// holdAddress starts the placeholder. The Docker engine assigns the lowest free address, so it starts
-// containers until one gets the address.
+// holdAddress starts the placeholder. The Docker engine assigns the lowest free address, so it
+// starts containers until one gets the address.
 func (c *cluster) holdAddress(ctx context.Context) error {
 	image, err := nodeImage(ctx)
 	if err != nil {

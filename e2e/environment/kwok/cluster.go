@@ -119,7 +119,8 @@ func (c *cluster) startDead(ctx context.Context) error {
 		return err
 	}
 	for _, component := range dead {
-		// With this file, kwokctl would take any process of that ID, even a zombie, for the component.
+		// With this file, kwokctl would take any process of that ID, even a zombie, for the
+		// component.
 		if err := os.RemoveAll(filepath.Join(c.dir, "pids", component+".pid")); err != nil {
 			return err
 		}
@@ -194,8 +195,8 @@ func nodeIsReady(node corev1.Node) bool {
 	})
 }
 
-// Stop is part of [environment.Cluster]. It does not use kwokctl, which trusts the process IDs in its
-// files: after a reboot, they may belong to other processes.
+// Stop is part of [environment.Cluster]. It does not use kwokctl, which trusts the process IDs in
+// its files: after a reboot, they may belong to other processes.
 func (c *cluster) Stop(ctx context.Context) error {
 	if err := endAll(ctx, c.dir, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("stop cluster %s: %w", c.name, err)

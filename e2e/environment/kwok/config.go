@@ -39,8 +39,8 @@ func (c *cluster) configuration() ([]byte, error) {
 			"kubeControllerManagerPort":   ports[3],
 			"kubeSchedulerPort":           ports[4],
 			"kwokControllerPort":          ports[5],
-			// kwokctl raises it to five seconds. A restarted kwok waits that long until it manages its
-			// nodes again; by default, it waits minutes.
+			// kwokctl raises it to five seconds. A restarted kwok waits that long until it manages
+			// its nodes again; by default, it waits minutes.
 			"nodeLeaseDurationSeconds": 1,
 			"kubeAuthorization":        true,
 			"kubeAuditPolicy":          policy,
@@ -48,7 +48,8 @@ func (c *cluster) configuration() ([]byte, error) {
 		"componentsPatches": []any{
 			map[string]any{"name": "kube-controller-manager", "extraArgs": []any{alone}},
 			map[string]any{"name": "kube-scheduler", "extraArgs": []any{alone}},
-			// The clusters need not survive a power cut, and a slow disk would distort measurements.
+			// The clusters need not survive a power cut, and a slow disk would distort
+			// measurements.
 			map[string]any{"name": "etcd", "extraArgs": []any{map[string]any{"key": "unsafe-no-fsync", "value": "true"}}},
 		},
 	})

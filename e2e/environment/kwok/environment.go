@@ -1,6 +1,6 @@
 // Package kwok runs clusters and the operator as processes of this machine: etcd, API server,
-// controller manager and scheduler are real, and kwok simulates nodes and pods. It needs no container
-// engine. A cluster takes a few seconds and some 500 MB.
+// controller manager and scheduler are real, and kwok simulates nodes and pods. It needs no
+// container engine. A cluster takes a few seconds and some 500 MB.
 //
 // All files of an environment are in its directory, and the program of each of its processes has a
 // path in that directory. So a later process finds the processes without any other file, and never
@@ -58,8 +58,8 @@ func New(options Options) (*Environment, error) {
 	return e, nil
 }
 
-// CheckPrograms returns an error if a program is missing. Clusters can be stopped and removed without
-// the programs.
+// CheckPrograms returns an error if a program is missing. Clusters can be stopped and removed
+// without the programs.
 func (e *Environment) CheckPrograms() error {
 	var missing []string
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "kwokctl", operatorProgram} {

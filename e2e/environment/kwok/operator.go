@@ -24,8 +24,8 @@ const (
 	metricsFlag     = "--metrics-bind-address="
 )
 
-// operator is a set of processes, which run copies of the program: a new build does not affect them.
-// It has no state.
+// operator is a set of processes, which run copies of the program: a new build does not affect
+// them. It has no state.
 type operator struct{ env *Environment }
 
 func (e *Environment) operatorDir() string { return filepath.Join(e.dir, "operator") }

@@ -19,8 +19,8 @@ const (
 	firstPort, lastPort = 20000, 30000
 )
 
-// ports allocates free ports for the processes of one environment. The ports of a stopped cluster are
-// not free.
+// ports allocates free ports for the processes of one environment. The ports of a stopped cluster
+// are not free.
 type ports struct {
 	dir string
 
