@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
@@ -24,7 +25,7 @@ const (
 // members are the clusters of a new demo.
 var members = []string{"north", "south", "east"}
 
-// regions are the values of the members' label region, which placements can select.
+// regions are the regions of the members, for their labels.
 var regions = map[string]string{"north": "eu", "south": "us", "east": "ap", "west": "us"}
 
 // demo has the commands. It has no state: the state is in the directory and in the clusters.
@@ -95,6 +96,12 @@ func (d *demo) add(ctx context.Context, name string) error {
 		say("%v\nPerhaps the placement excludes the new cluster.", err)
 	}
 	return d.show(ctx)
+}
+
+// labelsOf returns the labels of a member: region, which placements can select, and the label that the
+// column REGION of kubectl shows.
+func labelsOf(member string) map[string]string {
+	return map[string]string{"region": regions[member], corev1.LabelTopologyRegion: regions[member]}
 }
 
 // create creates clusters.

@@ -129,7 +129,7 @@ func (d *demo) join(ctx context.Context, hub client.Client) error {
 		return err
 	}
 	for _, cluster := range clusters {
-		if err := environment.Join(ctx, hub, cluster, map[string]string{"region": regions[cluster.Name()]}); err != nil {
+		if err := environment.Join(ctx, hub, cluster, labelsOf(cluster.Name())); err != nil {
 			return err
 		}
 	}
