@@ -102,34 +102,34 @@ test-skew: ## the same, but the API servers are of the oldest Kubernetes that do
 	$(call need,etcd kube-apiserver-skew kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -count=1 $(PACKAGES)
 
-e2e: build ## the suites against whole clusters, as processes on this machine
+e2e: build ## the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/... -p 2 -count=1 -timeout 40m -v
 
-e2e-kind: build ## the same suite on kind: the operator from its image, members over the network, pods that serve; needs a Docker engine
+e2e-kind: build ## the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs a Docker engine
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
-	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
 
-test-kind: build ## what the suite takes for granted of its environment on kind; after a change of e2e/environment/kind
+test-kind: build ## the tests of e2e/environment/kind; after a change of that package; needs a Docker engine
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
 	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
-crash: build ## the operator killed at every request that it writes by, both ways; some 20 minutes
+crash: build ## kill the operator before and after every write request; some 20 minutes
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.lanes=64 -rapid.checks=10
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
 
-record-release: build ## what a release leaves on clusters, for e2e/upgrade to test all later ones against: RELEASE=v0.1.0
+record-release: build ## record the objects of a release, which e2e/upgrade upgrades from: RELEASE=v0.1.0
 	$(call need,$(CLUSTER))
 	@[[ '$(RELEASE)' == v* ]] || { echo 'make record-release RELEASE=v0.1.0' >&2; exit 1; }
 	go test ./e2e/upgrade -run TestRecord -record '$(RELEASE)' -count=1 -timeout 10m -v
 
-bench-members: build ## what a member costs, and how fast members join; on a machine that does nothing else
+bench-members: build ## the cost of a member, and how fast members join; on an idle machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go run ./e2e/bench/members
 

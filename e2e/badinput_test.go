@@ -71,8 +71,8 @@ func TestRefusedAppService(t *testing.T) {
 	}
 }
 
-// TestRefusedSecret tests that an unusable kubeconfig is reported on its MemberCluster, and does not
-// affect other members.
+// TestRefusedSecret tests that an unusable kubeconfig is reported on its MemberCluster, and does
+// not affect other members.
 func TestRefusedSecret(t *testing.T) {
 	f := testFleet(t)
 	canary := filepath.Join(t.TempDir(), "canary")

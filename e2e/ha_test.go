@@ -25,8 +25,8 @@ import (
 )
 
 // takeoverTime is the longest time until another replica leads after the leader died: its Lease
-// expires 15 seconds after the other replica saw the last renewal, and that replica checks the Lease
-// every 2.2 seconds at the latest.
+// expires 15 seconds after the other replica saw the last renewal, and that replica checks the
+// Lease every 2.2 seconds at the latest.
 const takeoverTime = 15*time.Second + 2*2200*time.Millisecond
 
 // TestHighAvailability tests two replicas of the operator: the leader is killed, is stopped, or is

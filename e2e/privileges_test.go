@@ -32,11 +32,15 @@ func (g grant) String() string {
 // has the shipped rights. If all tests have run and passed, it also returns an error if a grant was
 // not used.
 func verifyPrivileges(ctx context.Context, code int) error {
+	unfiltered := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
 	f, created := shared.Created()
-	if !created {
+	switch {
+	case !created && unfiltered && code == 0:
+		return errors.New("no test used the shared fleet: is no test marked onKind?")
+	case !created:
 		return nil
 	}
-	all := code == 0 && !isSubset() && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
+	all := code == 0 && unfiltered && !isSubset()
 	hub := &access{clusters: []*framework.Cluster{f.Hub}, account: environment.OperatorAccount,
 		clusterRole: "fleetwright", role: client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright"}}
 	members := &access{clusters: slices.Collect(maps.Values(f.Members)), account: environment.MemberAccount, clusterRole: "fleetwright-member"}

@@ -144,8 +144,8 @@ func inNamespace(t *testing.T, file, namespace string) string {
 	return to
 }
 
-// restrictedNamespace creates a namespace on the hub and on the members that enforces the restricted
-// Pod Security Standard. The test waits at its end until it is gone.
+// restrictedNamespace creates a namespace on the hub and on the members that enforces the
+// restricted Pod Security Standard. The test waits at its end until it is gone.
 func (f *fleet) restrictedNamespace(t *testing.T) string {
 	t.Helper()
 	const name = "restricted"

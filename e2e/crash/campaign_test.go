@@ -12,150 +12,153 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// campaign is many lives.
+// campaign runs many lifecycles.
 type campaign struct {
 	fleet *fleet
-	want  []lived
+	want  []stepResult
 
 	hits      map[hit]int
 	kills     int
-	unreached int
+	unreached int // kills whose request number was not reached
 }
 
-// hit is a kind of request that was killed at.
+// hit is a kind of request, in a step, at which the operator was killed.
 type hit struct {
 	step, kind string
-	way        way
+	mode       crashMode
 }
 
-// life is one of a campaign.
-type life struct {
+// lifecycle is one lifecycle of a campaign.
+type lifecycle struct {
 	app   *v1alpha1.AppService
 	kills []kill
 
-	did   string    // to the operator, in the present step
-	since time.Time // when the state of the present step had come about
-	over  bool      // a state has not come about
+	killed  string    // where the operator was killed in the current step
+	reached time.Time // when the state of the current step was reached
+	failed  bool      // a state was not reached
 }
 
-// run lives all lives, some beside each other.
+// run runs the lifecycles of a plan, some of them in parallel.
 func (c *campaign) run(t *testing.T, plan [][]kill) {
-	for batch := range slices.Chunk(plan, *lanesFlag) {
-		var lives []*life
+	for batch := range slices.Chunk(plan, *parallelFlag) {
+		var lifecycles []*lifecycle
 		for _, kills := range batch {
 			app, err := c.fleet.newApp(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			lives = append(lives, &life{app: app, kills: kills})
+			lifecycles = append(lifecycles, &lifecycle{app: app, kills: kills})
 		}
 		for i := range scenario {
-			begun := time.Now()
-			c.step(t, lives, i)
-			t.Logf("%d lives, %s: %s, %d kills so far", len(lives), scenario[i].name, time.Since(begun).Round(time.Second), c.kills)
+			begin := time.Now()
+			c.step(t, lifecycles, i)
+			t.Logf("%d lifecycles, %s: %s, %d kills so far", len(lifecycles), scenario[i].name, time.Since(begin).Round(time.Second), c.kills)
 		}
 	}
 }
 
-// step has all lives make a step, those one after the other in which the operator is killed. Then, if it was, it leaves all of them
-// alone for the quiet window.
-func (c *campaign) step(t *testing.T, lives []*life, i int) {
+// step runs a step of all lifecycles: first those without a kill, then one after the other those
+// with a kill. If there was a kill, it checks that nothing changes during the quiet period.
+func (c *campaign) step(t *testing.T, lifecycles []*lifecycle, i int) {
 	for _, disturbed := range []bool{false, true} {
-		for _, l := range lives {
-			if !l.over && disturbed == (l.kills[i].number > 0) {
+		for _, l := range lifecycles {
+			if !l.failed && disturbed == (l.kills[i].number > 0) {
 				c.check(t, l, i, c.act(t.Context(), l, i))
 			}
 		}
 	}
-	for _, l := range lives {
-		if !l.over && l.since.IsZero() {
-			c.check(t, l, i, c.arrive(t.Context(), l, i))
+	for _, l := range lifecycles {
+		if !l.failed && l.reached.IsZero() {
+			c.check(t, l, i, c.await(t.Context(), l, i))
 		}
 	}
-	if !slices.ContainsFunc(lives, func(l *life) bool { return l.kills[i].number > 0 }) {
+	if !slices.ContainsFunc(lifecycles, func(l *lifecycle) bool { return l.kills[i].number > 0 }) {
 		return
 	}
-	if err := quiet(t.Context()); err != nil {
+	if err := waitQuietPeriod(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range lives {
-		if l.over {
+	for _, l := range lifecycles {
+		if l.failed {
 			continue
 		}
-		if err := c.fleet.unchanged(t.Context(), l.app, l.since, c.want[i].state); err != nil {
-			t.Errorf("%s after %s, %s: %v", l.app.Namespace, scenario[i].name, l.did, err)
+		if err := c.fleet.checkUnchanged(t.Context(), l.app, l.reached, c.want[i].state); err != nil {
+			t.Errorf("%s after %s, %s: %v", l.app.Namespace, scenario[i].name, l.killed, err)
 		}
 	}
 }
 
-// check ends a life in which something has gone wrong. Without an operator all are at their end.
-func (c *campaign) check(t *testing.T, l *life, i int, err error) {
+// check reports an error and ends the lifecycle. It ends the test if no operator runs.
+func (c *campaign) check(t *testing.T, l *lifecycle, i int, err error) {
 	if err == nil {
 		return
 	}
-	l.over = true
-	t.Errorf("%s in %s, %s: %v", l.app.Namespace, scenario[i].name, l.did, err)
+	l.failed = true
+	t.Errorf("%s in %s, %s: %v", l.app.Namespace, scenario[i].name, l.killed, err)
 	if running, err := c.fleet.env.Operator(); err != nil || running == nil {
-		t.Fatal("there is no operator any more")
+		t.Fatal("no operator runs")
 	}
 }
 
-// act makes a step of a life. Where the operator is to be killed in it, it is killed and started again, and the state has come about.
-func (c *campaign) act(ctx context.Context, l *life, i int) error {
+// act runs a step of a lifecycle. If the step has a kill, act starts the operator again and waits
+// for the state.
+func (c *campaign) act(ctx context.Context, l *lifecycle, i int) error {
 	f, k, want := c.fleet, l.kills[i], c.want[i].state
-	l.did, l.since = "not killed", time.Time{}
+	l.killed, l.reached = "not killed", time.Time{}
 	if k.number == 0 {
 		return f.act(ctx, l.app, scenario[i].change)
 	}
-	armed := f.proxy.set(l.app.Namespace, k)
+	armed := f.proxy.arm(l.app.Namespace, k)
 	if err := f.act(ctx, l.app, scenario[i].change); err != nil {
 		return err
 	}
-	r, sprung, err := f.springs(ctx, l.app, armed, want)
-	if !sprung {
+	r, killed, err := f.awaitKill(ctx, l.app, armed, want)
+	if !killed {
 		c.unreached++
-		return err // Its state is there, if there is none.
+		return err // nil if the state was reached
 	}
 	c.kills++
-	c.hits[hit{scenario[i].name, r.kind(), k.way}]++
-	l.did = fmt.Sprintf("killed at request %d (%s), %s", k.number, r, k.way)
+	c.hits[hit{scenario[i].name, r.kind(), k.mode}]++
+	l.killed = fmt.Sprintf("killed at request %d (%s), %s", k.number, r, k.mode)
 	if err := f.start(ctx); err != nil {
 		return err
 	}
-	return c.arrive(ctx, l, i)
+	return c.await(ctx, l, i)
 }
 
-// arrive waits for the state of the undisturbed life.
-func (c *campaign) arrive(ctx context.Context, l *life, i int) (err error) {
-	l.since, err = c.fleet.is(ctx, l.app, c.want[i].state)
+// await waits for the state of the baseline.
+func (c *campaign) await(ctx context.Context, l *lifecycle, i int) (err error) {
+	l.reached, err = c.fleet.awaitState(ctx, l.app, c.want[i].state)
 	return err
 }
 
-// springs waits until a trap has sprung, or the state has come about without it and nothing is written any more.
-func (f *fleet) springs(ctx context.Context, app *v1alpha1.AppService, armed *trap, want state) (r request, sprung bool, err error) {
-	err = environment.Await(ctx, patience, "the request to be killed at", func(ctx context.Context) error {
+// awaitKill waits until the operator is killed, or the state is reached without a kill and nothing
+// is written any more.
+func (f *fleet) awaitKill(ctx context.Context, app *v1alpha1.AppService, armed *killPoint, want state) (r request, killed bool, err error) {
+	err = environment.Await(ctx, timeout, "the request at which to kill", func(ctx context.Context) error {
 		select {
-		case r = <-armed.sprung:
-			sprung = true
+		case r = <-armed.fired:
+			killed = true
 			return nil
 		default:
 		}
-		return errors.Join(f.has(ctx, app, want), f.still(app))
+		return errors.Join(f.checkState(ctx, app, want), f.checkNoRecentWrites(app))
 	})
-	if sprung || f.proxy.disarm(armed) {
-		return r, sprung, err
+	if killed || f.proxy.disarm(armed) {
+		return r, killed, err
 	}
-	return <-armed.sprung, true, nil // it sprang at the last moment
+	return <-armed.fired, true, nil // it fired after the wait
 }
 
-// missed are the kinds of requests of the undisturbed life, by step, that were not killed at in both ways, as kills at the first of them.
+// missed returns, by step, kills at the kinds of requests of the baseline that were not hit in both
+// modes.
 func (c *campaign) missed() [][]kill {
 	missed := make([][]kill, len(scenario))
 	for i, step := range c.want {
 		for _, r := range step.writes {
-			for _, way := range ways {
-				k := kill{number: 1, way: way, kind: r.kind()}
-				if c.hits[hit{scenario[i].name, k.kind, way}] == 0 && !slices.Contains(missed[i], k) {
+			for _, mode := range modes {
+				k := kill{number: 1, mode: mode, kind: r.kind()}
+				if c.hits[hit{scenario[i].name, k.kind, mode}] == 0 && !slices.Contains(missed[i], k) {
 					missed[i] = append(missed[i], k)
 				}
 			}
@@ -164,8 +167,8 @@ func (c *campaign) missed() [][]kill {
 	return missed
 }
 
-// missing plans lives that make up for what was missed.
-func (c *campaign) missing() (plan [][]kill) {
+// planMissed plans lifecycles with the missed kills.
+func (c *campaign) planMissed() (plan [][]kill) {
 	for i, kills := range c.missed() {
 		for n, k := range kills {
 			if n == len(plan) {
@@ -177,11 +180,11 @@ func (c *campaign) missing() (plan [][]kill) {
 	return plan
 }
 
-// checkCoverage fails for what was missed.
+// checkCoverage fails the test if a kind of request was missed.
 func (c *campaign) checkCoverage(t *testing.T) {
 	for i, kills := range c.missed() {
 		for _, k := range kills {
-			t.Errorf("%s: never killed at %s, %s", scenario[i].name, k.kind, k.way)
+			t.Errorf("%s: never killed at %s, %s", scenario[i].name, k.kind, k.mode)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,112 +13,116 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// stillness is how long nothing is written when an undisturbed step is over: the operator writes what it observes once a second.
-const stillness = 1500 * time.Millisecond
+// settleTime is how long nothing is written when a step is complete. The operator writes
+// observations once a second.
+const settleTime = 1500 * time.Millisecond
 
-// lived is what came of a step.
-type lived struct {
+// stepResult is the result of a step without a crash.
+type stepResult struct {
 	state  state
 	writes []request
 }
 
-// kill is where the operator is killed in a step; number 0 means nowhere.
+// kill says where the operator is killed in a step. It is not killed if number is 0.
 type kill struct {
 	number int
-	way    way
-	kind   string // of the requests that are counted; empty for all
+	mode   crashMode
+	kind   string // the kind of requests that are counted; empty for all
 }
 
-// Every request by which the operator changes something is one that it may die of, before or after it.
+// TestEveryRequest kills the operator before and after each request that changes something.
 func TestEveryRequest(t *testing.T) {
-	f := theFleet
-	begun := time.Now()
-	want, err := f.undisturbed(t)
+	f := testFleet(t)
+	begin := time.Now()
+	want, err := f.baseline(t)
 	if err != nil {
-		f.fatal(t, fmt.Errorf("undisturbed: %w", err))
+		f.LogOperator(t, 20)
+		t.Fatalf("the baseline: %v", err)
 	}
 	c := &campaign{fleet: f, want: want, hits: map[hit]int{}}
 	c.run(t, plan(t, want))
 	if *everyFlag > 0 {
-		c.run(t, c.missing())
+		c.run(t, c.planMissed())
 		c.checkCoverage(t)
 	}
 	c.report(t)
-	if others := f.proxy.since(begun, func(r request) bool { return r.changes && !isLife(r.namespace) }); len(others) > 0 {
-		t.Errorf("%d requests changed something that is no AppService's: %v", len(others), others)
+	if others := f.proxy.since(begin, func(r request) bool { return r.changes && !strings.HasPrefix(r.namespace, namespacePrefix) }); len(others) > 0 {
+		t.Errorf("%d requests changed something outside of the AppServices' namespaces: %v", len(others), others)
 	}
 }
 
-// undisturbed lives a life, and has it begin with a restart at rest. It logs what each step costs.
-func (f *fleet) undisturbed(t *testing.T) ([]lived, error) {
+// baseline runs a lifecycle without a crash, with a restart at rest after the first step. It logs
+// the number of requests of each step.
+func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 	app, err := f.newApp(t.Context())
 	if err != nil {
 		return nil, err
 	}
-	var all []lived
+	var all []stepResult
 	for i, step := range scenario {
-		begun := time.Now()
+		begin := time.Now()
 		if err := f.act(t.Context(), app, step.change); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
-		now, err := f.rest(t.Context(), app, true)
+		current, err := f.awaitSettled(t.Context(), app, true)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
-		writes := f.proxy.since(begun, changing(app.Namespace))
-		all = append(all, lived{state: now, writes: writes})
-		t.Logf("%-22s %s", step.name, cost(f.proxy.since(begun, func(request) bool { return true })))
+		writes := f.proxy.since(begin, changing(app.Namespace))
+		all = append(all, stepResult{state: current, writes: writes})
+		t.Logf("%-22s %s", step.name, countRequests(f.proxy.since(begin, func(request) bool { return true })))
 		if i > 0 {
 			continue
 		}
-		begun = time.Now()
+		begin = time.Now()
 		if err := f.restart(t.Context()); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(quiet(t.Context()), f.unchanged(t.Context(), app, begun, now)); err != nil {
+		if err := errors.Join(waitQuietPeriod(t.Context()), f.checkUnchanged(t.Context(), app, begin, current)); err != nil {
 			return nil, fmt.Errorf("restart at rest: %w", err)
 		}
-		t.Logf("%-22s %s", "restart at rest", cost(f.proxy.since(begun, func(request) bool { return true })))
+		t.Logf("%-22s %s", "restart at rest", countRequests(f.proxy.since(begin, func(request) bool { return true })))
 		if *idleFlag == 0 {
 			continue
 		}
-		begun = time.Now()
+		begin = time.Now()
 		select {
 		case <-t.Context().Done():
 		case <-time.After(*idleFlag):
-			t.Logf("%-22s %s", "at rest for "+idleFlag.String(), cost(f.proxy.since(begun, func(request) bool { return true })))
+			t.Logf("%-22s %s", "at rest for "+idleFlag.String(), countRequests(f.proxy.since(begin, func(request) bool { return true })))
 		}
 	}
 	return all, nil
 }
 
-// rest waits until the AppService is settled and nothing is written any more, and returns the state.
-func (f *fleet) rest(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
-	if err := environment.Await(ctx, patience, "the AppService to settle", func(ctx context.Context) error {
-		if err := f.settled(ctx, app); err != nil {
+// awaitSettled waits until the AppService is settled and nothing is written any more, and returns
+// the state.
+func (f *fleet) awaitSettled(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
+	if err := environment.Await(ctx, timeout, "the AppService to settle", func(ctx context.Context) error {
+		if err := f.checkSettled(ctx, app); err != nil {
 			return err
 		}
-		return f.still(app)
+		return f.checkNoRecentWrites(app)
 	}); err != nil {
 		return "", err
 	}
 	return f.snapshot(ctx, app, generations)
 }
 
-// still is nil when nothing of the AppService was written lately.
-func (f *fleet) still(app *v1alpha1.AppService) error {
-	if recent := f.proxy.since(time.Now().Add(-stillness), changing(app.Namespace)); len(recent) > 0 {
-		return fmt.Errorf("a moment ago: %v", recent)
+// checkNoRecentWrites returns an error if an object of the AppService was written recently.
+func (f *fleet) checkNoRecentWrites(app *v1alpha1.AppService) error {
+	if recent := f.proxy.since(time.Now().Add(-settleTime), changing(app.Namespace)); len(recent) > 0 {
+		return fmt.Errorf("recent writes: %v", recent)
 	}
 	return nil
 }
 
-// is waits for a state, and returns a time after which nothing may change any more. A request that was
+// awaitState waits for a state, and returns a time after which nothing may change any more. A request that was
 // sent while the state was read may be the one that completed the state, so the state is read again.
-func (f *fleet) is(ctx context.Context, app *v1alpha1.AppService, want state) (at time.Time, err error) {
-	err = environment.Await(ctx, patience, "the state", func(ctx context.Context) error {
+func (f *fleet) awaitState(ctx context.Context, app *v1alpha1.AppService, want state) (at time.Time, err error) {
+	err = environment.Await(ctx, timeout, "the state", func(ctx context.Context) error {
 		at = time.Now()
-		if err := f.has(ctx, app, want); err != nil {
+		if err := f.checkState(ctx, app, want); err != nil {
 			return err
 		}
 		if meanwhile := f.proxy.since(at, changing(app.Namespace)); len(meanwhile) > 0 {
@@ -128,17 +133,18 @@ func (f *fleet) is(ctx context.Context, app *v1alpha1.AppService, want state) (a
 	return at, err
 }
 
-// has is nil when the AppService has a state that it may rest in. It asks the members only when the hub says so: it is asked often.
-func (f *fleet) has(ctx context.Context, app *v1alpha1.AppService, want state) error {
-	if err := f.settled(ctx, app); err != nil {
+// checkState returns an error unless the AppService is settled in this state. It reads the members
+// only if the AppService is settled, because it is called often.
+func (f *fleet) checkState(ctx context.Context, app *v1alpha1.AppService, want state) error {
+	if err := f.checkSettled(ctx, app); err != nil {
 		return err
 	}
-	now, err := f.snapshot(ctx, app, true)
-	return errors.Join(err, diff(want, now))
+	current, err := f.snapshot(ctx, app, true)
+	return errors.Join(err, diff(want, current))
 }
 
-// quiet waits for the quiet window.
-func quiet(ctx context.Context) error {
+// waitQuietPeriod waits for the quiet period.
+func waitQuietPeriod(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -147,50 +153,51 @@ func quiet(ctx context.Context) error {
 	}
 }
 
-// unchanged is nil when no request about the AppService has changed anything from a time on, and the state is the same.
-func (f *fleet) unchanged(ctx context.Context, app *v1alpha1.AppService, from time.Time, want state) error {
-	var stirred error
+// checkUnchanged returns an error if a request has changed an object of the AppService since a
+// time, or the state is another one.
+func (f *fleet) checkUnchanged(ctx context.Context, app *v1alpha1.AppService, from time.Time, want state) error {
+	var changed error
 	if late := f.proxy.since(from, changing(app.Namespace)); len(late) > 0 {
-		stirred = fmt.Errorf("all was in place, and %d requests followed, the first after %s: %v", len(late), late[0].at.Sub(from).Round(time.Millisecond), late)
+		changed = fmt.Errorf("%d requests after the state was reached, the first after %s: %v", len(late), late[0].at.Sub(from).Round(time.Millisecond), late)
 	}
-	now, err := f.snapshot(ctx, app, true)
-	return errors.Join(stirred, err, diff(want, now))
+	current, err := f.snapshot(ctx, app, true)
+	return errors.Join(changed, err, diff(want, current))
 }
 
-// plan returns, for each life, where it is disturbed in each step.
-func plan(t *testing.T, want []lived) [][]kill {
+// plan returns the kills in each step, for each lifecycle.
+func plan(t *testing.T, want []stepResult) [][]kill {
 	most := 0
 	for _, step := range want {
 		most = max(most, len(step.writes))
 	}
 	seed := *seedFlag
 	if seed == 0 {
-		seed = uint64(time.Now().Unix()) // it rotates
+		seed = uint64(time.Now().Unix())
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	if *everyFlag == 0 {
-		life := make([]kill, len(want))
-		first := random.IntN(len(ways))
+		kills := make([]kill, len(want))
+		first := random.IntN(len(modes))
 		for i, step := range want {
-			life[i] = kill{number: 1 + random.IntN(len(step.writes)), way: ways[(first+i)%len(ways)]}
+			kills[i] = kill{number: 1 + random.IntN(len(step.writes)), mode: modes[(first+i)%len(modes)]}
 		}
-		t.Logf("-crash.seed %d: %v", seed, life)
-		return [][]kill{life}
+		t.Logf("-crash.seed %d: %v", seed, kills)
+		return [][]kill{kills}
 	}
 	first := 1 + random.IntN(*everyFlag)
 	t.Logf("-crash.seed %d: requests %d, %d ...", seed, first, first+*everyFlag)
-	var lives [][]kill
-	// One more than there were: the lives differ a little in how often the status is written.
+	var all [][]kill
+	// One more than the baseline has: the number of status writes differs between lifecycles.
 	for number := first; number <= most+1; number += *everyFlag {
-		for _, way := range ways {
-			life := make([]kill, len(want))
+		for _, mode := range modes {
+			kills := make([]kill, len(want))
 			for i, step := range want {
 				if number <= len(step.writes)+1 {
-					life[i] = kill{number: number, way: way}
+					kills[i] = kill{number: number, mode: mode}
 				}
 			}
-			lives = append(lives, life)
+			all = append(all, kills)
 		}
 	}
-	return lives
+	return all
 }

@@ -9,43 +9,44 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A request that is not counted is one that is never killed at.
+// TestDescribe tests how the proxy describes requests. The operator is never killed at a request
+// that does not count as a change.
 func TestDescribe(t *testing.T) {
 	tests := map[string]struct {
 		line, body string
 		want       request
 	}{
 		"an apply": {
-			line: "PATCH /apis/apps/v1/namespaces/life-1/deployments/web?force=true&fieldManager=fleetwright",
-			want: request{verb: "PATCH", resource: "deployments", namespace: "life-1", name: "web", changes: true},
+			line: "PATCH /apis/apps/v1/namespaces/lifecycle-1/deployments/web?force=true&fieldManager=fleetwright",
+			want: request{verb: "PATCH", resource: "deployments", namespace: "lifecycle-1", name: "web", changes: true},
 		},
 		"a dry run": {
-			line: "PATCH /apis/apps/v1/namespaces/life-1/deployments/web?dryRun=All",
-			want: request{verb: "PATCH", resource: "deployments", namespace: "life-1", name: "web"},
+			line: "PATCH /apis/apps/v1/namespaces/lifecycle-1/deployments/web?dryRun=All",
+			want: request{verb: "PATCH", resource: "deployments", namespace: "lifecycle-1", name: "web"},
 		},
 		"a status": {
-			line: "PATCH /apis/fleetwright.dev/v1alpha1/namespaces/life-1/appservices/web/status",
-			want: request{verb: "PATCH", resource: "appservices", sub: "status", namespace: "life-1", name: "web", changes: true},
+			line: "PATCH /apis/fleetwright.dev/v1alpha1/namespaces/lifecycle-1/appservices/web/status",
+			want: request{verb: "PATCH", resource: "appservices", sub: "status", namespace: "lifecycle-1", name: "web", changes: true},
 		},
-		"the status of what has no namespace": {
+		"the status of a cluster-scoped object": {
 			line: "PATCH /apis/fleetwright.dev/v1alpha1/memberclusters/east/status",
 			want: request{verb: "PATCH", resource: "memberclusters", sub: "status", name: "east", changes: true},
 		},
 		"a namespace": {
-			line: "POST /api/v1/namespaces", body: `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "life-1"}}`,
-			want: request{verb: "POST", resource: "namespaces", namespace: "life-1", name: "life-1", changes: true},
+			line: "POST /api/v1/namespaces", body: `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lifecycle-1"}}`,
+			want: request{verb: "POST", resource: "namespaces", namespace: "lifecycle-1", name: "lifecycle-1", changes: true},
 		},
-		"a namespace's end": {
-			line: "DELETE /api/v1/namespaces/life-1",
-			want: request{verb: "DELETE", resource: "namespaces", namespace: "life-1", name: "life-1", changes: true},
+		"a namespace is deleted": {
+			line: "DELETE /api/v1/namespaces/lifecycle-1",
+			want: request{verb: "DELETE", resource: "namespaces", namespace: "lifecycle-1", name: "lifecycle-1", changes: true},
 		},
-		"all of a kind": {
-			line: "DELETE /api/v1/namespaces/life-1/services",
-			want: request{verb: "DELETE", resource: "services", namespace: "life-1", changes: true},
+		"a collection is deleted": {
+			line: "DELETE /api/v1/namespaces/lifecycle-1/services",
+			want: request{verb: "DELETE", resource: "services", namespace: "lifecycle-1", changes: true},
 		},
 		"an event": {
-			line: "POST /apis/events.k8s.io/v1/namespaces/life-1/events",
-			want: request{verb: "POST", resource: "events", namespace: "life-1"},
+			line: "POST /apis/events.k8s.io/v1/namespaces/lifecycle-1/events",
+			want: request{verb: "POST", resource: "events", namespace: "lifecycle-1"},
 		},
 		"a review": {
 			line: "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
@@ -55,7 +56,7 @@ func TestDescribe(t *testing.T) {
 			line: "GET /apis/apps/v1/deployments?watch=true",
 			want: request{verb: "WATCH", resource: "deployments"},
 		},
-		"what is no object": {
+		"a path without an object": {
 			line: "GET /version",
 			want: request{verb: "GET", resource: "/version"},
 		},

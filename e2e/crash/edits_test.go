@@ -12,26 +12,28 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// edit is something that a user may do at any time, and what befalls the operator then.
+// edit is an edit of a user, with a crash of the operator during its delivery.
 type edit struct {
-	said   string
-	change change
-	kill   kill // number 0: none; -1: right after the edit
-	pause  time.Duration
+	description string
+	change      framework.Change
+	kill        kill // number 0: none; -1: right after the edit
+	pause       time.Duration
 }
 
-func (e edit) String() string { return fmt.Sprintf("%s, kill %v, %s", e.said, e.kill, e.pause) }
+func (e edit) String() string { return fmt.Sprintf("%s, kill %v, %s", e.description, e.kill, e.pause) }
 
-// Whatever was said before, in whatever order, and whatever befell the operator meanwhile, only what was said last counts.
+// TestRandomEdits tests that the state after a sequence of edits with crashes depends only on the
+// last spec.
 func TestRandomEdits(t *testing.T) {
-	f := theFleet
+	f := testFleet(t)
 	checked, edits, kills := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		first := anyEdit.Draw(t, "declared")
+		first := anyEdit.Draw(t, "created")
 		sequence := append([]edit{first}, rapid.SliceOfN(anyEdit, 1, 4).Draw(t, "edits")...)
-		killed, err := f.endsAsSaidLast(context.Background(), sequence)
+		killed, err := f.runEdits(context.Background(), sequence)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,27 +47,27 @@ var anyEdit = rapid.Custom(func(t *rapid.T) edit {
 	count := rapid.Int32Range(0, 4).Draw(t, "replicas")
 	listens := rapid.SampledFrom([][]int32{nil, {80}, {81}, {80, 443}}).Draw(t, "ports")
 	chosen := rapid.SampledFrom([][]string{members, members[:2], members[1:], {"east"}, {"north"}, {"south"}}).Draw(t, "clusters")
-	// An edit changes one thing, or all at once.
-	all := []change{image(name), replicas(count), ports(listens...), on(chosen...)}
+	// An edit changes one field or all of them.
+	all := []framework.Change{framework.Image(name), framework.Replicas(count), framework.Ports(listens...), on(chosen...)}
 	what := rapid.IntRange(0, len(all)).Draw(t, "what")
-	said := []string{"image " + name, fmt.Sprintf("replicas %d", count), fmt.Sprintf("ports %v", listens), fmt.Sprintf("on %v", chosen), "all"}
-	e := edit{said: said[what], change: func(s *v1alpha1.AppServiceSpec) {
+	descriptions := []string{"image " + name, fmt.Sprintf("replicas %d", count), fmt.Sprintf("ports %v", listens), fmt.Sprintf("on %v", chosen), "all"}
+	e := edit{description: descriptions[what], change: func(s *v1alpha1.AppServiceSpec) {
 		for i, change := range all {
-			// What is declared needs an image.
+			// A new AppService needs an image.
 			if what == i || what == len(all) || s.Image == "" {
 				change(s)
 			}
 		}
 	}}
 	e.kill.number = rapid.SampledFrom([]int{0, -1, 1, 2, 3, 5, 8}).Draw(t, "kill")
-	e.kill.way = rapid.SampledFrom(ways).Draw(t, "way")
+	e.kill.mode = rapid.SampledFrom(modes).Draw(t, "mode")
 	e.pause = rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second}).Draw(t, "pause")
 	return e
 })
 
-// endsAsSaidLast makes the edits, and compares what comes of them with what comes of an AppService that was declared as it is in
-// the end. It returns how often the operator was killed.
-func (f *fleet) endsAsSaidLast(ctx context.Context, edits []edit) (kills int, err error) {
+// runEdits makes the edits, and compares the state with that of an AppService that was created with
+// the last spec. It returns how often the operator was killed.
+func (f *fleet) runEdits(ctx context.Context, edits []edit) (kills int, err error) {
 	app, err := f.newApp(ctx)
 	if err != nil {
 		return 0, err
@@ -77,7 +79,7 @@ func (f *fleet) endsAsSaidLast(ctx context.Context, edits []edit) (kills int, er
 		}
 		kills += killed
 	}
-	got, err := f.rest(ctx, app, false)
+	got, err := f.awaitSettled(ctx, app, false)
 	if err != nil {
 		return kills, fmt.Errorf("%s after %v: %w", app.Namespace, edits, err)
 	}
@@ -88,21 +90,21 @@ func (f *fleet) endsAsSaidLast(ctx context.Context, edits []edit) (kills int, er
 	if err := f.act(ctx, fresh, func(s *v1alpha1.AppServiceSpec) { *s = *app.Spec.DeepCopy() }); err != nil {
 		return kills, err
 	}
-	want, err := f.rest(ctx, fresh, false)
+	want, err := f.awaitSettled(ctx, fresh, false)
 	if err != nil {
-		return kills, fmt.Errorf("%s, declared at once: %w", fresh.Namespace, err)
+		return kills, fmt.Errorf("%s, created with the last spec: %w", fresh.Namespace, err)
 	}
 	if err := diff(want, got); err != nil {
 		return kills, fmt.Errorf("%s after %v: %w", app.Namespace, edits, err)
 	}
-	return kills, errors.Join(f.end(ctx, app), f.end(ctx, fresh))
+	return kills, errors.Join(f.delete(ctx, app), f.delete(ctx, fresh))
 }
 
-// edit makes one edit, has the operator killed, waits, and sees to it that the operator runs.
+// edit makes one edit, kills the operator, waits, and starts the operator again.
 func (f *fleet) edit(ctx context.Context, app *v1alpha1.AppService, e edit) (kills int, err error) {
-	var armed *trap
+	var armed *killPoint
 	if e.kill.number > 0 {
-		armed = f.proxy.set(app.Namespace, e.kill)
+		armed = f.proxy.arm(app.Namespace, e.kill)
 	}
 	if err := f.act(ctx, app, e.change); err != nil {
 		return 0, err
@@ -118,28 +120,28 @@ func (f *fleet) edit(ctx context.Context, app *v1alpha1.AppService, e edit) (kil
 	case armed == nil || f.proxy.disarm(armed):
 		return 0, nil
 	default:
-		<-armed.sprung
+		<-armed.fired
 	}
 	return 1, f.start(ctx)
 }
 
-// end deletes an AppService and waits until it is gone.
-func (f *fleet) end(ctx context.Context, app *v1alpha1.AppService) error {
+// delete deletes an AppService and waits until it is gone.
+func (f *fleet) delete(ctx context.Context, app *v1alpha1.AppService) error {
 	if err := f.act(ctx, app, nil); err != nil {
 		return err
 	}
-	return environment.Await(ctx, patience, app.Namespace+" to be gone", func(ctx context.Context) error { return f.settled(ctx, app) })
+	return environment.Await(ctx, timeout, app.Namespace+" to be gone", func(ctx context.Context) error { return f.checkSettled(ctx, app) })
 }
 
-// TestPlan_covers_every_request is about the tests themselves.
-func TestPlan_covers_every_request(t *testing.T) {
+// TestPlan tests that a campaign covers every request, and one more, in both modes.
+func TestPlan(t *testing.T) {
 	before := *everyFlag
 	t.Cleanup(func() { *everyFlag = before })
 	*everyFlag = 1
-	lives := plan(t, []lived{{writes: make([]request, 3)}, {writes: make([]request, 1)}})
-	for _, want := range []kill{{number: 1, way: beforeSent}, {number: 3, way: answerLost}, {number: 4, way: beforeSent}} {
-		if !slices.ContainsFunc(lives, func(life []kill) bool { return life[0] == want }) {
-			t.Errorf("no life is killed at %v in the first step: %v", want, lives)
+	planned := plan(t, []stepResult{{writes: make([]request, 3)}, {writes: make([]request, 1)}})
+	for _, want := range []kill{{number: 1, mode: beforeSent}, {number: 3, mode: responseLost}, {number: 4, mode: beforeSent}} {
+		if !slices.ContainsFunc(planned, func(kills []kill) bool { return kills[0] == want }) {
+			t.Errorf("no lifecycle has the kill %v in the first step: %v", want, planned)
 		}
 	}
 }

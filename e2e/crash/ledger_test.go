@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// intent is what the user said of an AppService at one generation.
+// intent is what the user wants of an AppService at one generation.
 type intent struct {
 	at         time.Time
 	app        types.UID
@@ -28,12 +28,12 @@ type intent struct {
 	clusters   []string
 }
 
-// loss is something that a member lost by a request of the operator: an object, or replicas.
+// loss is an object or replicas that a request of the operator removed from a member.
 type loss struct {
 	request
 
-	deleted       bool // the object; else replicas
-	object        held // before
+	deleted       bool        // an object; else replicas
+	object        objectState // before the request
 	replicasAfter int32
 }
 
@@ -41,26 +41,27 @@ func (l loss) String() string {
 	if l.deleted {
 		return l.request.String()
 	}
-	return fmt.Sprintf("%s lowers the replicas from %d to %d", l.request, l.object.replicas, l.replicasAfter)
+	return fmt.Sprintf("%s scales down from %d to %d", l.request, l.object.replicas, l.replicasAfter)
 }
 
-// held is what the ledger knows of an object on a member.
-type held struct {
+// objectState is the state of an object on a member.
+type objectState struct {
 	present    bool
-	app        types.UID // the AppService that it belongs to by its marks
-	generation int64     // that it was last applied for
+	app        types.UID // of its AppService, from its annotations
+	generation int64     // of its AppService when it was last applied
 	replicas   int32
 }
 
-// ledger has all that the members lost, and all that the user meant. It is safe for concurrent use.
+// ledger records the losses of the members and the intents of the user. It is safe for concurrent
+// use.
 type ledger struct {
 	mu      sync.Mutex
 	losses  []loss
 	intents []intent
 }
 
-// superseded is how long after the next edit what an intent asked for may still be sent.
-const superseded = 5 * time.Second
+// graceTime is how long after the next edit an intent still explains a request.
+const graceTime = 5 * time.Second
 
 func (l *ledger) declare(i intent) {
 	l.mu.Lock()
@@ -68,10 +69,10 @@ func (l *ledger) declare(i intent) {
 	l.intents = append(l.intents, i)
 }
 
-// enter notes what was lost by a request that was sent to its end, if anything was.
-func (l *ledger) enter(r request, before, after held) {
-	done := r.code >= http.StatusOK && r.code < http.StatusMultipleChoices
-	if r.cluster == hubName || !done {
+// record records what a member lost by a request, if anything.
+func (l *ledger) record(r request, before, after objectState) {
+	succeeded := r.code >= http.StatusOK && r.code < http.StatusMultipleChoices
+	if r.cluster == hubName || !succeeded {
 		return
 	}
 	lost := loss{request: r, deleted: r.verb == http.MethodDelete, object: before, replicasAfter: after.replicas}
@@ -83,10 +84,10 @@ func (l *ledger) enter(r request, before, after held) {
 	l.losses = append(l.losses, lost)
 }
 
-// figures are the ledger's sums.
+// figures are the totals of a ledger.
 type figures struct {
-	Deletes, Lowered int
-	Untraced         []string
+	Deletions, ScaleDowns int
+	Untraced              []string
 }
 
 func (l *ledger) figures() figures {
@@ -95,9 +96,9 @@ func (l *ledger) figures() figures {
 	var sum figures
 	for _, lost := range l.losses {
 		if lost.deleted {
-			sum.Deletes++
+			sum.Deletions++
 		} else {
-			sum.Lowered++
+			sum.ScaleDowns++
 		}
 		if _, traced := trace(lost, l.intents); !traced {
 			sum.Untraced = append(sum.Untraced, lost.String())
@@ -106,7 +107,7 @@ func (l *ledger) figures() figures {
 	return sum
 }
 
-// trace returns the intent that a loss is due to.
+// trace returns the intent that explains a loss, and false if there is none.
 func trace(lost loss, intents []intent) (intent, bool) {
 	for _, i := range intents {
 		if lost.object.present && i.app == lost.object.app && i.current(lost.at, intents) && i.explains(lost) {
@@ -116,14 +117,14 @@ func trace(lost loss, intents []intent) (intent, bool) {
 	return intent{}, false
 }
 
-// current tells whether the intent was the user's last word at a time, or until a moment before.
+// current reports whether the intent was the user's last one at a time, or until graceTime before.
 func (i intent) current(at time.Time, intents []intent) bool {
 	return !i.at.After(at) && !slices.ContainsFunc(intents, func(next intent) bool {
-		return next.app == i.app && next.generation > i.generation && next.at.Add(superseded).Before(at)
+		return next.app == i.app && next.generation > i.generation && next.at.Add(graceTime).Before(at)
 	})
 }
 
-// explains tells whether the intent asks for what was lost.
+// explains reports whether the intent asks for the loss.
 func (i intent) explains(lost loss) bool {
 	workload := lost.resource == "deployments" || lost.resource == "services"
 	switch {
@@ -137,25 +138,25 @@ func (i intent) explains(lost loss) bool {
 	return lost.resource == "deployments" && !i.deleted && i.replicas == lost.replicasAfter
 }
 
-// kinds are those whose objects a member may lose; of others nothing is known, so no intent explains their loss.
+// kinds are the kinds of objects that an intent can explain the loss of.
 var kinds = map[string]schema.GroupVersionKind{
 	"deployments": {Group: "apps", Version: "v1", Kind: "Deployment"},
 	"services":    {Version: "v1", Kind: "Service"},
 }
 
-// look reads the object that a request is about. What cannot be read is not present.
-func look(from client.Reader, r request) held {
+// readObject reads the object of a request. An object that cannot be read is not present.
+func readObject(from client.Reader, r request) objectState {
 	kind, known := kinds[r.resource]
 	if !known || r.name == "" {
-		return held{}
+		return objectState{}
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	if err := from.Get(context.Background(), client.ObjectKey{Namespace: r.namespace, Name: r.name}, object); err != nil {
-		return held{}
+		return objectState{}
 	}
-	marks := object.GetAnnotations()
-	generation, _ := strconv.ParseInt(marks[v1alpha1.AnnotationGeneration], 10, 64) // 0, which every intent is newer than
-	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")   // a Service has none
-	return held{present: true, app: types.UID(marks[v1alpha1.AnnotationUID]), generation: generation, replicas: int32(replicas)}
+	annotations := object.GetAnnotations()
+	generation, _ := strconv.ParseInt(annotations[v1alpha1.AnnotationGeneration], 10, 64) // 0 if missing: every intent is newer
+	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")         // a Service has none
+	return objectState{present: true, app: types.UID(annotations[v1alpha1.AnnotationUID]), generation: generation, replicas: int32(replicas)}
 }

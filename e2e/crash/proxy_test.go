@@ -12,54 +12,56 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/e2e/environment/front"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-const hubName = "hub"
+const hubName = framework.HubName
 
-// way is how a request is cut off.
-type way string
+// crashMode says when the operator is killed at a request.
+type crashMode string
 
 const (
-	beforeSent way = "before it is sent"
-	answerLost way = "committed, answer lost"
+	beforeSent   crashMode = "before it is sent"
+	responseLost crashMode = "committed, response lost"
 )
 
-var ways = []way{beforeSent, answerLost}
+var modes = []crashMode{beforeSent, responseLost}
 
-// trap waits for the number-th request that changes something of a namespace, or the number-th of one kind, and kills the operator there.
-type trap struct {
+// killPoint kills the operator at the number-th request that changes something in a namespace, of
+// any kind or of one kind.
+type killPoint struct {
 	namespace string
 	kill
 
-	seen   int
-	sprung chan request // one at most
+	seen  int
+	fired chan request // at most one
 }
 
-// proxy stands between the operator and all clusters.
+// proxy forwards the requests of the operator to all clusters.
 type proxy struct {
 	server   *front.Server
 	token    string
 	backends map[string]http.Handler
-	writing  map[string]*sync.Mutex // one write at a time to a cluster: the ledger compares before and after
+	writing  map[string]*sync.Mutex // by cluster: one write at a time, because the ledger compares before and after
 	ledger   *ledger
-	api      map[string]client.Client
+	members  map[string]*framework.Cluster
 	kill     func() error
 
 	mu       sync.Mutex
-	trap     *trap
-	frozen   bool // the operator is being killed: nothing that it asks is sent any more
+	armed    *killPoint
+	frozen   bool // the operator is being killed: its requests are dropped
 	requests []request
-	watched  map[string]time.Time // by cluster and resource, when a watch began last
+	watched  map[string]time.Time // start of the last watch, by cluster and resource
 }
 
-// newProxy serves until the context ends. What the operator asks of a cluster is sent on by that cluster's kubeconfig.
-func newProxy(ctx context.Context, kubeconfigs map[string][]byte, api map[string]client.Client, ledger *ledger, kill func() error) (*proxy, error) {
+// newProxy returns a proxy that serves until the context ends. It forwards requests with the
+// kubeconfig of the cluster.
+func newProxy(ctx context.Context, kubeconfigs map[string][]byte, members map[string]*framework.Cluster, ledger *ledger, kill func() error) (*proxy, error) {
 	p := &proxy{
 		token: front.Token(), backends: map[string]http.Handler{}, writing: map[string]*sync.Mutex{},
-		ledger: ledger, api: api, kill: kill, watched: map[string]time.Time{},
+		ledger: ledger, members: members, kill: kill, watched: map[string]time.Time{},
 	}
 	for name, kubeconfig := range kubeconfigs {
 		backend, err := front.Backend(kubeconfig)
@@ -77,13 +79,13 @@ func newProxy(ctx context.Context, kubeconfigs map[string][]byte, api map[string
 	return p, err
 }
 
-// kubeconfig is the operator's for a cluster.
+// kubeconfig returns the operator's kubeconfig for a cluster.
 func (p *proxy) kubeconfig(cluster string) ([]byte, error) {
 	return front.Kubeconfig(p.server.Address+"/"+cluster, p.server.CA, p.token)
 }
 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request, cluster string) {
-	if !front.Bears(r, p.token) {
+	if !front.HasToken(r, p.token) {
 		front.Refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 		return
 	}
@@ -91,80 +93,81 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, cluster string) {
 	if r.Method != http.MethodGet {
 		var err error
 		if body, err = io.ReadAll(r.Body); err != nil {
-			panic(http.ErrAbortHandler) // the operator died over it
+			panic(http.ErrAbortHandler) // the operator was killed
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	d := describe(cluster, r, body)
 	if !d.changes {
-		p.note(d)
+		p.record(d)
 		p.backends[cluster].ServeHTTP(w, r)
 		return
 	}
 	p.change(w, r, d)
 }
 
-// change sends a request that changes something, unless the operator is to die of it.
+// change forwards a request that changes something, or kills the operator at it.
 func (p *proxy) change(w http.ResponseWriter, r *http.Request, d request) {
-	sprung, dropped := p.number(d)
+	point, dropped := p.count(d)
 	if dropped {
-		<-r.Context().Done() // the end of the operator
+		<-r.Context().Done() // the operator is gone
 		panic(http.ErrAbortHandler)
 	}
-	if sprung == nil || sprung.way == answerLost {
-		answer := p.send(r, &d)
-		if sprung == nil {
-			maps.Copy(w.Header(), answer.Header())
-			w.WriteHeader(answer.Code)
-			_, _ = w.Write(answer.Body.Bytes()) // the operator has it, or is dead
+	if point == nil || point.mode == responseLost {
+		response := p.forward(r, &d)
+		if point == nil {
+			maps.Copy(w.Header(), response.Header())
+			w.WriteHeader(response.Code)
+			_, _ = w.Write(response.Body.Bytes()) // fails only if the operator is gone
 			return
 		}
 	}
 	if err := p.kill(); err != nil {
-		fmt.Println("crash: the operator could not be killed:", err) // so the life fails
+		fmt.Println("crash: the operator could not be killed:", err) // the lifecycle will fail
 	}
-	sprung.sprung <- d
+	point.fired <- d
 	panic(http.ErrAbortHandler)
 }
 
-// number counts the request, and tells whether it springs the trap, or comes when the operator is dying already.
-func (p *proxy) number(d request) (sprung *trap, dropped bool) {
+// count counts the request. It returns the kill point if the request reaches it, and whether the
+// request is dropped because the operator is being killed.
+func (p *proxy) count(d request) (point *killPoint, dropped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.frozen {
 		return nil, true
 	}
-	if t := p.trap; t != nil && t.namespace == d.namespace && (t.kind == "" || t.kind == d.kind()) {
-		if t.seen++; t.seen == t.number {
-			p.trap, p.frozen = nil, true
-			return t, false
+	if a := p.armed; a != nil && a.namespace == d.namespace && (a.kind == "" || a.kind == d.kind()) {
+		if a.seen++; a.seen == a.number {
+			p.armed, p.frozen = nil, true
+			return a, false
 		}
 	}
 	return nil, false
 }
 
-// send sends a request to its end, whatever becomes of the operator meanwhile, and notes it.
-func (p *proxy) send(r *http.Request, d *request) *httptest.ResponseRecorder {
+// forward forwards a request, even if the operator is killed meanwhile, and records it.
+func (p *proxy) forward(r *http.Request, d *request) *httptest.ResponseRecorder {
 	p.writing[d.cluster].Lock()
 	defer p.writing[d.cluster].Unlock()
-	before := p.look(*d)
-	answer := httptest.NewRecorder()
-	p.backends[d.cluster].ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
-	d.code = answer.Code
-	p.note(*d)
-	p.ledger.enter(*d, before, p.look(*d))
-	return answer
+	before := p.readObject(*d)
+	response := httptest.NewRecorder()
+	p.backends[d.cluster].ServeHTTP(response, r.WithContext(context.WithoutCancel(r.Context())))
+	d.code = response.Code
+	p.record(*d)
+	p.ledger.record(*d, before, p.readObject(*d))
+	return response
 }
 
-// look reads what a request to a member is about, as far as the ledger wants it.
-func (p *proxy) look(d request) held {
+// readObject reads the object of a request to a member.
+func (p *proxy) readObject(d request) objectState {
 	if d.cluster == hubName {
-		return held{}
+		return objectState{}
 	}
-	return look(p.api[d.cluster], d)
+	return readObject(p.members[d.cluster].Client, d)
 }
 
-func (p *proxy) note(d request) {
+func (p *proxy) record(d request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests = append(p.requests, d)
@@ -173,38 +176,38 @@ func (p *proxy) note(d request) {
 	}
 }
 
-// set arms a trap.
-func (p *proxy) set(namespace string, at kill) *trap {
+// arm sets the kill point.
+func (p *proxy) arm(namespace string, at kill) *killPoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trap = &trap{namespace: namespace, kill: at, sprung: make(chan request, 1)}
-	return p.trap
+	p.armed = &killPoint{namespace: namespace, kill: at, fired: make(chan request, 1)}
+	return p.armed
 }
 
-// disarm takes a trap away, and tells whether it has not sprung.
-func (p *proxy) disarm(t *trap) bool {
+// disarm removes the kill point, and reports whether it has not fired.
+func (p *proxy) disarm(point *killPoint) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.trap != t {
+	if p.armed != point {
 		return false
 	}
-	p.trap = nil
+	p.armed = nil
 	return true
 }
 
-// thaw lets requests pass again.
-func (p *proxy) thaw() {
+// unfreeze forwards requests again.
+func (p *proxy) unfreeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.frozen = false
 }
 
-// since returns the requests that came at this time or later, and for which keep holds.
+// since returns the requests since a time that keep accepts.
 func (p *proxy) since(at time.Time, keep func(request) bool) []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var kept []request
-	for _, r := range p.requests { // they are in the order of their answers
+	for _, r := range p.requests { // in the order of the responses
 		if !r.at.Before(at) && keep(r) {
 			kept = append(kept, r)
 		}
@@ -212,21 +215,22 @@ func (p *proxy) since(at time.Time, keep func(request) bool) []request {
 	return kept
 }
 
-// watches is nil when the operator has begun to watch Deployments and Services of all members since a time.
-func (p *proxy) watches(since time.Time) error {
+// checkWatches returns an error unless the operator has started, since a time, to watch the
+// Deployments and Services of all members.
+func (p *proxy) checkWatches(since time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range members {
 		for _, resource := range []string{"deployments", "services"} {
 			if p.watched[name+"/"+resource].Before(since) {
-				return fmt.Errorf("it does not watch the %s of %s", resource, name)
+				return fmt.Errorf("the operator does not watch the %s of %s", resource, name)
 			}
 		}
 	}
 	return nil
 }
 
-// changing keeps the numbered requests about a namespace.
+// changing returns a filter for the requests that change something in a namespace.
 func changing(namespace string) func(request) bool {
 	return func(r request) bool { return r.changes && r.namespace == namespace }
 }

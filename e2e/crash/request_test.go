@@ -11,20 +11,20 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// request is one that the operator made.
+// request is a request of the operator.
 type request struct {
 	at        time.Time
 	cluster   string
-	verb      string // the HTTP method, but WATCH
-	resource  string // of a path that is none, such as /version, the path
+	verb      string // the HTTP method, or WATCH
+	resource  string // the path, if that is of no resource, such as /version
 	sub       string
-	namespace string // of a namespace itself, its name
+	namespace string // of a Namespace, its name
 	name      string
-	changes   bool // it is numbered
-	code      int  // of the answer; 0 when there was none
+	changes   bool // it changes something and is numbered
+	code      int  // of the response; 0 if there was none
 }
 
-// kind is what is alike in the same step of any life.
+// kind returns what is the same for a request in each lifecycle.
 func (r request) kind() string {
 	where := "a member"
 	if r.cluster == hubName {
@@ -39,10 +39,11 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s/%s on %s (%d)", r.verb, r.full(), r.namespace, r.name, r.cluster, r.code)
 }
 
-// stateless are the resources that are no part of any state.
+// stateless are the resources that are not part of any state.
 var stateless = []string{"events", "leases", "subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews", "selfsubjectrulesreviews", "tokenreviews", "selfsubjectreviews"}
 
-// describe reads a request as an API server does. The body is that of a POST, whose path does not name the object.
+// describe describes a request as an API server interprets it. The body is needed for a POST, whose
+// path does not name the object.
 func describe(cluster string, r *http.Request, body []byte) request {
 	d := request{at: time.Now(), cluster: cluster, verb: r.Method, resource: r.URL.Path}
 	if r.URL.Query().Get("watch") != "" && r.URL.Query().Get("watch") != "false" {
@@ -73,7 +74,8 @@ func describe(cluster string, r *http.Request, body []byte) request {
 	return d
 }
 
-// nameIn is the name of an object of Kubernetes' own kinds, as JSON or protobuf; of others the operator makes none.
+// nameIn returns the name of an object of a built-in kind, in JSON or protobuf. The operator
+// creates no other kinds.
 func nameIn(body []byte) string {
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {

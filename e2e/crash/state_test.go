@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,48 +16,49 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// state is what can be seen of an AppService, in words that are the same in every life.
+// state is the visible state of an AppService, without what differs between lifecycles.
 type state string
 
-// diff is an error unless the states are the same.
+// diff returns an error unless the states are the same.
 func diff(want, got state) error {
 	if want == got {
 		return nil
 	}
-	return fmt.Errorf("(-undisturbed +there):\n%s", cmp.Diff(string(want), string(got)))
+	return fmt.Errorf("(-want +got):\n%s", cmp.Diff(string(want), string(got)))
 }
 
-// snapshot reads the AppService on the hub, and what the members hold in its namespace. Of what generations there are it
-// tells only when the lives that are compared have the same edits.
+// snapshot reads the AppService from the hub, and the objects in its namespace from the members. It
+// includes generations only if the compared lifecycles have the same edits.
 func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
-	seen := map[string]any{}
-	now := &v1alpha1.AppService{}
-	switch err := f.hub.Get(ctx, client.ObjectKeyFromObject(app), now); {
+	objects := map[string]any{}
+	current := &v1alpha1.AppService{}
+	switch err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); {
 	case apierrors.IsNotFound(err):
-		seen[hubName] = "gone"
+		objects[hubName] = "gone"
 	case err != nil:
 		return "", err
 	default:
-		seen[hubName] = onHub(now, generations)
+		objects[hubName] = hubState(current, generations)
 	}
 	for _, name := range members {
-		there, err := onMember(ctx, f.api[name], client.ObjectKeyFromObject(app), generations)
+		state, err := memberState(ctx, f.Members[name].Client, client.ObjectKeyFromObject(app), generations)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
-		seen[name] = there
+		objects[name] = state
 	}
-	content, err := yaml.Marshal(seen)
+	content, err := yaml.Marshal(objects)
 	if err != nil {
 		return "", err
 	}
 	return state(strings.NewReplacer(app.Namespace, "NAMESPACE", string(app.UID), "UID").Replace(string(content))), nil
 }
 
-// onHub is the AppService but for its spec, which is the test's own.
-func onHub(app *v1alpha1.AppService, generations bool) map[string]any {
+// hubState returns the AppService without its spec, which the test writes.
+func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 	status := app.Status.DeepCopy()
 	for i := range status.Conditions {
 		status.Conditions[i].LastTransitionTime = metav1.Time{}
@@ -67,7 +67,7 @@ func onHub(app *v1alpha1.AppService, generations bool) map[string]any {
 		status.Clusters[i].LastTransitionTime = metav1.Time{}
 	}
 	if !generations {
-		status.PlannedSpecs = nil // an operator that was killed may not have seen all of them
+		status.PlannedSpecs = nil // an operator that was killed may have missed some
 		status.ObservedGeneration -= app.Generation
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration -= app.Generation
@@ -80,9 +80,9 @@ func onHub(app *v1alpha1.AppService, generations bool) map[string]any {
 	return map[string]any{"finalizers": app.Finalizers, "labels": app.Labels, "annotations": app.Annotations, "status": status}
 }
 
-// onMember is the namespace, and the Deployment and the Service of the AppService's name in it.
-func onMember(ctx context.Context, api client.Client, key types.NamespacedName, generations bool) (map[string]any, error) {
-	there := map[string]any{}
+// memberState returns the namespace and its Deployments and Services.
+func memberState(ctx context.Context, api client.Client, key types.NamespacedName, generations bool) (map[string]any, error) {
+	state := map[string]any{}
 	namespace := &corev1.Namespace{}
 	if err := api.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, err
@@ -94,18 +94,19 @@ func onMember(ctx context.Context, api client.Client, key types.NamespacedName, 
 			return nil, err
 		}
 		for i := range list.Items {
-			there[kind.Kind+" "+list.Items[i].GetName()] = normal(list.Items[i].Object, generations)
+			state[kind.Kind+" "+list.Items[i].GetName()] = normalize(list.Items[i].Object, generations)
 		}
 	}
-	// A namespace is never deleted; so one that nothing is in any more is there after some edits, and not after others.
-	if len(there) > 0 || generations {
-		there["namespace"] = map[string]any{"labels": namespace.Labels, "annotations": namespace.Annotations}
+	// The operator never deletes a namespace. So an empty one exists after some edits, and not
+	// after others.
+	if len(state) > 0 || generations {
+		state["namespace"] = map[string]any{"labels": namespace.Labels, "annotations": namespace.Annotations}
 	}
-	return there, nil
+	return state, nil
 }
 
-// normal takes away what differs between two lives, and what others than the operator write.
-func normal(object map[string]any, generations bool) map[string]any {
+// normalize removes what differs between lifecycles, and what the operator does not write.
+func normalize(object map[string]any, generations bool) map[string]any {
 	for _, path := range [][]string{
 		{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "generation"},
 		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
@@ -120,35 +121,39 @@ func normal(object map[string]any, generations bool) map[string]any {
 	return object
 }
 
-// settled is nil when the hub says that the AppService runs as it is declared, on its clusters and on no other; or is gone with all
-// that the members had of it.
-func (f *fleet) settled(ctx context.Context, app *v1alpha1.AppService) error {
-	now := &v1alpha1.AppService{}
-	if err := f.hub.Get(ctx, client.ObjectKeyFromObject(app), now); apierrors.IsNotFound(err) {
-		return f.gone(ctx, app)
+// checkSettled returns an error unless the AppService is Ready on its clusters and has no other
+// entries, or is gone with all its objects.
+func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) error {
+	current := &v1alpha1.AppService{}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); apierrors.IsNotFound(err) {
+		return f.checkGone(app)
 	} else if err != nil {
 		return err
 	}
-	if !now.DeletionTimestamp.IsZero() {
+	if !current.DeletionTimestamp.IsZero() {
 		return errors.New("it is being deleted")
 	}
-	ready, want := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionReady), clustersOf(&now.Spec)
-	if now.Status.ObservedGeneration != now.Generation || ready == nil || ready.Status != metav1.ConditionTrue || len(now.Status.Clusters) != len(want) {
-		return fmt.Errorf("at generation %d the status is %+v", now.Generation, now.Status)
+	if err := framework.IsReady(current); err != nil {
+		return err
+	}
+	want := clustersOf(&current.Spec)
+	if len(current.Status.Clusters) != len(want) {
+		return fmt.Errorf("want the clusters %v, the status is %+v", want, current.Status)
 	}
 	for _, name := range want {
-		if row := now.Status.Cluster(name); row == nil || row.Phase != v1alpha1.ClusterReady {
-			return fmt.Errorf("the row of %s is %+v", name, row)
+		if c := current.Status.Cluster(name); c == nil || c.Phase != v1alpha1.ClusterReady {
+			return fmt.Errorf("the entry of %s is %+v", name, c)
 		}
 	}
 	return nil
 }
 
-func (f *fleet) gone(ctx context.Context, app *v1alpha1.AppService) error {
+// checkGone returns an error if a member has an object of an AppService that is gone.
+func (f *fleet) checkGone(app *v1alpha1.AppService) error {
 	for _, name := range members {
 		for resource := range kinds {
-			if look(f.api[name], request{resource: resource, namespace: app.Namespace, name: app.Name}).present {
-				return fmt.Errorf("the AppService is gone, and %s has its %s", name, resource)
+			if readObject(f.Members[name].Client, request{resource: resource, namespace: app.Namespace, name: app.Name}).present {
+				return fmt.Errorf("the AppService is gone, but %s has its %s", name, resource)
 			}
 		}
 	}

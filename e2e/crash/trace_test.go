@@ -6,52 +6,52 @@ import (
 	"time"
 )
 
-// A ledger that takes every loss for meant would show the same figures as an operator that keeps the law.
+// TestTrace tests the ledger: one that traced every loss would hide every defect of the operator.
 func TestTrace(t *testing.T) {
 	at := time.Now()
-	said := func(generation int64, change func(*intent)) intent {
+	declared := func(generation int64, change func(*intent)) intent {
 		i := intent{at: at.Add(time.Duration(generation) * time.Minute), app: "app", generation: generation, replicas: 3, ports: true, clusters: members}
 		change(&i)
 		return i
 	}
 	intents := []intent{
-		said(1, func(*intent) {}),
-		said(2, func(i *intent) { i.replicas = 1 }),
-		said(3, func(i *intent) { i.replicas, i.ports = 1, false }),
-		said(4, func(i *intent) { i.replicas, i.ports, i.clusters = 1, false, []string{"east"} }),
-		said(5, func(i *intent) { i.deleted = true }),
+		declared(1, func(*intent) {}),
+		declared(2, func(i *intent) { i.replicas = 1 }),
+		declared(3, func(i *intent) { i.replicas, i.ports = 1, false }),
+		declared(4, func(i *intent) { i.replicas, i.ports, i.clusters = 1, false, []string{"east"} }),
+		declared(5, func(i *intent) { i.deleted = true }),
 	}
-	deleted := func(minute int, resource, cluster string, object held) loss {
+	deleted := func(minute int, resource, cluster string, object objectState) loss {
 		return loss{request: request{at: at.Add(time.Duration(minute)*time.Minute + time.Second), verb: http.MethodDelete, resource: resource, cluster: cluster}, deleted: true, object: object}
 	}
-	lowered := func(minute int, to int32, object held) loss {
+	scaledDown := func(minute int, to int32, object objectState) loss {
 		l := deleted(minute, "deployments", "north", object)
 		l.verb, l.deleted, l.replicasAfter = http.MethodPatch, false, to
 		return l
 	}
-	ours := func(generation int64) held {
-		return held{present: true, app: "app", generation: generation, replicas: 3}
+	owned := func(generation int64) objectState {
+		return objectState{present: true, app: "app", generation: generation, replicas: 3}
 	}
 	tests := map[string]struct {
 		loss loss
 		want int64 // the generation of the intent; 0 for none
 	}{
-		"fewer replicas, as said":                                   {lowered(2, 1, ours(1)), 2},
-		"fewer replicas than said":                                  {lowered(2, 0, ours(1)), 0},
-		"fewer replicas before it is said":                          {lowered(1, 1, ours(1)), 0},
-		"fewer replicas of another AppService":                      {lowered(2, 1, held{present: true, app: "other", replicas: 3}), 0},
-		"fewer replicas of what was applied for a newer generation": {lowered(2, 1, ours(9)), 0},
-		"a Service, when there are no ports":                        {deleted(3, "services", "north", ours(1)), 3},
-		"a Service, when there are ports":                           {deleted(2, "services", "north", ours(1)), 0},
-		"a Service, by what is no longer said":                      {deleted(1, "services", "north", ours(1)), 0},
-		"a Deployment, when there are no ports":                     {deleted(3, "deployments", "north", ours(1)), 0},
-		"a Deployment, when its cluster is left":                    {deleted(4, "deployments", "north", ours(1)), 4},
-		"a Deployment, when another cluster is left":                {deleted(4, "deployments", "east", ours(1)), 0},
-		"a Deployment, when all is deleted":                         {deleted(5, "deployments", "east", ours(1)), 5},
-		"a Deployment of another AppService, when all is deleted":   {deleted(5, "deployments", "east", held{present: true, app: "other"}), 0},
-		"a Deployment of nobody":                                    {deleted(5, "deployments", "east", held{present: true}), 0},
-		"a namespace, when all is deleted":                          {deleted(5, "namespaces", "east", ours(1)), 0},
-		"what is not known":                                         {deleted(5, "deployments", "east", held{}), 0},
+		"fewer replicas, as declared":                       {scaledDown(2, 1, owned(1)), 2},
+		"fewer replicas than declared":                      {scaledDown(2, 0, owned(1)), 0},
+		"fewer replicas before the intent":                  {scaledDown(1, 1, owned(1)), 0},
+		"fewer replicas of another AppService":              {scaledDown(2, 1, objectState{present: true, app: "other", replicas: 3}), 0},
+		"fewer replicas of an object of a newer generation": {scaledDown(2, 1, owned(9)), 0},
+		"a Service of an AppService without ports":          {deleted(3, "services", "north", owned(1)), 3},
+		"a Service of an AppService with ports":             {deleted(2, "services", "north", owned(1)), 0},
+		"a Service of an intent that is not current":        {deleted(1, "services", "north", owned(1)), 0},
+		"a Deployment of an AppService without ports":       {deleted(3, "deployments", "north", owned(1)), 0},
+		"a Deployment on a removed cluster":                 {deleted(4, "deployments", "north", owned(1)), 4},
+		"a Deployment on a cluster that stays":              {deleted(4, "deployments", "east", owned(1)), 0},
+		"a Deployment of a deleted AppService":              {deleted(5, "deployments", "east", owned(1)), 5},
+		"a Deployment of another AppService":                {deleted(5, "deployments", "east", objectState{present: true, app: "other"}), 0},
+		"a Deployment without an AppService":                {deleted(5, "deployments", "east", objectState{present: true}), 0},
+		"a namespace":                                       {deleted(5, "namespaces", "east", owned(1)), 0},
+		"an object that is not present":                     {deleted(5, "deployments", "east", objectState{}), 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,11 +60,11 @@ func TestTrace(t *testing.T) {
 			}
 		})
 	}
-	_, traced := trace(lowered(9, 1, ours(1)), intents[:3])
+	_, traced := trace(scaledDown(9, 1, owned(1)), intents[:3])
 	if !traced {
-		t.Error("what the last word asks for is not traced long after it")
+		t.Error("the last intent does not explain a loss a long time later")
 	}
-	if _, traced := trace(lowered(4, 1, ours(1)), append(intents[:2:2], said(3, func(*intent) {}))); traced {
-		t.Error("what an intent asks for is traced to it a minute after the next one")
+	if _, traced := trace(scaledDown(4, 1, owned(1)), append(intents[:2:2], declared(3, func(*intent) {}))); traced {
+		t.Error("an intent explains a loss a minute after the next intent")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
@@ -24,15 +25,15 @@ const (
 // members are the clusters of a new demo.
 var members = []string{"north", "south", "east"}
 
-// regions are the values of the members' label region, for placements to choose by.
+// regions are the regions of the members, for their labels.
 var regions = map[string]string{"north": "eu", "south": "us", "east": "ap", "west": "us"}
 
-// demo is the commands' common ground. It holds no state: that is in the directory and in the clusters.
+// demo has the commands. It has no state: the state is in the directory and in the clusters.
 type demo struct {
-	way
+	invocation
 	dir string
 	bin string
-	env home
+	env localEnvironment
 }
 
 func (d *demo) down(ctx context.Context) error {
@@ -47,7 +48,7 @@ func (d *demo) stop(ctx context.Context, name string) error {
 	if err := step("stop cluster "+name, func() error { return cluster.Stop(ctx) }); err != nil {
 		return err
 	}
-	fmt.Printf("\nWithin a minute its row says Unknown, and the others go on:\n\n  %s get appservices,memberclusters --watch-only\n", d.kubectl())
+	fmt.Printf("\nWithin a minute its cluster status becomes Unknown. The other clusters are not affected:\n\n  %s get appservices,memberclusters --watch-only\n", d.kubectl())
 	fmt.Printf("  %s get appservice web -o yaml\n  %s start %s\n", d.kubectl(), d.command, name)
 	return nil
 }
@@ -67,7 +68,7 @@ var clusterName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$`)
 
 func (d *demo) add(ctx context.Context, name string) error {
 	if !clusterName.MatchString(name) {
-		return fmt.Errorf("%q is no name for a cluster: up to 32 lower-case letters, digits and '-'", name)
+		return fmt.Errorf("%q is not a valid name for a cluster: use up to 32 lower-case letters, digits and '-'", name)
 	}
 	if err := d.env.CheckPrograms(); err != nil {
 		return err
@@ -77,9 +78,9 @@ func (d *demo) add(ctx context.Context, name string) error {
 		return err
 	}
 	if _, err := d.member(name); err == nil {
-		return fmt.Errorf("there is a cluster %s already: %s start %[1]s starts it, if it is stopped", name, d.command)
+		return fmt.Errorf("cluster %s exists already: %s start %[1]s starts it if it is stopped", name, d.command)
 	}
-	if err := step("cluster "+name, func() error { return d.create(ctx, name) }); err != nil {
+	if err := step("create cluster "+name, func() error { return d.create(ctx, name) }); err != nil {
 		return err
 	}
 	if err := d.writeKubeconfigs(); err != nil {
@@ -91,19 +92,25 @@ func (d *demo) add(ctx context.Context, name string) error {
 	if err := d.join(ctx, hub); err != nil {
 		return err
 	}
-	if err := d.awaitRow(ctx, hub, name); err != nil {
-		say("%v\nPerhaps its placement leaves out the new cluster.", err)
+	if err := d.awaitCluster(ctx, hub, name); err != nil {
+		say("%v\nPerhaps the placement excludes the new cluster.", err)
 	}
 	return d.show(ctx)
 }
 
-// create makes clusters.
+// labelsOf returns the labels of a member: region, which placements can select, and the label that the
+// column REGION of kubectl shows.
+func labelsOf(member string) map[string]string {
+	return map[string]string{"region": regions[member], corev1.LabelTopologyRegion: regions[member]}
+}
+
+// create creates clusters.
 func (d *demo) create(ctx context.Context, names ...string) error {
 	_, err := environment.CreateAll(ctx, d.env, names...)
 	return err
 }
 
-// writeKubeconfigs leaves a kubeconfig of each cluster for people.
+// writeKubeconfigs writes a kubeconfig of each cluster, for the user.
 func (d *demo) writeKubeconfigs() error {
 	clusters, err := d.env.Clusters()
 	if err != nil {
@@ -117,14 +124,14 @@ func (d *demo) writeKubeconfigs() error {
 	return nil
 }
 
-// hub is a client of the hub, if that is up.
+// hub returns a client of the hub, if the hub is ready.
 func (d *demo) hub(ctx context.Context) (client.Client, error) {
 	cluster, err := d.cluster(hubName)
 	if err != nil {
 		return nil, err
 	}
 	if err := cluster.Ready(ctx); err != nil {
-		return nil, fmt.Errorf("the hub is not well (make %s mends it): %w", d.target, err)
+		return nil, fmt.Errorf("the hub is not ready (make %s repairs it): %w", d.target, err)
 	}
 	return environment.NewClient(cluster.Kubeconfig())
 }
@@ -149,10 +156,10 @@ func (d *demo) cluster(name string) (environment.Cluster, error) {
 	if len(clusters) == 0 {
 		return nil, fmt.Errorf("the demo is not up: make %s starts it", d.target)
 	}
-	return nil, fmt.Errorf("there is no cluster %s, only: %s", name, strings.Join(names(clusters), ", "))
+	return nil, fmt.Errorf("there is no cluster %s; the clusters are: %s", name, strings.Join(names(clusters), ", "))
 }
 
-// members are all clusters but the hub.
+// members returns all clusters except the hub.
 func (d *demo) members() ([]environment.Cluster, error) {
 	clusters, err := d.env.Clusters()
 	return slices.DeleteFunc(clusters, func(c environment.Cluster) bool { return c.Name() == hubName }), err
@@ -162,7 +169,7 @@ func (d *demo) kubeconfig(cluster string) string {
 	return filepath.Join(d.dir, cluster+".kubeconfig")
 }
 
-// kubectl is how to call it for the hub from the root of the repository.
+// kubectl returns the command line of kubectl for the hub, from the root of the repository.
 func (d *demo) kubectl() string {
 	return fmt.Sprintf("%s --kubeconfig %s", filepath.Join(d.bin, "kubectl"), d.kubeconfig(hubName))
 }

@@ -1,6 +1,7 @@
-// Command demo runs a fleet on this machine for a person to play with: a hub, three members, the operator
-// and the sample AppService, all as local processes or, on kind, as containers, that go on when the command ends.
-// It is run from the root of the repository, by `make demo` and `make demo-down`, `make kind-demo` and `make kind-demo-down`.
+// Command demo runs a fleet on this machine to try out: a hub, three members, the operator and the
+// sample AppService, as local processes or, on kind, as containers. They continue to run when the
+// command ends. Run it from the root of the repository: `make demo` and `make demo-down`, or
+// `make kind-demo` and `make kind-demo-down`.
 package main
 
 import (
@@ -16,11 +17,11 @@ import (
 
 const usage = `usage: go run ./e2e/demo COMMAND
 
-  up             start the demo, or mend it
-  stop CLUSTER   the cluster dies, as in a power cut
-  start CLUSTER  it comes back
-  add CLUSTER    start one more cluster, and make it a member
-  down           remove all of it
+  up             start the demo, or repair it
+  stop CLUSTER   stop a cluster, as a power cut does
+  start CLUSTER  start the cluster again
+  add CLUSTER    create another cluster and join it
+  down           remove the demo
 
 flags, before the command:
 `
@@ -30,7 +31,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted; the same again goes on from here, `down` removes what there is")
+			err = errors.New("interrupted; run the same command to continue, or `down` to remove the demo")
 		}
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -39,9 +40,9 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	environment := flags.String("environment", "kwok", "where the clusters run: kwok (processes, with simulated pods) or kind (containers)")
+	environment := flags.String("environment", "kwok", "where the clusters run: kwok (processes, simulated pods) or kind (containers)")
 	image := flags.String("image", "localhost/fleetwright:dev", "the operator's image, on kind")
-	dir := flags.String("dir", "", "directory of everything that the demo keeps (default .demo, on kind .demo-kind)")
+	dir := flags.String("dir", "", "directory of the demo's files (default .demo, on kind .demo-kind)")
 	bin := flags.String("bin", "bin", "directory of the programs")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)
@@ -70,6 +71,6 @@ func run(ctx context.Context, args []string) error {
 		return d.down(ctx)
 	default:
 		flags.Usage()
-		return fmt.Errorf("no such command: demo %s", strings.Join(flags.Args(), " "))
+		return fmt.Errorf("unknown command: demo %s", strings.Join(flags.Args(), " "))
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// step says what begins, and how long it took when it is done.
+// step prints what starts, and how long it took.
 func step(what string, do func() error) error {
-	begun := time.Now()
+	start := time.Now()
 	fmt.Printf("%s …", what)
 	if err := do(); err != nil {
 		fmt.Println(" failed")
 		return err
 	}
-	fmt.Printf(" %s\n", seconds(time.Since(begun)))
+	fmt.Printf(" %s\n", seconds(time.Since(start)))
 	return nil
 }
 

@@ -23,9 +23,9 @@ import (
 // sampleKey is the AppService in the sample file.
 var sampleKey = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "web"}
 
-// up brings the demo to where it should be, from wherever it is.
+// up starts the demo, or what is missing of it.
 func (d *demo) up(ctx context.Context) error {
-	begun := time.Now()
+	start := time.Now()
 	if err := d.env.CheckPrograms(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (d *demo) up(ctx context.Context) error {
 	if err := d.app(ctx, hub); err != nil {
 		return err
 	}
-	fmt.Printf("\nThe demo is up after %s.\n\n", seconds(time.Since(begun)))
+	fmt.Printf("\nThe demo is ready after %s.\n\n", seconds(time.Since(start)))
 	if err := d.show(ctx); err != nil {
 		return err
 	}
@@ -62,8 +62,9 @@ func (d *demo) up(ctx context.Context) error {
 	return nil
 }
 
-// clusters keeps those of an earlier run that are well, starts those that are not, and makes those that are
-// missing. What cannot be started takes the rest with it: members know their hub, and the hub its members.
+// clusters keeps the ready clusters of an earlier run, starts the others and creates missing ones.
+// If a cluster cannot be started, it removes all of them, because the hub and its members belong
+// together.
 func (d *demo) clusters(ctx context.Context) error {
 	earlier, err := d.env.Clusters()
 	if err != nil {
@@ -79,7 +80,7 @@ func (d *demo) clusters(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			say("%v\nThe earlier run is beyond repair: away with it.", err)
+			say("%v\nThe earlier run cannot be repaired. It is removed.", err)
 			if err := d.down(ctx); err != nil {
 				return err
 			}
@@ -93,10 +94,10 @@ func (d *demo) clusters(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return step("clusters "+strings.Join(missing, ", "), func() error { return d.create(ctx, missing...) })
+	return step("create clusters "+strings.Join(missing, ", "), func() error { return d.create(ctx, missing...) })
 }
 
-// operator runs the one that was built last.
+// operator runs the last build of the operator.
 func (d *demo) operator(ctx context.Context) error {
 	running, err := d.env.Operator()
 	if err != nil {
@@ -107,7 +108,7 @@ func (d *demo) operator(ctx context.Context) error {
 		return nil
 	}
 	if running != nil {
-		if err := step("stop the operator, for there is a newer one", func() error { return running.Stop(ctx) }); err != nil {
+		if err := step("stop the operator, which is not the last build", func() error { return running.Stop(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -115,24 +116,24 @@ func (d *demo) operator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return step("the operator", func() error {
+	return step("start the operator", func() error {
 		_, err := d.env.StartOperator(ctx, hub, 1)
 		return err
 	})
 }
 
-// join gives the hub a Secret for each cluster, and waits until all are members.
+// join creates a Secret on the hub for each cluster, and waits until all members are Ready.
 func (d *demo) join(ctx context.Context, hub client.Client) error {
 	clusters, err := d.members()
 	if err != nil {
 		return err
 	}
 	for _, cluster := range clusters {
-		if err := environment.Join(ctx, hub, cluster, map[string]string{"region": regions[cluster.Name()]}); err != nil {
+		if err := environment.Join(ctx, hub, cluster, labelsOf(cluster.Name())); err != nil {
 			return err
 		}
 	}
-	return d.explain(step("members "+strings.Join(names(clusters), ", "), func() error {
+	return d.explain(step("join members "+strings.Join(names(clusters), ", "), func() error {
 		return environment.Await(ctx, time.Minute, "every member to be Ready", func(ctx context.Context) error {
 			var waiting []error
 			for _, cluster := range clusters {
@@ -148,7 +149,7 @@ func (d *demo) join(ctx context.Context, hub client.Client) error {
 	}))
 }
 
-// app applies the sample, unless it is there and perhaps changed by hand, and waits until it is Ready.
+// app applies the sample, unless it exists and may have been edited, and waits until it is Ready.
 func (d *demo) app(ctx context.Context, hub client.Client) error {
 	err := hub.Get(ctx, sampleKey, &v1alpha1.AppService{})
 	switch {
@@ -165,9 +166,9 @@ func (d *demo) app(ctx context.Context, hub client.Client) error {
 	return d.awaitSample(ctx, hub)
 }
 
-// awaitSample shows how the sample becomes Ready on all the clusters that it is placed on.
+// awaitSample waits until the sample is Ready, and shows on how many clusters it is ready.
 func (d *demo) awaitSample(ctx context.Context, hub client.Client) error {
-	begun, shown := time.Now(), ""
+	start, shown := time.Now(), ""
 	return d.explain(environment.Await(ctx, time.Minute, "AppService "+sampleKey.String()+" to be Ready", func(ctx context.Context) error {
 		app := &v1alpha1.AppService{}
 		if err := hub.Get(ctx, sampleKey, app); err != nil {
@@ -175,7 +176,7 @@ func (d *demo) awaitSample(ctx context.Context, hub client.Client) error {
 		}
 		if display := app.Status.Summary.Display; display != "" && display != shown {
 			shown = display
-			say("  %s clusters ready after %s", display, seconds(time.Since(begun)))
+			say("  %s clusters ready after %s", display, seconds(time.Since(start)))
 		}
 		ready := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != app.Generation {
@@ -185,27 +186,27 @@ func (d *demo) awaitSample(ctx context.Context, hub client.Client) error {
 	}))
 }
 
-// awaitRow waits until the sample runs on one cluster.
-func (d *demo) awaitRow(ctx context.Context, hub client.Client, cluster string) error {
+// awaitCluster waits until the sample is Ready on one cluster.
+func (d *demo) awaitCluster(ctx context.Context, hub client.Client, cluster string) error {
 	return step("AppService "+sampleKey.Name+" on "+cluster, func() error {
 		return environment.Await(ctx, 20*time.Second, "it to run there", func(ctx context.Context) error {
 			app := &v1alpha1.AppService{}
 			if err := hub.Get(ctx, sampleKey, app); err != nil {
 				return err
 			}
-			row := app.Status.Cluster(cluster)
-			if row == nil {
-				return errors.New("its status has no row for that cluster")
+			c := app.Status.Cluster(cluster)
+			if c == nil {
+				return fmt.Errorf("status.clusters has no entry for %s", cluster)
 			}
-			if row.Phase != v1alpha1.ClusterReady {
-				return fmt.Errorf("it is %s there (%s: %s)", row.Phase, row.Reason, row.Message)
+			if c.Phase != v1alpha1.ClusterReady {
+				return fmt.Errorf("it is %s there (%s: %s)", c.Phase, c.Reason, c.Message)
 			}
 			return nil
 		})
 	})
 }
 
-// explain adds to an error what the operator said last.
+// explain adds the end of the operator's log to an error.
 func (d *demo) explain(err error) error {
 	operator, findErr := d.env.Operator()
 	switch {
@@ -214,11 +215,11 @@ func (d *demo) explain(err error) error {
 	case operator == nil || findErr != nil:
 		return fmt.Errorf("%w\nThe operator is not running; see %s", err, filepath.Join(d.dir, "operator.log"))
 	default:
-		return fmt.Errorf("%w\nThe operator's log ends:\n%s", err, environment.Tail(operator.Log(), 10))
+		return fmt.Errorf("%w\nThe last lines of the operator's log:\n%s", err, environment.Tail(operator.Log(), 10))
 	}
 }
 
-// show prints the fleet, as its user sees it.
+// show prints the AppServices and MemberClusters with kubectl.
 func (d *demo) show(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "kubectl"), "get", "appservices,memberclusters", "--kubeconfig", d.kubeconfig(hubName))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -235,21 +236,21 @@ func (d *demo) suggest() {
 	}
 	kubectl := filepath.Join(d.bin, "kubectl")
 	fmt.Printf(`
-Go on:
+Next steps:
 
   export KUBECONFIG=%[1]s
 
   %[2]s scale appservice web --replicas=5       # on every member
   %[2]s get appservices --watch
-  %[2]s get appservice web -o yaml              # status.clusters has a row for each member
+  %[2]s get appservice web -o yaml              # status.clusters has an entry for each member
 
-  %[6]s stop north    # a member dies: its row says Unknown, the others go on
-  %[6]s start north   # it comes back, and catches up
-  %[6]s add west      # a fourth member: the app is there at once
-  %[2]s delete secret west -n %[3]s  # it leaves; what runs there stays
+  %[6]s stop north    # a member fails: it becomes Unknown, the others are not affected
+  %[6]s start north   # it comes back and gets all changes
+  %[6]s add west      # a fourth member: the AppService is delivered to it
+  %[2]s delete secret west -n %[3]s  # it is removed; its workload stays
 
-  %[2]s get deployments,services,pods --kubeconfig %[4]s   # what a member sees
-  %[5]s                          # what the operator says
+  %[2]s get deployments,services,pods --kubeconfig %[4]s   # the objects on a member
+  %[5]s                          # the operator's log
 
   make %[7]s-down
 `, hub, kubectl, environment.SecretNamespace, d.kubeconfig("south"), d.follow, d.command, d.target)
@@ -259,9 +260,9 @@ func conditions(all []metav1.Condition) string {
 	if len(all) == 0 {
 		return "it has no conditions yet"
 	}
-	var said []string
+	var texts []string
 	for _, c := range all {
-		said = append(said, fmt.Sprintf("%s=%s (%s: %s)", c.Type, c.Status, c.Reason, c.Message))
+		texts = append(texts, fmt.Sprintf("%s=%s (%s: %s)", c.Type, c.Status, c.Reason, c.Message))
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(texts, ", ")
 }

@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The ServiceAccounts that the operator acts by, in the namespace [SecretNamespace]: on its hub, and on each member. They have what the
-// shipped manifests grant, and nothing else; nobody else acts by them.
+// The ServiceAccounts of the operator, in the namespace [SecretNamespace]: on its hub, and on each
+// member. They have exactly the rights of the shipped manifests, and only the operator uses them.
 const (
 	OperatorAccount = "fleetwright-operator"
 	MemberAccount   = "fleetwright"
 )
 
-// tokenLifetime is longer than any suite.
+// tokenLifetime is longer than any suite takes.
 const tokenLifetime = 24 * time.Hour
 
-// OperatorKubeconfig applies the shipped rights of a hub, config/rbac, to the cluster of the administrator's kubeconfig, and returns the
-// operator's.
+// OperatorKubeconfig applies the shipped rights of a hub, config/rbac, with the administrator's
+// kubeconfig, and returns the operator's kubeconfig.
 func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byte, error) {
 	api, err := NewClient(admin)
 	if err != nil {
@@ -45,14 +45,15 @@ func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byt
 	seconds := int64(tokenLifetime.Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := api.SubResource("token").Create(ctx, account, request); err != nil {
-		return nil, fmt.Errorf("ask for a token of the operator: %w", err)
+		return nil, fmt.Errorf("request a token of the operator: %w", err)
 	}
 	return WithToken(admin, request.Status.Token)
 }
 
-// MemberKubeconfig applies the shipped rights of a member, config/member, to the cluster of the administrator's kubeconfig, and returns
-// what a hub is given to join it: for the server of another kubeconfig, as the operator reaches it.
-func MemberKubeconfig(ctx context.Context, admin, reached []byte, config string) ([]byte, error) {
+// MemberKubeconfig applies the shipped rights of a member, config/member, with the administrator's
+// kubeconfig, and returns the kubeconfig to join the member with. Its server is that of external,
+// which the operator can reach.
+func MemberKubeconfig(ctx context.Context, admin, external []byte, config string) ([]byte, error) {
 	api, err := NewClient(admin)
 	if err != nil {
 		return nil, err
@@ -68,16 +69,16 @@ func MemberKubeconfig(ctx context.Context, admin, reached []byte, config string)
 			return err
 		}
 		if len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
-			return errors.New("the Secret has none yet")
+			return errors.New("the Secret has no token yet")
 		}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	return WithToken(reached, string(secret.Data[corev1.ServiceAccountTokenKey]))
+	return WithToken(external, string(secret.Data[corev1.ServiceAccountTokenKey]))
 }
 
-// WithToken is a kubeconfig for the same server, by that token.
+// WithToken returns a kubeconfig for the same server with a token.
 func WithToken(kubeconfig []byte, token string) ([]byte, error) {
 	config, err := clientcmd.Load(kubeconfig)
 	if err == nil {

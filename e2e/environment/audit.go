@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Request is one that an API server got and has answered, as its audit log has it. Of a watch it is the beginning.
+// Request is a request that an API server has answered, from its audit log. A watch is logged when
+// it starts.
 type Request struct {
 	ID   string    `json:"auditID"`
 	At   time.Time `json:"requestReceivedTimestamp"`
@@ -31,11 +32,11 @@ type Request struct {
 		Code    int32  `json:"code"`
 		Message string `json:"message"`
 	} `json:"responseStatus"`
-	// Body is what was sent, of requests that write.
+	// Body is the body of a write request.
 	Body json.RawMessage `json:"requestObject"`
 }
 
-// Writes tells whether it was to change something.
+// Writes reports whether the request is a write.
 func (r *Request) Writes() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -44,13 +45,13 @@ func (r *Request) Writes() bool {
 	return false
 }
 
-// Succeeded tells whether the answer was no error.
+// Succeeded reports whether the response is not an error.
 func (r *Request) Succeeded() bool { return r.Response.Code < http.StatusMultipleChoices }
 
-// Denied tells whether the right to it was missing.
+// Denied reports whether the server denied the request for lack of a right.
 func (r *Request) Denied() bool { return r.Response.Code == http.StatusForbidden }
 
-// What is what was asked for of which kind of resource, and whether it failed.
+// What returns the verb and the resource, and whether the request failed.
 func (r *Request) What() string {
 	what := r.Verb + " " + r.Object.Resource
 	if r.Object.Subresource != "" {
@@ -62,12 +63,12 @@ func (r *Request) What() string {
 	return what
 }
 
-// String is for people.
+// String returns the request in one line.
 func (r *Request) String() string {
 	return fmt.Sprintf("%s %s %s/%s: %d %s", r.At.Format(time.TimeOnly), r.What(), r.Object.Namespace, r.Object.Name, r.Response.Code, r.Response.Message)
 }
 
-// AuditPolicy has an API server log what the operator asks of it, and nobody else: see [Requests].
+// AuditPolicy makes an API server log the requests of the operator, and no others: see [Requests].
 const AuditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -90,7 +91,8 @@ func WriteAuditPolicy(dir string) (string, error) {
 	return path, os.WriteFile(path, []byte(AuditPolicy), 0o600)
 }
 
-// Denied tells with a nil error that each of the clusters was asked for something by the operator's ServiceAccounts, and has granted all of it.
+// Denied returns an error if one of the clusters denied a request of the operator's
+// ServiceAccounts, or has no request of them.
 func Denied(ctx context.Context, clusters ...Cluster) error {
 	var denied []error
 	for _, c := range clusters {
@@ -102,21 +104,21 @@ func Denied(ctx context.Context, clusters ...Cluster) error {
 func deniedBy(ctx context.Context, c Cluster) error {
 	requests, err := c.Requests(ctx)
 	if err != nil {
-		return fmt.Errorf("read what the operator has asked of %s: %w", c.Name(), err)
+		return fmt.Errorf("read the operator's requests to %s: %w", c.Name(), err)
 	}
 	if len(requests) == 0 {
-		return fmt.Errorf("nothing is logged of what the operator has asked of %s: it acts as somebody else", c.Name())
+		return fmt.Errorf("%s has no request of the operator: it uses another identity", c.Name())
 	}
 	var denied []error
 	for i := range requests {
 		if requests[i].Denied() {
-			denied = append(denied, fmt.Errorf("%s has denied the operator: %s", c.Name(), &requests[i]))
+			denied = append(denied, fmt.Errorf("%s denied a request of the operator: %s", c.Name(), &requests[i]))
 		}
 	}
 	return errors.Join(denied...)
 }
 
-// Requests reads an audit log. A last line that is not whole yet is left out, and of a watch the end.
+// Requests reads an audit log. It leaves out an incomplete last line, and the end of a watch.
 func Requests(log []byte) ([]Request, error) {
 	var requests []Request
 	seen := map[string]bool{}

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Await tries check, twenty times a second, until it returns nil or the timeout is over. The error says what
-// was waited for, how long, and what check said last.
+// Await calls check, twenty times a second, until it returns nil or the timeout expires. The error
+// says what Await waited for, how long, and the last error of check.
 func Await(ctx context.Context, timeout time.Duration, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		// A check that the end of the time cuts off has nothing to say of its own.
+		// A check that the timeout interrupts has no error of its own.
 		if err := check(ctx); err == nil || ctx.Err() == nil || last == nil {
 			last = err
 		}
@@ -31,7 +31,7 @@ func Await(ctx context.Context, timeout time.Duration, what string, check func(c
 	}
 }
 
-// Tail is the last lines of a log.
+// Tail returns the last lines of a log.
 func Tail(log string, lines int) string {
 	all := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -1,9 +1,9 @@
-// Package environment is where whole fleets run: it makes clusters and runs the operator against one of
-// them. The end-to-end suite and the demo know only these interfaces; of the packages beside this one, kwok runs
-// everything as local processes, with simulated pods, and kind as containers.
+// Package environment creates clusters and runs the operator on one of them. The end-to-end suites
+// and the demo use these interfaces. Package kwok runs everything as local processes with simulated
+// pods, and package kind runs containers.
 //
-// What an Environment makes outlives the process that asked for it: contexts bound the waiting, not the
-// clusters or the operator. A later process finds it again, and [Environment.Clean] removes all of it.
+// Clusters and the operator outlive the process that created them: a context only limits how long a
+// call waits. A later process finds them, and [Environment.Clean] removes them.
 package environment
 
 import (
@@ -11,80 +11,82 @@ import (
 	"syscall"
 )
 
-// Environment makes clusters and runs the operator.
+// Environment creates clusters and runs the operator.
 type Environment interface {
-	// Create makes a cluster and waits until it can run pods. What an earlier run left under that name is
-	// removed first. It may be called for several clusters at once.
+	// Create creates a cluster and waits until it can run pods. It first removes a cluster of that
+	// name from an earlier run. It may be called for several clusters at once.
 	Create(ctx context.Context, name string) (Cluster, error)
 
-	// Clusters are those that exist, running or not, from this process or an earlier one, sorted by name.
+	// Clusters returns the existing clusters, running or not, of this process or an earlier one,
+	// sorted by name.
 	Clusters() ([]Cluster, error)
 
-	// StartOperator runs so many replicas of the operator with this cluster as their hub, by its ServiceAccount with the shipped rights,
-	// and waits until all say that they are ready. args come after the environment's own. There is one operator at a time.
+	// StartOperator runs replicas of the operator with this cluster as their hub, with the shipped
+	// rights, and waits until all are ready. args follow the environment's own arguments. There is
+	// one operator at a time.
 	StartOperator(ctx context.Context, hub Cluster, replicas int, args ...string) (Operator, error)
 
-	// Operator is the operator that runs, from this process or an earlier one, or nil.
+	// Operator returns the running operator, of this process or an earlier one, or nil.
 	Operator() (Operator, error)
 
-	// Clean ends the operator and removes every cluster, in whatever state they are. It may be repeated.
+	// Clean stops the operator and removes every cluster, in any state. It may be repeated.
 	Clean(ctx context.Context) error
 }
 
-// Cluster is one Kubernetes cluster.
+// Cluster is a Kubernetes cluster.
 type Cluster interface {
-	// Name is unique in its environment.
+	// Name returns a name that is unique in the environment.
 	Name() string
 
-	// Kubeconfig is the administrator's, whole in itself: it names no file and runs no program. Its server
-	// is reachable from this process. It is nil while a cluster is only half made.
+	// Kubeconfig returns the administrator's kubeconfig, which names no file and no program. Its
+	// server is reachable from this process. It is nil until the cluster is created.
 	Kubeconfig() []byte
 
-	// MemberKubeconfig is what a hub is given to join this cluster: that of a ServiceAccount with the shipped rights, which it makes. Its
-	// server is reachable from the operator.
+	// MemberKubeconfig returns the kubeconfig to join this cluster with. It creates the
+	// ServiceAccount with the shipped rights. Its server is reachable from the operator.
 	MemberKubeconfig(ctx context.Context) ([]byte, error)
 
-	// Requests are those that the operator has sent to this cluster, as hub or as member, in the order of their answers.
+	// Requests returns the requests of the operator to this cluster, in the order of the responses.
 	Requests(ctx context.Context) ([]Request, error)
 
-	// Ready tells with a nil error that the API server answers, is ready, and has a node to run pods on.
+	// Ready returns an error unless the API server is ready and the cluster has a ready node.
 	Ready(ctx context.Context) error
 
-	// Stop ends the whole control plane at once, as a power cut does. The state is kept.
+	// Stop kills the whole control plane at once, as a power cut does. The state is kept.
 	Stop(ctx context.Context) error
 
-	// Start brings a stopped cluster back at the same address, or what has died of a cluster, and waits
-	// until it is ready.
+	// Start starts a stopped cluster at the same address, or the components that died, and waits
+	// until the cluster is ready.
 	Start(ctx context.Context) error
 
-	// Delete removes the cluster and everything that it holds. It may be repeated.
+	// Delete removes the cluster and everything in it. It may be repeated.
 	Delete(ctx context.Context) error
 }
 
-// Operator is a running operator: all its replicas.
+// Operator is all replicas of a running operator.
 type Operator interface {
-	// Kill ends it as a crash does (SIGKILL), and waits until it is gone.
+	// Kill kills the operator, as a crash does (SIGKILL), and waits until it is gone.
 	Kill(ctx context.Context) error
 
-	// Stop asks it to end (SIGTERM) and waits until it has.
+	// Stop stops the operator (SIGTERM) and waits until it is gone.
 	Stop(ctx context.Context) error
 
-	// Log is what it and its predecessors have logged.
+	// Log returns the log of this operator and of the operators before it.
 	Log() string
 
-	// Replicas are those that it was started with, and that may have ended or been started again by themselves since.
+	// Replicas returns the replicas. Some may have exited or restarted since the start.
 	Replicas(ctx context.Context) ([]Replica, error)
 }
 
 // Replica is one process of an operator.
 type Replica interface {
-	// Name is unique in its operator.
+	// Name returns a name that is unique in the operator.
 	Name() string
 
-	// Signal sends a signal to the process, whatever becomes of that. One that was started since in its place does not get it: that is an
-	// error.
+	// Signal sends a signal to the process. It returns an error if the process has exited, also if
+	// another one has replaced it.
 	Signal(ctx context.Context, signal syscall.Signal) error
 
-	// Metrics are what it serves as its metrics.
+	// Metrics returns the metrics that the process serves.
 	Metrics(ctx context.Context) ([]byte, error)
 }

@@ -24,16 +24,17 @@ import (
 )
 
 const (
-	// SecretNamespace is where the operator looks for the members' kubeconfigs.
+	// SecretNamespace is the namespace of the operator and of the members' kubeconfigs.
 	SecretNamespace = "fleetwright-system"
 	// SecretLabel, with the value "true", makes a Secret a member.
 	SecretLabel = "sigs.k8s.io/multicluster-runtime-kubeconfig"
 
-	// fieldOwner is the field manager of what a person would apply here.
+	// fieldOwner is the field manager of what a user would apply.
 	fieldOwner = client.FieldOwner("e2e")
 )
 
-// NewClient returns an uncached client for the kinds of Kubernetes, of Fleetwright, and of the Cluster Inventory API.
+// NewClient returns an uncached client for the kinds of Kubernetes, of Fleetwright, and of the
+// Cluster Inventory API.
 func NewClient(kubeconfig []byte) (client.Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -47,8 +48,8 @@ func NewClient(kubeconfig []byte) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-// CreateAll makes the named clusters all at once: most of the time each waits, even on two processors. The
-// result has their order.
+// CreateAll creates the named clusters in parallel, and returns them in that order. Creating a
+// cluster is mostly waiting, even on two processors.
 func CreateAll(ctx context.Context, env Environment, names ...string) ([]Cluster, error) {
 	clusters, errs := make([]Cluster, len(names)), make([]error, len(names))
 	var group sync.WaitGroup
@@ -59,8 +60,8 @@ func CreateAll(ctx context.Context, env Environment, names ...string) ([]Cluster
 	return clusters, errors.Join(errs...)
 }
 
-// PrepareHub applies the CRDs in a directory to the hub, waits until they are served, and makes the
-// namespace of the members' Secrets.
+// PrepareHub applies the CRDs in a directory to the hub, waits until they are served, and creates
+// the namespace of the members' Secrets.
 func PrepareHub(ctx context.Context, hub client.Client, crds string) error {
 	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
 	if err != nil {
@@ -109,17 +110,17 @@ func ApplyFile(ctx context.Context, c client.Client, file string) error {
 	}
 }
 
-// Join makes a cluster a member of the hub's fleet, or renews its kubeconfig. The labels become those of
-// its MemberCluster.
+// Join joins a cluster to the hub's fleet, or updates its kubeconfig. Its MemberCluster gets the
+// labels.
 func Join(ctx context.Context, hub client.Client, member Cluster, labels map[string]string) error {
 	kubeconfig, err := member.MemberKubeconfig(ctx)
 	if err != nil {
-		return fmt.Errorf("make a kubeconfig for member %s: %w", member.Name(), err)
+		return fmt.Errorf("create a kubeconfig for member %s: %w", member.Name(), err)
 	}
 	return JoinWith(ctx, hub, member.Name(), kubeconfig, labels)
 }
 
-// JoinWith is [Join] with any content for a kubeconfig.
+// JoinWith is [Join] with a given kubeconfig, valid or not.
 func JoinWith(ctx context.Context, hub client.Client, name string, kubeconfig []byte, labels map[string]string) error {
 	secret := corev1ac.Secret(name, SecretNamespace).
 		WithLabels(map[string]string{SecretLabel: "true"}).

@@ -128,7 +128,7 @@ func IsReady(app *v1alpha1.AppService) error {
 	case ready == nil:
 		return errors.New("the AppService has no condition Ready")
 	case !meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady):
-		return fmt.Errorf("Ready is %s: %s: %s", ready.Status, ready.Reason, ready.Message)
+		return fmt.Errorf("the condition Ready is %s: %s: %s", ready.Status, ready.Reason, ready.Message)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Sees to it that the Docker engine has what the clusters of e2e/environment/kind run on: an image for kind's nodes, and
-# localhost/hello:1, the workload of the tests, which is also localhost/hello-unprivileged:1 for a user who is not root. With all
-# there, it takes seconds.
+# Prepares the images for the clusters of e2e/environment/kind in the Docker engine: an image for
+# kind's nodes, and localhost/hello:1, the workload of the tests, which is also
+# localhost/hello-unprivileged:1 for a user other than root. It takes seconds if they exist.
 #
-# The node image is kind's own where it can be pulled. Where no registry can be reached, build.sh makes one, from Debian's
-# packages and Go modules: eleven minutes the first time, most of it compiling Kubernetes.
+# The node image is kind's own if it can be pulled. If no registry can be reached, build.sh builds one
+# from Debian's packages and Go modules: eleven minutes the first time, mostly to compile Kubernetes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 hello=localhost/hello:1
@@ -16,12 +16,12 @@ has() { docker image inspect "$1" >/dev/null 2>&1; }
 
 docker version >/dev/null 2>&1 || { log "no Docker engine answers"; exit 1; }
 
-# A static binary that has not changed gives the same file, so the content tells whether the image is up to date.
+# An unchanged program builds to the same file, so its digest shows whether the image is current.
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 (cd "$here/helpers" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOARCH=$(docker version --format '{{.Server.Arch}}') GOOS=linux \
   go build -trimpath -ldflags "-s -w" -o "$work/root/hello" ./hello)
 digest=$(sha256sum <"$work/root/hello" | cut -d' ' -f1)
-# hello IMAGE USER: that image of it. The link stands in for a program that other images have.
+# hello IMAGE USER creates the image. The link replaces a program that other images have.
 hello() {
   [[ $(docker image inspect --format '{{.Config.Labels.digest}}' "$1" 2>/dev/null) != "$digest" ]] || return 0
   log "image $1"

@@ -11,34 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// wantKept fails the test where something that was recorded is no longer there or has changed.
-func (f *upgraded) wantKept(t *testing.T, c *cluster, kinds []kind) {
+// expectKept fails the test if a recorded object is gone or has changed.
+func (f *upgradedFleet) expectKept(t *testing.T, c *framework.Cluster, kinds []kind) {
 	t.Helper()
-	now, err := c.objects(t.Context(), kinds)
+	current, err := listObjects(t.Context(), c, kinds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(now) != len(f.were[c.Name()]) {
-		t.Errorf("%s has %d objects, %d were recorded", c.Name(), len(now), len(f.were[c.Name()]))
+	if len(current) != len(f.before[c.Name()]) {
+		t.Errorf("%s has %d objects, %d were recorded", c.Name(), len(current), len(f.before[c.Name()]))
 	}
-	for _, was := range f.were[c.Name()] {
-		i := slices.IndexFunc(now, func(is unstructured.Unstructured) bool { return is.GetUID() == was.GetUID() })
+	for _, before := range f.before[c.Name()] {
+		i := slices.IndexFunc(current, func(o unstructured.Unstructured) bool { return o.GetUID() == before.GetUID() })
 		if i < 0 {
-			t.Errorf("%s: %s %s is gone", c.Name(), was.GetKind(), was.GetName())
+			t.Errorf("%s: %s %s is gone", c.Name(), before.GetKind(), before.GetName())
 			continue
 		}
-		for _, l := range lost("", lasting(was), lasting(now[i])) {
-			if c != f.hub || explained[was.GetKind()+" "+index.ReplaceAllString(l.path, "[]")] == "" {
-				t.Errorf("%s: %s %s: %s", c.Name(), was.GetKind(), was.GetName(), l)
+		for _, d := range changedFields("", stableFields(before), stableFields(current[i])) {
+			if c != f.Hub || explained[before.GetKind()+" "+listIndex.ReplaceAllString(d.path, "[]")] == "" {
+				t.Errorf("%s: %s %s: %s", c.Name(), before.GetKind(), before.GetName(), d)
 			}
 		}
 	}
 }
 
-// lasting is an object without what the cluster itself changes.
-func lasting(object unstructured.Unstructured) map[string]any {
+// stableFields returns an object without the fields that the cluster changes.
+func stableFields(object unstructured.Unstructured) map[string]any {
 	object = *object.DeepCopy()
 	for _, path := range [][]string{
 		{"metadata", "resourceVersion"}, {"metadata", "managedFields"}, {"metadata", "annotations", "deployment.kubernetes.io/revision"},
@@ -51,36 +52,39 @@ func lasting(object unstructured.Unstructured) map[string]any {
 	return object.Object
 }
 
-// loss is a field that is gone, or says something else.
-type loss struct {
-	path    string
-	was, is any
+// fieldChange is a field that is gone or has another value.
+type fieldChange struct {
+	path          string
+	before, after any
 }
 
-func (l loss) String() string { return fmt.Sprintf("%s was %v, and is %v", l.path, l.was, l.is) }
+func (c fieldChange) String() string {
+	return fmt.Sprintf("%s was %v, is %v now", c.path, c.before, c.after)
+}
 
-var index = regexp.MustCompile(`\[\d+\]`)
+var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// lost are the fields of what was that are gone, or say something else, in what is. What that holds beside them may come of a new field.
-func lost(path string, was, is any) (found []loss) {
-	switch was := was.(type) {
+// changedFields returns the fields of before that are gone or have another value in after. Fields
+// that only after has are left out: the new release may have added them.
+func changedFields(path string, before, after any) (changes []fieldChange) {
+	switch before := before.(type) {
 	case map[string]any:
-		if is, ok := is.(map[string]any); ok {
-			for _, key := range slices.Sorted(maps.Keys(was)) {
-				found = append(found, lost(path+"."+key, was[key], is[key])...)
+		if after, ok := after.(map[string]any); ok {
+			for _, key := range slices.Sorted(maps.Keys(before)) {
+				changes = append(changes, changedFields(path+"."+key, before[key], after[key])...)
 			}
-			return found
+			return changes
 		}
 	case []any:
-		if is, ok := is.([]any); ok && len(is) == len(was) {
-			for i := range was {
-				found = append(found, lost(fmt.Sprintf("%s[%d]", path, i), was[i], is[i])...)
+		if after, ok := after.([]any); ok && len(after) == len(before) {
+			for i := range before {
+				changes = append(changes, changedFields(fmt.Sprintf("%s[%d]", path, i), before[i], after[i])...)
 			}
-			return found
+			return changes
 		}
 	}
-	if !cmp.Equal(was, is) {
-		found = []loss{{path, was, is}}
+	if !cmp.Equal(before, after) {
+		changes = []fieldChange{{path, before, after}}
 	}
-	return found
+	return changes
 }

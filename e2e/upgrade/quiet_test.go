@@ -14,78 +14,81 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// quiet is how long the new release is watched once it has looked at everything.
-const quiet = 5 * time.Second
+// quietPeriod is how long the new operator must not write after its first look at everything.
+const quietPeriod = 5 * time.Second
 
-// explained is what this release changes on a hub that was the recorded one's, with the reason of each: requests, such as
-// "patch appservices/status", and fields that say something else, such as "AppService .status.clusters[].message". It is emptied at each
-// recording. On members nothing can be explained: there it would be a rollout that nobody has asked for.
-var explained = map[string]string{
-	"patch appservices/status":                "status.placement.excluded has the requirements that clusters do not meet, and condition Placed names them",
-	"AppService .status.conditions[].message": "condition Placed names the requirements that clusters do not meet",
-}
+// explained is what this release may change on the hub of the recorded release, with the reasons:
+// requests, such as "patch appservices/status", and fields, such as
+// "AppService .status.clusters[].message". Empty it at each recording. There is no such list for
+// members, where a change would be a rollout without an edit.
+var explained = map[string]string{}
 
-// wantQuiet starts the operator.
-func (f *upgraded) wantQuiet(t *testing.T) {
-	operator := f.startOperator(t)
-	eventually(t, "the operator to look at each AppService on each member", func(ctx context.Context) error { return f.looked(ctx, operator) })
-	time.Sleep(quiet)
-	for _, c := range append(slices.Collect(maps.Values(f.members)), f.hub) {
+// expectQuiet starts the operator, and fails the test if it changes anything.
+func (f *upgradedFleet) expectQuiet(t *testing.T) {
+	f.startOperator(t)
+	f.Eventually(t, "the operator to reconcile each AppService on each member", f.checkReconciled)
+	time.Sleep(quietPeriod)
+	for _, c := range append(slices.Collect(maps.Values(f.Members)), f.Hub) {
 		all, err := c.Requests(t.Context())
 		if err != nil || len(all) == 0 {
-			t.Fatalf("of what the operator has asked of %s, %d requests are logged (%v)", c.Name(), len(all), err)
+			t.Fatalf("the audit log of %s has %d requests of the operator (%v)", c.Name(), len(all), err)
 		}
 		written := slices.DeleteFunc(all, func(r environment.Request) bool {
-			return !changes(&r) || c == f.hub && explained[kindOf(&r)] != ""
+			return !changes(&r) || c == f.Hub && explained[kindOf(&r)] != ""
 		})
 		for i := range written[:min(len(written), 3)] {
 			t.Errorf("%d requests change something on %s: %s %s", len(written), c.Name(), &written[i], written[i].Body)
 		}
 	}
-	f.wantKept(t, f.hub, kindsOfHub)
-	for _, member := range f.members {
-		f.wantKept(t, member, kindsOfMember)
+	f.expectKept(t, f.Hub, hubKinds)
+	for _, member := range f.Members {
+		f.expectKept(t, member, memberKinds)
 	}
 }
 
-// changes tells whether a request was to change something. An apply that is in conflict was not: by it the operator learns of a
-// stranger's object of that name.
+// changes reports whether a request changes something. An apply with a conflict does not: it tells
+// the operator that somebody else owns the object of that name.
 func changes(r *environment.Request) bool {
 	return r.Writes() && r.Response.Code != http.StatusConflict
 }
 
-// kindOf is what [explained] calls a request.
+// kindOf returns the name of a request in [explained].
 func kindOf(r *environment.Request) string {
 	return r.Verb + " " + r.Object.Resource + "/" + r.Object.Subresource
 }
 
 var (
-	looks = regexp.MustCompile(`(?m)^controller_runtime_reconcile_total\{controller="delivery",result="(?:success|requeue_after)"\} (\d+)$`)
-	queue = regexp.MustCompile(`(?m)^fleetwright_delivery_queue_depth\{member="[^"]+"\} (\d+)$`)
+	reconcilesMetric = regexp.MustCompile(`(?m)^controller_runtime_reconcile_total\{controller="delivery",result="(?:success|requeue_after)"\} (\d+)$`)
+	queueMetric      = regexp.MustCompile(`(?m)^fleetwright_delivery_queue_depth\{member="[^"]+"\} (\d+)$`)
 )
 
-// looked is nil when the operator has delivered as often as there are rows, and has none to look at any more.
-func (f *upgraded) looked(ctx context.Context, operator environment.Operator) error {
-	replicas, err := operator.Replicas(ctx)
-	if err != nil || len(replicas) != 1 {
-		return fmt.Errorf("%d operators run (%w)", len(replicas), err)
+// checkReconciled returns an error unless delivery has reconciled at least once for each entry, and
+// its queues are empty.
+func (f *upgradedFleet) checkReconciled(ctx context.Context) error {
+	replicas, err := f.Operator.Replicas(ctx)
+	if err != nil {
+		return err
+	}
+	if len(replicas) != 1 {
+		return fmt.Errorf("%d replicas run, want 1", len(replicas))
 	}
 	metrics, err := replicas[0].Metrics(ctx)
 	if err != nil {
 		return err
 	}
-	if n := len(queue.FindAll(metrics, -1)); n != len(f.members) {
+	if n := len(queueMetric.FindAll(metrics, -1)); n != len(f.Members) {
 		return fmt.Errorf("%d members are engaged", n)
 	}
-	if done, rows, waiting := sum(looks, metrics), f.rows(), sum(queue, metrics); done < rows || waiting > 0 {
-		return fmt.Errorf("it has looked %d times, at %d rows, and %d are queued", done, rows, waiting)
+	if done, entries, queued := sum(reconcilesMetric, metrics), f.countEntries(), sum(queueMetric, metrics); done < entries || queued > 0 {
+		return fmt.Errorf("%d reconciles for %d entries, %d are queued", done, entries, queued)
 	}
 	return nil
 }
 
-// sum adds up all values of a metric.
+// sum returns the sum of all values of a metric.
 func sum(metric *regexp.Regexp, metrics []byte) (sum int) {
 	for _, line := range metric.FindAllSubmatch(metrics, -1) {
 		value, _ := strconv.Atoi(string(line[1])) // digits
@@ -94,12 +97,12 @@ func sum(metric *regexp.Regexp, metrics []byte) (sum int) {
 	return sum
 }
 
-// rows is how many rows the recorded AppServices have on the members.
-func (f *upgraded) rows() (n int) {
-	for _, was := range f.were["hub"] {
-		rows, _, _ := unstructured.NestedSlice(was.Object, "status", "clusters") // none in other kinds
-		for _, row := range rows {
-			if name, _ := row.(map[string]any)["name"].(string); f.members[name] != nil {
+// countEntries returns how many entries the recorded AppServices have for the members.
+func (f *upgradedFleet) countEntries() (n int) {
+	for _, before := range f.before[framework.HubName] {
+		entries, _, _ := unstructured.NestedSlice(before.Object, "status", "clusters") // none in other kinds
+		for _, entry := range entries {
+			if name, _ := entry.(map[string]any)["name"].(string); f.Members[name] != nil {
 				n++
 			}
 		}

@@ -15,52 +15,57 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// calm is how long the hub's objects stay as they are when a release is at rest.
-const calm = 10 * time.Second
+// restTime is how long the hub's objects do not change when a release is at rest.
+const restTime = 10 * time.Second
 
-// labels are those of the recorded members. The last one's Secret is taken away again: its row is Detached.
+// labels are the labels of the recorded members. The Secret of edge-1 is deleted before the
+// recording, so its entries are Detached.
 var labels = map[string]map[string]string{
 	"north":  {"region": "eu", "tier": "prod", "size": "large", "resolver": "own"},
 	"south":  {"region": "us", "tier": "prod"},
 	"edge-1": {"region": "us", "tier": "prod"},
 }
 
-// It is no test: it records the release that is given.
+// TestRecord records the release of the flag -record. It tests nothing.
 func TestRecord(t *testing.T) {
 	if *recordFlag == "" {
-		t.Skip("without -record there is nothing to record")
+		t.Skip("records a release only with -record")
 	}
 	f := newFleet(t, "north", "south", "edge-1")
 	release := newRelease(t)
 	f.installCRDs(t, "-k", config+"/crd")
-	f.members["north"].kubectl(t, "apply", "--server-side", "-f", "testdata/strangers.yaml")
-	f.hub.kubectl(t, "create", "namespace", environment.SecretNamespace)
-	f.hub.kubectl(t, "apply", "--server-side", "-f", filepath.Join(release, "samples.yaml"))
-	f.join(t, labels)
-	operator := f.startOperator(t)
-	f.awaitCalm(t)
-
-	for _, member := range f.members {
-		member.giveAddresses(t)
+	kubectl(t, f.Members["north"], "apply", "--server-side", "-f", "testdata/strangers.yaml")
+	kubectl(t, f.Hub, "create", "namespace", environment.SecretNamespace)
+	kubectl(t, f.Hub, "apply", "--server-side", "-f", filepath.Join(release, "samples.yaml"))
+	for member, l := range labels {
+		f.Join(t, member, l)
 	}
-	f.edit(t, "handed-over", func(s *v1alpha1.AppServiceSpec) { s.Image = "registry.example/library/web:2" })
-	f.edit(t, "suspended", func(s *v1alpha1.AppServiceSpec) {
+	f.startOperator(t)
+	f.awaitRest(t)
+
+	for _, member := range f.Members {
+		setLoadBalancerIPs(t, member)
+	}
+	f.editRare(t, "handed-over", framework.Image("registry.example/library/web:2"))
+	f.editRare(t, "suspended", func(s *v1alpha1.AppServiceSpec) {
 		s.Image, s.Placement.ClusterNames, s.Suspend = "registry.example/library/web:2", []string{"north"}, true
 	})
-	f.hub.kubectl(t, "delete", "secret", "edge-1", "--namespace", environment.SecretNamespace)
-	f.awaitCalm(t)
-	f.wantSettled(t)
-	if err := operator.Stop(t.Context()); err != nil {
+	kubectl(t, f.Hub, "delete", "secret", "edge-1", "--namespace", environment.SecretNamespace)
+	f.awaitRest(t)
+	f.expectSettled(t)
+	if err := f.Operator.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.hub.record(t, release, kindsOfHub)
-	f.members["north"].record(t, release, kindsOfMember)
-	f.members["south"].record(t, release, kindsOfMember)
+	record(t, f.Hub, release, hubKinds)
+	record(t, f.Members["north"], release, memberKinds)
+	record(t, f.Members["south"], release, memberKinds)
 }
 
-// newRelease begins the directory of a release with its CRDs and samples, in the place of the one before.
+// newRelease replaces the directory of the last release by one with the CRDs and samples of the new
+// release.
 func newRelease(t *testing.T) (dir string) {
 	t.Helper()
 	before, err := filepath.Glob(releases)
@@ -89,87 +94,67 @@ func newRelease(t *testing.T) (dir string) {
 	return dir
 }
 
-// awaitCalm waits until the hub's objects say the same for a while.
-func (f *fleet) awaitCalm(t *testing.T) {
+// awaitRest waits until the hub's objects do not change for restTime.
+func (f *fleet) awaitRest(t *testing.T) {
 	t.Helper()
-	last, err := f.hub.objects(t.Context(), kindsOfHub)
+	last, err := listObjects(t.Context(), f.Hub, hubKinds)
 	since := time.Now()
-	eventually(t, "the hub to be at rest", func(ctx context.Context) error {
+	f.Eventually(t, "the hub to be at rest", func(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		now, err := f.hub.objects(ctx, kindsOfHub)
+		current, err := listObjects(ctx, f.Hub, hubKinds)
 		if err != nil {
 			return err
 		}
-		if diff := cmp.Diff(last, now); diff != "" {
-			last, since = now, time.Now()
+		if diff := cmp.Diff(last, current); diff != "" {
+			last, since = current, time.Now()
 			return fmt.Errorf("(-before +after):\n%s", diff)
 		}
-		if time.Since(since) < calm {
-			return fmt.Errorf("it is since %s", since.Format(time.TimeOnly))
+		if time.Since(since) < restTime {
+			return fmt.Errorf("at rest since %s", since.Format(time.TimeOnly))
 		}
 		return nil
 	})
 }
 
-// wantSettled shows all rows, and fails the test if one is on its way: a release is recorded at rest.
-func (f *fleet) wantSettled(t *testing.T) {
+// expectSettled logs all entries, and fails the test if one is Pending or Progressing.
+func (f *fleet) expectSettled(t *testing.T) {
 	t.Helper()
 	apps := &v1alpha1.AppServiceList{}
-	if err := f.hub.api.List(t.Context(), apps); err != nil {
+	if err := f.Hub.Client.List(t.Context(), apps); err != nil {
 		t.Fatal(err)
 	}
 	for i := range apps.Items {
-		for _, row := range apps.Items[i].Status.Clusters {
-			t.Logf("%s on %s: %s %s", apps.Items[i].Name, row.Name, row.Phase, row.Reason)
-			if row.Phase == v1alpha1.ClusterPending || row.Phase == v1alpha1.ClusterProgressing {
-				t.Errorf("%s on %s is not at rest: %s", apps.Items[i].Name, row.Name, row.Message)
+		for _, c := range apps.Items[i].Status.Clusters {
+			t.Logf("%s on %s: %s %s", apps.Items[i].Name, c.Name, c.Phase, c.Reason)
+			if c.Phase == v1alpha1.ClusterPending || c.Phase == v1alpha1.ClusterProgressing {
+				t.Errorf("%s on %s is not at rest: %s", apps.Items[i].Name, c.Name, c.Message)
 			}
 		}
 	}
 }
 
-// giveAddresses does what a cloud does for Services of type LoadBalancer.
-func (c *cluster) giveAddresses(t *testing.T) {
+// setLoadBalancerIPs sets the addresses of all Services of type LoadBalancer.
+func setLoadBalancerIPs(t *testing.T, c *framework.Cluster) {
 	t.Helper()
 	services := &corev1.ServiceList{}
-	if err := c.api.List(t.Context(), services); err != nil {
+	if err := c.Client.List(t.Context(), services); err != nil {
 		t.Fatal(err)
 	}
 	for i := range services.Items {
-		service := &services.Items[i]
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			continue
-		}
-		patch := client.MergeFrom(service.DeepCopy())
-		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: fmt.Sprintf("192.0.2.%d", i+1)}}
-		if err := c.api.Status().Patch(t.Context(), service, patch); err != nil {
-			t.Fatal(err)
+		if service := &services.Items[i]; service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			c.SetLoadBalancerIP(t, client.ObjectKeyFromObject(service), fmt.Sprintf("192.0.2.%d", i+1))
 		}
 	}
 }
 
-// edit changes one of the rare AppServices.
-func (f *fleet) edit(t *testing.T, name string, change func(*v1alpha1.AppServiceSpec)) {
+// record writes the objects of a cluster to a file of the release.
+func record(t *testing.T, c *framework.Cluster, release string, kinds []kind) {
 	t.Helper()
-	app := &v1alpha1.AppService{}
-	if err := f.hub.api.Get(t.Context(), client.ObjectKey{Namespace: "rare", Name: name}, app); err != nil {
-		t.Fatal(err)
-	}
-	patch := client.MergeFrom(app.DeepCopy())
-	change(&app.Spec)
-	if err := f.hub.api.Patch(t.Context(), app, patch); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// record writes down what the cluster holds.
-func (c *cluster) record(t *testing.T, release string, kinds []kind) {
-	t.Helper()
-	objects, err := c.objects(t.Context(), kinds)
+	objects, err := listObjects(t.Context(), c, kinds)
 	if err == nil {
-		err = write(filepath.Join(release, c.Name()+".yaml"), objects)
+		err = writeObjects(filepath.Join(release, c.Name()+".yaml"), objects)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -23,28 +23,29 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// releases are the directories of those that are recorded. One is kept.
+// releases matches the directories of recorded releases. There is one.
 const releases = "testdata/v*"
 
-// kind is one whose objects are recorded.
+// kind is a kind of objects that are recorded.
 type kind struct {
 	schema.GroupVersionKind
-	key string // of its objects in etcd
+	key string // the prefix of its objects in etcd
 }
 
 var (
-	namespaces = kind{corev1.SchemeGroupVersion.WithKind("Namespace"), "namespaces"}
+	namespaceKind = kind{corev1.SchemeGroupVersion.WithKind("Namespace"), "namespaces"}
 
-	// kindsOfHub and kindsOfMember are in the order in which they are restored.
-	kindsOfHub = []kind{
-		namespaces,
+	// hubKinds and memberKinds are in the order of a restore.
+	hubKinds = []kind{
+		namespaceKind,
 		{v1alpha1.GroupVersion.WithKind("MemberCluster"), "fleetwright.dev/memberclusters"},
 		{v1alpha1.GroupVersion.WithKind("AppService"), "fleetwright.dev/appservices"},
 	}
-	kindsOfMember = []kind{
-		namespaces,
+	memberKinds = []kind{
+		namespaceKind,
 		{appsv1.SchemeGroupVersion.WithKind("Deployment"), "deployments"},
 		{corev1.SchemeGroupVersion.WithKind("Service"), "services/specs"},
 		{autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), "horizontalpodautoscalers"},
@@ -52,24 +53,25 @@ var (
 	}
 )
 
-// objects are those of the kinds that a release is recorded with.
-func (c *cluster) objects(ctx context.Context, kinds []kind) ([]unstructured.Unstructured, error) {
+// listObjects returns the objects of a cluster that are recorded.
+func listObjects(ctx context.Context, c *framework.Cluster, kinds []kind) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, k := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(k.GroupVersionKind)
-		if err := c.api.List(ctx, list); err != nil {
+		if err := c.Client.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("%s: list %ss: %w", c.Name(), k.Kind, err)
 		}
-		all = append(all, slices.DeleteFunc(list.Items, isClustersOwn)...)
+		all = append(all, slices.DeleteFunc(list.Items, isSystemObject)...)
 	}
 	return all, nil
 }
 
-// isClustersOwn is of what every cluster has by itself, but not of what bears its identity.
-func isClustersOwn(object unstructured.Unstructured) bool {
+// isSystemObject reports whether every cluster has the object by default. It is false for
+// kube-system, whose UID is the identity of the cluster.
+func isSystemObject(object unstructured.Unstructured) bool {
 	namespace, name := object.GetNamespace(), object.GetName()
-	if object.GetKind() == namespaces.Kind {
+	if object.GetKind() == namespaceKind.Kind {
 		if name == metav1.NamespaceSystem {
 			return false
 		}
@@ -82,11 +84,11 @@ func isClustersOwn(object unstructured.Unstructured) bool {
 		object.GetKind() == "Service" && namespace == metav1.NamespaceDefault && name == "kubernetes"
 }
 
-// write makes a file of objects, without their resource version.
-func write(file string, objects []unstructured.Unstructured) error {
+// writeObjects writes objects to a file, without their resource versions.
+func writeObjects(file string, objects []unstructured.Unstructured) error {
 	var content bytes.Buffer
 	for i := range objects {
-		document, err := document(objects[i].DeepCopy())
+		document, err := asDocument(objects[i].DeepCopy())
 		if err != nil {
 			return err
 		}
@@ -95,14 +97,14 @@ func write(file string, objects []unstructured.Unstructured) error {
 	return os.WriteFile(file, content.Bytes(), 0o644)
 }
 
-// document is an object in YAML, with what each manager holds on a line of its own.
-func document(object *unstructured.Unstructured) (string, error) {
+// asDocument returns an object as YAML, with the fields of each manager on one line.
+func asDocument(object *unstructured.Unstructured) (string, error) {
 	unstructured.RemoveNestedField(object.Object, "metadata", "resourceVersion")
 	managers, _, err := unstructured.NestedSlice(object.Object, "metadata", "managedFields")
 	if err != nil {
 		return "", err
 	}
-	var held []string
+	var replacements []string
 	for i, manager := range managers {
 		fields, err := json.Marshal(manager.(map[string]any)["fieldsV1"])
 		if err != nil {
@@ -110,7 +112,7 @@ func document(object *unstructured.Unstructured) (string, error) {
 		}
 		placeholder := fmt.Sprintf("fields-%d", i)
 		manager.(map[string]any)["fieldsV1"] = placeholder
-		held = append(held, "fieldsV1: "+placeholder+"\n", "fieldsV1: "+string(fields)+"\n")
+		replacements = append(replacements, "fieldsV1: "+placeholder+"\n", "fieldsV1: "+string(fields)+"\n")
 	}
 	if len(managers) > 0 {
 		if err := unstructured.SetNestedSlice(object.Object, managers, "metadata", "managedFields"); err != nil {
@@ -118,11 +120,11 @@ func document(object *unstructured.Unstructured) (string, error) {
 		}
 	}
 	content, err := yaml.Marshal(object.Object)
-	return strings.NewReplacer(held...).Replace(string(content)), err
+	return strings.NewReplacer(replacements...).Replace(string(content)), err
 }
 
-// read returns the objects of a file.
-func read(file string) ([]unstructured.Unstructured, error) {
+// readObjects returns the objects of a file.
+func readObjects(file string) ([]unstructured.Unstructured, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

@@ -18,16 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// upgraded is a fleet that was restored, and what it was.
-type upgraded struct {
+// upgradedFleet is a fleet that is restored from a recorded release.
+type upgradedFleet struct {
 	*fleet
 	release string
-	were    map[string][]unstructured.Unstructured // by cluster
+	before  map[string][]unstructured.Unstructured // the recorded objects, by cluster
 }
 
-// lastRelease is the directory of the only one that is kept.
+// lastRelease returns the directory of the recorded release.
 func lastRelease(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.Glob(releases)
@@ -37,55 +38,59 @@ func lastRelease(t *testing.T) string {
 	return found[0]
 }
 
-// restore brings the fleet to where the release has left it, with its CRDs, and with no operator.
-func (f *upgraded) restore(t *testing.T) {
+// restore restores the fleet as the release left it, with its CRDs and without an operator.
+func (f *upgradedFleet) restore(t *testing.T) {
 	t.Helper()
 	f.installCRDs(t, "-f", filepath.Join(f.release, "crds"))
-	f.were = map[string][]unstructured.Unstructured{}
-	for _, name := range []string{"hub", "north", "south"} {
-		objects, err := read(filepath.Join(f.release, name+".yaml"))
+	f.before = map[string][]unstructured.Unstructured{}
+	for _, name := range []string{framework.HubName, "north", "south"} {
+		objects, err := readObjects(filepath.Join(f.release, name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.were[name] = objects
+		f.before[name] = objects
 	}
-	labels := map[string]map[string]string{}
-	for _, was := range f.were["hub"] {
-		if member := f.members[was.GetName()]; member != nil && was.GetKind() == "MemberCluster" {
-			labels[member.Name()] = was.GetLabels()
-			// The API servers of the tests may have become newer since.
-			if err := unstructured.SetNestedField(was.Object, member.version(t), "status", "version"); err != nil {
+	labels := map[string]map[string]string{} // by member
+	for _, before := range f.before[framework.HubName] {
+		if member := f.Members[before.GetName()]; member != nil && before.GetKind() == "MemberCluster" {
+			labels[member.Name()] = before.GetLabels()
+			// The API servers of the tests may be newer than at the recording.
+			if err := unstructured.SetNestedField(before.Object, serverVersion(t, member), "status", "version"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	f.hub.restore(t, f.were["hub"], kindsOfHub)
-	for name, member := range f.members {
-		member.restore(t, f.were[name], kindsOfMember)
+	f.restoreObjects(t, f.Hub, hubKinds)
+	for _, member := range f.Members {
+		f.restoreObjects(t, member, memberKinds)
 	}
-	f.hub.kubectl(t, "create", "namespace", environment.SecretNamespace)
-	f.join(t, labels)
-	for name := range f.members {
-		eventually(t, name+" to run what was restored", func(ctx context.Context) error { return f.runs(ctx, name) })
+	kubectl(t, f.Hub, "create", "namespace", environment.SecretNamespace)
+	for member, l := range labels {
+		f.Join(t, member, l)
+	}
+	for name := range f.Members {
+		f.Eventually(t, name+" to run the restored Deployments", func(ctx context.Context) error { return f.checkPods(ctx, name) })
 	}
 }
 
-// runs is nil when the Deployments of a member have as many pods as when they were recorded. Before they have ReplicaSets they only say so.
-func (f *upgraded) runs(ctx context.Context, member string) error {
-	api := f.members[member].api
+// checkPods returns an error unless the Deployments of a member have as many pods as at the
+// recording. It counts the pods of their ReplicaSets too, because the status of a Deployment is
+// restored.
+func (f *upgradedFleet) checkPods(ctx context.Context, member string) error {
+	api := f.Members[member].Client
 	sets, deployments := &appsv1.ReplicaSetList{}, &appsv1.DeploymentList{}
 	if err := errors.Join(api.List(ctx, sets), api.List(ctx, deployments)); err != nil {
 		return err
 	}
-	type pods struct{ There, Ready, Available, Updated, ReadyOfSets int64 }
+	type pods struct{ Total, Ready, Available, Updated, ReadyOfSets int64 }
 	want, got := map[types.UID]pods{}, map[types.UID]pods{}
-	for _, was := range f.were[member] {
-		if was.GetKind() == "Deployment" {
+	for _, before := range f.before[member] {
+		if before.GetKind() == "Deployment" {
 			number := func(field string) int64 {
-				n, _, _ := unstructured.NestedInt64(was.Object, "status", field) // none where it is left out
+				n, _, _ := unstructured.NestedInt64(before.Object, "status", field) // 0 if missing
 				return n
 			}
-			want[was.GetUID()] = pods{number("replicas"), number("readyReplicas"), number("availableReplicas"), number("updatedReplicas"), number("readyReplicas")}
+			want[before.GetUID()] = pods{number("replicas"), number("readyReplicas"), number("availableReplicas"), number("updatedReplicas"), number("readyReplicas")}
 		}
 	}
 	for _, d := range deployments.Items {
@@ -98,33 +103,34 @@ func (f *upgraded) runs(ctx context.Context, member string) error {
 		got[d.UID] = p
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("(-recorded +there):\n%s", diff)
+		return fmt.Errorf("(-recorded +got):\n%s", diff)
 	}
 	return nil
 }
 
-// restore gives a cluster what was recorded of its predecessor.
-func (c *cluster) restore(t *testing.T, objects []unstructured.Unstructured, kinds []kind) {
+// restoreObjects writes the recorded objects of a cluster into its etcd.
+func (f *upgradedFleet) restoreObjects(t *testing.T, c *framework.Cluster, kinds []kind) {
 	t.Helper()
+	objects := f.before[c.Name()]
 	for i := range objects {
 		content, err := objects[i].MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupVersionKind == objects[i].GroupVersionKind() })
-		if of < 0 {
-			t.Fatalf("%s has a %s, which is not known to be restored", c.Name(), objects[i].GroupVersionKind())
+		k := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupVersionKind == objects[i].GroupVersionKind() })
+		if k < 0 {
+			t.Fatalf("%s has a %s, which is not a recorded kind", c.Name(), objects[i].GroupVersionKind())
 		}
-		key := filepath.Join(kinds[of].key, objects[i].GetNamespace(), objects[i].GetName())
-		if err := theEnvironment.Store(t.Context(), c, key, content); err != nil {
+		key := filepath.Join(kinds[k].key, objects[i].GetNamespace(), objects[i].GetName())
+		if err := env.Store(t.Context(), c, key, content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The API server is told of it by etcd, a moment later.
-	eventually(t, c.Name()+" to serve what was restored", func(ctx context.Context) error {
+	// The API server gets the objects from its watch of etcd.
+	f.Eventually(t, c.Name()+" to serve the restored objects", func(ctx context.Context) error {
 		for i := range objects {
 			found := objects[i].DeepCopy()
-			if err := c.api.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 				return err
 			}
 			if found.GetUID() != objects[i].GetUID() {
@@ -135,18 +141,18 @@ func (c *cluster) restore(t *testing.T, objects []unstructured.Unstructured, kin
 	})
 }
 
-// version is that of the cluster's API server.
-func (c *cluster) version(t *testing.T) string {
+// serverVersion returns the version of a cluster's API server.
+func serverVersion(t *testing.T, c *framework.Cluster) string {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(c.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := asked.ServerVersion()
+	version, err := api.ServerVersion()
 	if err != nil {
 		t.Fatal(err)
 	}

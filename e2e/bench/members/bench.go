@@ -11,19 +11,19 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// bench is what both measurements share.
+// bench is the common part of both measurements.
 type bench struct {
 	env     environment.Environment
 	cluster environment.Cluster // the hub's
 	hub     *hub
 	front   *front
 	hole    string
-	made    int // members, so that no name comes twice
+	made    int // number of members created, for unique names
 }
 
 func newBench(ctx context.Context, env environment.Environment) (*bench, error) {
 	var clusters []environment.Cluster
-	for _, name := range []string{"hub", "member-a", "member-b"} { // one at a time, for a busy machine too
+	for _, name := range []string{"hub", "member-a", "member-b"} { // one after the other, for busy machines
 		cluster, err := env.Create(ctx, name)
 		if err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func newBench(ctx context.Context, env environment.Environment) (*bench, error) 
 	return b, err
 }
 
-// withOperator does something with a new operator, which ends with it.
+// withOperator runs a new operator while a function runs.
 func (b *bench) withOperator(ctx context.Context, do func(environment.Operator) error) (err error) {
 	operator, err := b.env.StartOperator(ctx, b.cluster, 1, "--leader-elect=false", "--secret-grace=1s") // members leave between rounds
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *bench) withOperator(ctx context.Context, do func(environment.Operator) 
 	return operator.Stop(ctx)
 }
 
-// lastWords are where a log tells of a crash, or its end.
+// lastWords returns the part of a log about a crash, or its last lines.
 func lastWords(log string) string {
 	if crash := regexp.MustCompile(`(?m)^(panic|fatal error|SIG\w+): .*(\n.*){0,20}`).FindString(log); crash != "" {
 		return crash
@@ -73,7 +73,7 @@ func (b *bench) name() string {
 	return fmt.Sprintf("member-%04d", b.made)
 }
 
-// healthy makes n candidates that will be Ready.
+// healthy creates n candidates that will be Ready.
 func (b *bench) healthy(n int) (batch []candidate, err error) {
 	for range n {
 		c := candidate{name: b.name()}
@@ -85,7 +85,7 @@ func (b *bench) healthy(n int) (batch []candidate, err error) {
 	return batch, nil
 }
 
-// bad makes three candidates that are silent, and one that forbids to list.
+// bad creates three candidates that do not respond, and one that forbids to list.
 func (b *bench) bad() (batch []candidate, err error) {
 	for range 3 {
 		c := candidate{name: b.name(), bad: true}
@@ -99,10 +99,10 @@ func (b *bench) bad() (batch []candidate, err error) {
 	return append(batch, forbidding), err
 }
 
-// together is how many healthy members join in the comparison.
+// together is the number of healthy members that join in the comparison.
 const together = 30
 
-// compareJoining has members join, alone and beside bad ones whose Secrets are there first.
+// compareJoining lets members join, alone and after the Secrets of bad members.
 func (b *bench) compareJoining(ctx context.Context, rounds int) error {
 	var alone, beside []time.Duration
 	if err := b.withOperator(ctx, func(environment.Operator) error {
@@ -138,7 +138,7 @@ func (b *bench) joinAndLeave(ctx context.Context, bad []candidate) (time.Duratio
 	return took, errors.Join(err, b.hub.empty(ctx))
 }
 
-// weigh has members join a new operator, up to one count after the other, and weighs it at each and before.
+// weigh measures a new operator without members, and each time after more members joined.
 func (b *bench) weigh(ctx context.Context, counts []int, rest time.Duration) error {
 	var stages []stage
 	if err := b.withOperator(ctx, func(operator environment.Operator) error {

@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// apps is how many AppServices of another hub a cluster runs: a Deployment and a Service each.
+	// apps is the number of AppServices of another hub on a cluster: a Deployment and a Service
+	// each.
 	apps = 20
-	// namespace is where they are.
+	// namespace is their namespace.
 	namespace = "bench"
-	// anotherHub is whose they are: this one's operator caches them, and never touches them.
+	// anotherHub is the hub that owns them: the operator caches them and never changes them.
 	anotherHub = "another-hub"
 )
 
-// fill has a cluster run what members hold.
+// fill creates the objects of a member on a cluster.
 func fill(ctx context.Context, cluster environment.Cluster) error {
 	api, err := environment.NewClient(cluster.Kubeconfig())
 	if err != nil {
@@ -49,7 +50,7 @@ func fill(ctx context.Context, cluster environment.Cluster) error {
 	return nil
 }
 
-// app is the same for every cluster, as an AppService is that is placed on all of them.
+// app returns an AppService, which is the same on every cluster.
 func app(i int) *v1alpha1.AppService {
 	name, uid := fmt.Sprintf("app-%02d", i), types.UID(fmt.Sprintf("7d9f3c52-4b1e-4a8e-9c36-0a1b2c3d4e%02d", i))
 	return &v1alpha1.AppService{

@@ -14,8 +14,8 @@ import (
 	shared "github.com/fleetwright/fleetwright/e2e/environment/front"
 )
 
-// front is an HTTPS server that is many members: each is a path, with a token and an identity of its own, before
-// one of a few clusters.
+// front is an HTTPS server that serves as many members: each is a path with a token and an identity
+// of its own, in front of one of a few clusters.
 type front struct {
 	address  string
 	ca       []byte
@@ -25,7 +25,7 @@ type front struct {
 	members map[string]*virtual
 }
 
-// virtual is one of them.
+// virtual is one of these members.
 type virtual struct {
 	uid     types.UID
 	token   string
@@ -33,7 +33,7 @@ type virtual struct {
 	forbids bool
 }
 
-// newFront serves until the context ends.
+// newFront returns a server that runs until the context ends.
 func newFront(ctx context.Context, clusters []environment.Cluster) (*front, error) {
 	f := &front{members: map[string]*virtual{}}
 	for _, cluster := range clusters {
@@ -58,7 +58,8 @@ func newFront(ctx context.Context, clusters []environment.Cluster) (*front, erro
 	return f, nil
 }
 
-// add makes the next member, and returns its kubeconfig. One that forbids answers who it is, and nothing else.
+// add adds a member and returns its kubeconfig. A forbidding member only responds with its
+// identity.
 func (f *front) add(name string, forbids bool) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,19 +73,19 @@ func (f *front) add(name string, forbids bool) ([]byte, error) {
 	return kubeconfig(f.address+"/m/"+name, f.ca, v.token)
 }
 
-// member returns the one that the request is for, or answers that the token is not its.
+// member returns the member of a request, or responds that the token is wrong.
 func (f *front) member(w http.ResponseWriter, r *http.Request) *virtual {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	v := f.members[r.PathValue("member")]
-	if v == nil || !shared.Bears(r, v.token) {
+	if v == nil || !shared.HasToken(r, v.token) {
 		shared.Refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 		return nil
 	}
 	return v
 }
 
-// identify answers with the kube-system namespace, of which only the identity is asked.
+// identify responds with the namespace kube-system, whose UID is the identity.
 func (f *front) identify(w http.ResponseWriter, r *http.Request) {
 	if v := f.member(w, r); v != nil {
 		shared.Answer(w, http.StatusOK, &metav1.PartialObjectMetadata{
@@ -104,7 +105,8 @@ func (f *front) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// blackHole returns the address of a server that accepts connections and never says a word, until the context ends.
+// blackHole returns the address of a server that accepts connections and never responds, until the
+// context ends.
 func blackHole(ctx context.Context) (string, error) {
 	listener, err := shared.Listen(ctx)
 	if err != nil {
@@ -119,7 +121,7 @@ func blackHole(ctx context.Context) (string, error) {
 			}
 			go func() {
 				defer func() { _ = connection.Close() }()
-				_, _ = io.Copy(io.Discard, connection) // until the client gives up
+				_, _ = io.Copy(io.Discard, connection) // until the client closes
 			}()
 		}
 	}()

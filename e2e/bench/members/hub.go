@@ -19,16 +19,17 @@ import (
 // atOnce is how many Secrets are written at the same time.
 const atOnce = 8
 
-// patience is how long the members of a batch may take to join, or to leave.
-const patience = 5 * time.Minute
+// timeout limits how long a batch of members takes to join or to leave.
+const timeout = 5 * time.Minute
 
-// hub is where members join. Its MemberClusters are watched, so that looking at them costs the hub nothing.
+// hub is the hub that members join. It watches the MemberClusters, so that reading them costs the
+// hub nothing.
 type hub struct {
 	api     client.Client
 	members cache.Cache
 }
 
-// newHub watches until the context ends.
+// newHub returns a hub that watches until the context ends.
 func newHub(ctx context.Context, cluster environment.Cluster) (*hub, error) {
 	api, err := environment.NewClient(cluster.Kubeconfig())
 	if err != nil {
@@ -43,7 +44,7 @@ func newHub(ctx context.Context, cluster environment.Cluster) (*hub, error) {
 	}
 	members, err := cache.New(config, cache.Options{Scheme: api.Scheme()})
 	if err != nil {
-		return nil, fmt.Errorf("make the hub's cache: %w", err)
+		return nil, fmt.Errorf("create the hub's cache: %w", err)
 	}
 	go func() { _ = members.Start(ctx) }() // ends with the context
 	if _, err := members.GetInformer(ctx, &v1alpha1.MemberCluster{}); err != nil {
@@ -52,16 +53,17 @@ func newHub(ctx context.Context, cluster environment.Cluster) (*hub, error) {
 	return &hub{api: api, members: members}, nil
 }
 
-// candidate is a member that is to join.
+// candidate is a member that will join.
 type candidate struct {
 	name       string
 	kubeconfig []byte
-	bad        bool // It will never be Ready.
+	bad        bool // never becomes Ready
 }
 
-// join makes a Secret for each candidate, in their order, and returns how long it took until all that are not bad are Ready.
+// join creates a Secret for each candidate, and returns how long it took until all healthy
+// candidates were Ready.
 func (h *hub) join(ctx context.Context, batch []candidate) (time.Duration, error) {
-	begun := time.Now()
+	start := time.Now()
 	errs := make([]error, len(batch))
 	workqueue.ParallelizeUntil(ctx, atOnce, len(batch), func(i int) {
 		errs[i] = environment.JoinWith(ctx, h.api, batch[i].name, batch[i].kubeconfig, nil)
@@ -69,17 +71,17 @@ func (h *hub) join(ctx context.Context, batch []candidate) (time.Duration, error
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
-	err := environment.Await(ctx, patience, "the members to join", func(ctx context.Context) error {
+	err := environment.Await(ctx, timeout, "the members to join", func(ctx context.Context) error {
 		ready, err := h.ready(ctx)
 		if err != nil {
 			return err
 		}
 		return missing(batch, ready)
 	})
-	return time.Since(begun), err
+	return time.Since(start), err
 }
 
-// ready are the MemberClusters by name, with whether each is Ready.
+// ready returns, by name, whether each MemberCluster is Ready.
 func (h *hub) ready(ctx context.Context) (map[string]bool, error) {
 	var list v1alpha1.MemberClusterList
 	if err := h.members.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -92,7 +94,7 @@ func (h *hub) ready(ctx context.Context) (map[string]bool, error) {
 	return ready, nil
 }
 
-// missing names a candidate that is not Ready, and counts them.
+// missing returns an error with the number of candidates that are not Ready and the name of one.
 func missing(batch []candidate, ready map[string]bool) error {
 	name, count := "", 0
 	for _, c := range batch {
@@ -101,24 +103,24 @@ func missing(batch []candidate, ready map[string]bool) error {
 		}
 	}
 	if count > 0 {
-		return fmt.Errorf("%d are not Ready, %s for one", count, name)
+		return fmt.Errorf("%d are not Ready, for example %s", count, name)
 	}
 	return nil
 }
 
-// empty removes all members, and waits until none is left.
+// empty removes all members, and waits until they are gone.
 func (h *hub) empty(ctx context.Context) error {
 	err := h.api.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(environment.SecretNamespace), client.HasLabels{environment.SecretLabel})
 	if err != nil {
 		return fmt.Errorf("remove the members' Secrets: %w", err)
 	}
-	return environment.Await(ctx, patience, "the members to leave", func(ctx context.Context) error {
+	return environment.Await(ctx, timeout, "the members to leave", func(ctx context.Context) error {
 		ready, err := h.ready(ctx)
 		if err != nil {
 			return err
 		}
 		if len(ready) > 0 {
-			return fmt.Errorf("%d are there", len(ready))
+			return fmt.Errorf("%d are left", len(ready))
 		}
 		return nil
 	})

@@ -1,22 +1,23 @@
-// Command members measures what a member costs the operator, and how fast members join. It is run from the root of the
-// repository, by `make bench-members`, takes some twenty minutes, and leaves nothing running.
+// Command members measures the cost of a member for the operator, and how fast members join. Run it
+// from the root of the repository: `make bench-members`. It takes some twenty minutes and leaves
+// nothing running.
 //
-// A hub and two clusters run as processes (package kwok), and the operator's own binary against that hub. In front of the two
-// clusters stands one HTTPS server that is as many members as are asked for (see [front]): each has a kubeconfig, a
-// path, a token and an identity of its own, and holds what its cluster holds, 20 Deployments and 20 Services as
-// Fleetwright makes them for another hub. So the operator does for each member all that it does for a real one.
+// A hub and two clusters run as processes (package kwok), with the operator's own binary. An HTTPS
+// server in front of the two clusters serves as any number of members (see [front]): each has a
+// kubeconfig, a path, a token and an identity of its own, and the objects of its cluster: 20
+// Deployments and 20 Services of another hub. So a member costs the operator as much as a real one.
 //
 // Two things are measured:
 //
-//   - Joining: 30 healthy members alone, and beside three that are silent and one that forbids to list; the median of
-//     some rounds of each.
-//   - Weight: an operator that is started anew, with no member, with 200 and with 1,000. What is there more than with no
-//     member, divided by the members, is what a member costs: the live heap, the memory that is resident, the heap in use just
-//     after a collection, the goroutines, and the processor time that the operator takes when nothing happens.
+//   - Joining: 30 healthy members alone, and together with three that do not respond and one that
+//     forbids to list; the median of some rounds of each.
+//   - Weight: a new operator with no member, with 200 and with 1,000 members. The cost of a member is
+//     the difference to no member, divided by the members: live heap, resident memory, heap in use
+//     after a garbage collection, goroutines, and processor time at rest.
 //
-// A member has joined when its MemberCluster is Ready: engaged, its caches in step. The clock starts before the first
-// Secret of the batch is made. The clusters, the proxy and the operator share the machine's processors: compare
-// figures of one machine, and of times when it does nothing else.
+// A member has joined when its MemberCluster is Ready: engaged, with synced caches. The time starts
+// before the first Secret of the batch is created. The clusters, the proxy and the operator share
+// the processors: compare only figures of the same, idle machine.
 package main
 
 import (
@@ -37,7 +38,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 )
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	dir, bin string
 	counts   []int
@@ -48,7 +49,7 @@ type settings struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctrl.SetLogger(logr.Discard()) // of the libraries only: what goes wrong here is returned
+	ctrl.SetLogger(logr.Discard()) // only libraries log; the command returns its errors
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-members:", err)
 		os.Exit(1)
@@ -107,15 +108,15 @@ func parse(args []string) (s settings, limit time.Duration, err error) {
 	return s, limit, nil
 }
 
-// checkFiles tells with a nil error that a process may open enough files: the proxy and the operator have a connection for
-// each member.
+// checkFiles returns an error if the limit of open files is too low: the proxy and the operator
+// have a connection for each member.
 func checkFiles(counts []int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
 	if need := uint64(counts[len(counts)-1]) + 1000; limit.Max < need {
-		return fmt.Errorf("%d open files are needed, and %d permitted: raise ulimit -n", need, limit.Max)
+		return fmt.Errorf("%d open files are needed, the limit is %d: raise ulimit -n", need, limit.Max)
 	}
 	return nil
 }

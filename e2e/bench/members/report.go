@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// The goals of the design, for each member at 1,000. Live heap is what the code decides on; resident memory is about twice as much, because
-// Go's default lets the heap grow by what is live before it collects garbage.
+// The goals for each of 1,000 members. The code determines the live heap. Resident memory is about
+// twice as much, because Go's default collects garbage when the heap has doubled.
 const (
 	goalLive       = 250 // KiB
 	goalRSS        = 700 // KiB
 	goalGoroutines = 30
 )
 
-// stage is the operator with so many members.
+// stage is a measurement with a number of members.
 type stage struct {
 	members, batch int // batch of them joined last
 	took           time.Duration
@@ -27,7 +27,7 @@ type stage struct {
 }
 
 func reportJoining(alone, beside []time.Duration) {
-	fmt.Printf("\n%d members join, alone: %s; beside 3 silent ones and one that forbids: %s (load average %s)\n",
+	fmt.Printf("\n%d members join, alone: %s; with 3 that do not respond and 1 that forbids to list: %s (load average %s)\n",
 		together, list(alone), list(beside), loadAverage())
 	slices.Sort(alone)
 	slices.Sort(beside)
@@ -43,12 +43,12 @@ func list(times []time.Duration) string {
 	return strings.Join(all, ", ")
 }
 
-// reportWeights prints a table of all stages, and the figures of those that have members.
+// reportWeights prints a table of all stages, and the figures of the stages with members.
 func reportWeights(stages []stage) error {
 	none := stages[0].weight
-	fmt.Printf("\nThe operator at rest. A batch has joined when all of it is Ready, counted from the making of its first Secret; a member's\npart is what is more than with no member.\n\n")
+	fmt.Printf("\nThe operator at rest. The time of a batch is from its first Secret until all of it is Ready. The cost of\na member is the difference to no member.\n\n")
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")+"\t") } // Flush tells
+	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")+"\t") } // Flush returns the error
 	row("members", "batch", "joined in s", "load", "goroutines", "RSS MiB", "heap in use", "alive", "stacks", "CPU %",
 		"each: goroutines", "RSS KiB", "heap in use", "alive", "stacks", "CPU millicores")
 	for _, s := range stages {
@@ -67,7 +67,7 @@ func reportWeights(stages []stage) error {
 	return nil
 }
 
-// part is what each member adds to the operator without any.
+// part returns the cost of each member.
 func (s stage) part(none weight) weight {
 	n := float64(max(1, s.members))
 	return weight{
@@ -96,7 +96,7 @@ func (s stage) figures(none weight) {
 	}
 }
 
-// loadAverage is of the last minute: how busy the machine is, with this and with anything else.
+// loadAverage returns the machine's load average of the last minute.
 func loadAverage() string {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

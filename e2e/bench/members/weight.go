@@ -12,13 +12,13 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// Go collects garbage at least every two minutes: in a window of that length it has, once.
+// Go collects garbage at least every two minutes, so a window of that length has a collection.
 const (
 	window   = 125 * time.Second
 	interval = 5 * time.Second
 )
 
-// weight is what the operator takes up.
+// weight is the operator's use of resources.
 type weight struct {
 	rss, heap, live, stacks float64 // in KiB
 	goroutines              float64
@@ -28,10 +28,10 @@ type weight struct {
 // millicores is the processor time in thousandths of one.
 func (w weight) millicores() float64 { return 10 * w.processor }
 
-// sample is what the operator's metrics say at one time, in bytes and seconds.
+// sample is a sample of the operator's metrics, in bytes and seconds.
 type sample map[string]float64
 
-// The resident memory and the processor time are the kernel's: those of /proc/PID.
+// The resident memory and the processor time are those of /proc/PID.
 const (
 	rss        = "process_resident_memory_bytes"
 	heap       = "go_memstats_heap_inuse_bytes"
@@ -41,12 +41,13 @@ const (
 	processor  = "process_cpu_seconds_total"
 )
 
-// weighAtRest watches the operator for some time. The median counts; but of the heap in use the least, which is that just
-// after a collection, and of what is alive in it what the last collection found.
+// weighAtRest samples the operator for some time and returns medians, except for the heap in use,
+// which is the minimum (after a collection), and the live heap, which is that of the last
+// collection.
 func weighAtRest(ctx context.Context, operator environment.Operator) (weight, error) {
 	var samples []sample
-	begun := time.Now()
-	for time.Since(begun) < window {
+	start := time.Now()
+	for time.Since(start) < window {
 		s, err := read(ctx, operator)
 		if err != nil {
 			return weight{}, err
@@ -74,18 +75,18 @@ func weighAtRest(ctx context.Context, operator environment.Operator) (weight, er
 		live:       last[live] / 1024,
 		stacks:     median(column(stacks)) / 1024,
 		goroutines: median(column(goroutines)),
-		processor:  100 * (last[processor] - samples[0][processor]) / time.Since(begun).Seconds(),
+		processor:  100 * (last[processor] - samples[0][processor]) / time.Since(start).Seconds(),
 	}, nil
 }
 
-// read reads the operator's metrics that have no labels.
+// read returns the operator's metrics without labels.
 func read(ctx context.Context, operator environment.Operator) (sample, error) {
 	replicas, err := operator.Replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(replicas) == 0 {
-		return nil, errors.New("the operator has ended")
+		return nil, errors.New("the operator has exited")
 	}
 	metrics, err := replicas[0].Metrics(ctx)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package front serves HTTPS in front of clusters: for tests that must see, count or spoil what a client asks of a cluster.
-// A client is known by its token; what a [Backend] gets is sent on as somebody else.
+// Package front is an HTTPS proxy in front of clusters, for tests that observe, count or change the
+// requests of a client. The proxy authenticates the client by a token, and a [Backend] forwards
+// requests with other credentials.
 package front
 
 import (
@@ -25,22 +26,22 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// silent takes what the servers have to say of connections that a client has cut.
+// silent discards the servers' messages about connections that a client closed.
 var silent = log.New(io.Discard, "", 0)
 
-// Server serves on a free port of 127.0.0.1, with a certificate of its own.
+// Server is an HTTPS server on a free port of 127.0.0.1, with a certificate of its own.
 type Server struct {
-	// Address is its host and port.
+	// Address is the host and port.
 	Address string
-	// CA is what its certificate is checked by.
+	// CA is the certificate authority of the server.
 	CA []byte
 }
 
-// Serve serves until the context ends.
+// Serve starts a server, which runs until the context ends.
 func Serve(ctx context.Context, handler http.Handler) (*Server, error) {
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -62,12 +63,12 @@ func Serve(ctx context.Context, handler http.Handler) (*Server, error) {
 	return &Server{Address: listener.Addr().String(), CA: ca}, nil
 }
 
-// Listen listens on a free port of 127.0.0.1.
+// Listen returns a listener on a free port of 127.0.0.1.
 func Listen(ctx context.Context) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
-// Kubeconfig leads to a server, whose address may have a path, with a token.
+// Kubeconfig returns a kubeconfig for a server, whose address may have a path, with a token.
 func Kubeconfig(address string, ca []byte, token string) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["member"] = &clientcmdapi.Cluster{Server: "https://" + address, CertificateAuthorityData: ca}
@@ -77,7 +78,8 @@ func Kubeconfig(address string, ca []byte, token string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// Backend forwards to where a kubeconfig leads, and as whom it says.
+// Backend returns a handler that forwards requests to the server of a kubeconfig, with its
+// credentials.
 func Backend(kubeconfig []byte) (http.Handler, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -102,7 +104,7 @@ func Backend(kubeconfig []byte) (http.Handler, error) {
 	}, nil
 }
 
-// Token returns a new one, as long as those of service accounts are.
+// Token returns a new token, as long as the token of a ServiceAccount.
 func Token() string {
 	var long strings.Builder
 	for long.Len() < 900 {
@@ -111,22 +113,22 @@ func Token() string {
 	return long.String()
 }
 
-// Bears tells whether a request has the token.
-func Bears(r *http.Request, token string) bool {
+// HasToken reports whether a request has the token.
+func HasToken(r *http.Request, token string) bool {
 	return r.Header.Get("Authorization") == "Bearer "+token
 }
 
-// Refuse answers with a Status.
+// Refuse responds with a Status.
 func Refuse(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	Answer(w, int(code), &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: "the server in front of the cluster refuses this",
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: "the proxy in front of the cluster refuses this request",
 	})
 }
 
-// Answer answers with an object.
+// Answer responds with an object.
 func Answer(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(object) // the client is gone, or has it
+	_ = json.NewEncoder(w).Encode(object) // fails only if the client is gone
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// cluster holds nothing but names: its state is in the container, its kubeconfigs are below dir.
+// cluster has no state in memory: its state is in the container, and its kubeconfigs are in dir.
 type cluster struct {
 	env  *Environment
 	name string
@@ -35,12 +35,13 @@ func (c *cluster) Name() string { return c.name }
 // Kubeconfig is part of [environment.Cluster].
 func (c *cluster) Kubeconfig() []byte { return c.read("kubeconfig") }
 
-// MemberKubeconfig is part of [environment.Cluster]. The server is as pods of every cluster reach it: over the container network.
+// MemberKubeconfig is part of [environment.Cluster]. Pods of every cluster can reach its server,
+// over the container network.
 func (c *cluster) MemberKubeconfig(ctx context.Context) ([]byte, error) {
 	return environment.MemberKubeconfig(ctx, c.Kubeconfig(), c.read("internal.kubeconfig"), filepath.Join(c.env.Root, "config"))
 }
 
-// auditLog is the API server's, on the node.
+// auditLog is the path of the API server's audit log on the node.
 const auditLog = "/var/log/kubernetes/audit.log"
 
 // Requests is part of [environment.Cluster].
@@ -60,10 +61,10 @@ func (c *cluster) read(file string) []byte {
 	return content
 }
 
-// kindName is the cluster's name among all clusters of the Docker engine.
+// kindName returns the name of the cluster, which is unique in the Docker engine.
 func (c *cluster) kindName() string { return c.env.prefix + c.name }
 
-// container is the one node's, and the node's name.
+// container returns the name of the only node and of its container.
 func (c *cluster) container() string { return c.kindName() + "-control-plane" }
 
 func (c *cluster) node() (nodes.Node, error) {
@@ -72,7 +73,7 @@ func (c *cluster) node() (nodes.Node, error) {
 		return nil, fmt.Errorf("find the node of cluster %s: %w", c.name, err)
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("cluster %s has %d nodes, not one", c.name, len(found))
+		return nil, fmt.Errorf("cluster %s has %d nodes, want 1", c.name, len(found))
 	}
 	return found[0], nil
 }
@@ -123,7 +124,8 @@ func (c *cluster) create(ctx context.Context) error {
 	return nil
 }
 
-// configuration has the API server log what the operator asks of it, by the policy in a file of this machine.
+// configuration returns kind's configuration. The API server logs the operator's requests, by an
+// audit policy in a file of this machine.
 func configuration(policy string) *v1alpha4.Cluster {
 	const onNode = "/etc/kubernetes/audit-policy.yaml"
 	return &v1alpha4.Cluster{
@@ -131,8 +133,9 @@ func configuration(policy string) *v1alpha4.Cluster {
 			Role:        v1alpha4.ControlPlaneRole,
 			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: onNode, Readonly: true}},
 		}},
-		// Nobody needs these clusters after a power cut of this machine, so etcd need not wait for the disk. The controller manager has its
-		// election: without one it waits ten seconds for the API server, and ends.
+		// etcd need not wait for the disk, because the clusters need not survive a power cut. The
+		// controller manager keeps its leader election: without, it exits when the API server does
+		// not answer for ten seconds.
 		KubeadmConfigPatches: []string{`
 kind: ClusterConfiguration
 apiServer:
@@ -166,7 +169,7 @@ func (c *cluster) Ready(ctx context.Context) error {
 	if !slices.ContainsFunc(list.Items, nodeIsReady) {
 		return fmt.Errorf("cluster %s has no ready node", c.name)
 	}
-	// Members are reached by their names, from pods.
+	// Pods reach members by name.
 	dns, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get the DNS server of cluster %s: %w", c.name, err)
@@ -197,7 +200,7 @@ func (c *cluster) Delete(ctx context.Context) error {
 	if err := c.releaseAddress(ctx, ""); err != nil {
 		return fmt.Errorf("delete cluster %s: %w", c.name, err)
 	}
-	// kind would otherwise look for the kubeconfig of the user, and edit it.
+	// Without a path, kind would edit the kubeconfig of the user.
 	if err := c.env.provider.Delete(c.kindName(), filepath.Join(c.dir, "kubeconfig")); err != nil {
 		return fmt.Errorf("delete cluster %s: %w", c.name, err)
 	}
@@ -207,18 +210,18 @@ func (c *cluster) Delete(ctx context.Context) error {
 	return nil
 }
 
-// Get asks for http://HOST:PORT/ from the cluster's node, for which also the addresses of its Services lead somewhere, and returns the
-// answer.
+// Get requests http://HOST:PORT/ from the cluster's node, which can also reach the addresses of its
+// Services, and returns the response body.
 func (c *cluster) Get(ctx context.Context, host string, port int32) (string, error) {
-	// Not every node image has curl.
+	// Some node images have no curl.
 	request := fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d; printf 'GET / HTTP/1.0\r\nHost: %[1]s\r\n\r\n' >&3; cat <&3`, host, port)
 	answer, err := docker(ctx, "exec", c.container(), "timeout", "5", "bash", "-c", request)
 	if err != nil {
-		return "", fmt.Errorf("ask %s:%d from cluster %s: %w", host, port, c.name, err)
+		return "", fmt.Errorf("request %s:%d from cluster %s: %w", host, port, c.name, err)
 	}
 	head, body, _ := strings.Cut(answer, "\r\n\r\n")
 	if status, _, _ := strings.Cut(head, "\r\n"); !strings.HasSuffix(status, " 200 OK") {
-		return "", fmt.Errorf("ask %s:%d from cluster %s: it answers %q", host, port, c.name, status)
+		return "", fmt.Errorf("request %s:%d from cluster %s: the response is %q", host, port, c.name, status)
 	}
 	return body, nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// deploy applies the shipped manifests, config/default, to the hub, with three differences: the image, the arguments and the number of
-// replicas. What was applied stays in the directory, for people to look at.
+// deploy applies the shipped manifests, config/default, to the hub, with another image, other
+// arguments and another number of replicas. It keeps the applied manifests in the directory.
 func (e *Environment) deploy(ctx context.Context, hub client.Client, replicas int, args []string) error {
 	built, err := e.build(ctx, "default")
 	if err != nil {
@@ -32,7 +32,7 @@ func (e *Environment) deploy(ctx context.Context, hub client.Client, replicas in
 		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return fmt.Errorf("read what kustomize has built: %w", err)
+			return fmt.Errorf("read the output of kustomize: %w", err)
 		}
 		if object.GetKind() == "Deployment" {
 			if err := e.adapt(object, replicas, args); err != nil {
@@ -52,18 +52,18 @@ func (e *Environment) deploy(ctx context.Context, hub client.Client, replicas in
 	return environment.ApplyFile(ctx, hub, file)
 }
 
-// adapt makes the shipped Deployment that of this environment.
+// adapt changes the shipped Deployment for this environment.
 func (e *Environment) adapt(deployment *unstructured.Unstructured, replicas int, args []string) error {
 	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		return err
 	}
 	if len(containers) != 1 {
-		return fmt.Errorf("it has %d containers, not one", len(containers))
+		return fmt.Errorf("it has %d containers, want 1", len(containers))
 	}
 	container, ok := containers[0].(map[string]any)
 	if !ok {
-		return errors.New("its container is none")
+		return errors.New("its container is not an object")
 	}
 	all, _, err := unstructured.NestedStringSlice(container, "args")
 	if err != nil {
@@ -77,10 +77,10 @@ func (e *Environment) adapt(deployment *unstructured.Unstructured, replicas int,
 	)
 }
 
-// kustomize is the program.
+// kustomize returns the path of the program.
 func (e *Environment) kustomize() string { return filepath.Join(e.Root, "bin", "kustomize") }
 
-// build is what kustomize makes of one of the bases below config.
+// build returns the output of kustomize for a directory of config.
 func (e *Environment) build(ctx context.Context, base string) ([]byte, error) {
 	var output, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, e.kustomize(), "build", filepath.Join(e.Root, "config", base))

@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// Workload is the image of a small web server: it answers every request on the ports 80 and 8080 with $GREETING and its host's name.
+	// Workload is the image of a small web server, which answers every request on ports 80 and 8080
+	// with $GREETING and its host name.
 	Workload = "localhost/hello:1"
 
-	// Unprivileged is the same for a user who is not root: on port 8080 alone.
+	// Unprivileged is Workload for a user other than root: it listens on port 8080 only.
 	Unprivileged = "localhost/hello-unprivileged:1"
 
-	// builtNodeImage is made by e2e/kind/build.sh, where none can be pulled.
+	// builtNodeImage is the image that e2e/kind/build.sh builds where none can be pulled.
 	builtNodeImage = "localhost/kind-node:v1.36.3"
 )
 
-// docker runs the Docker client, and returns what it prints.
+// docker runs the Docker client and returns its output.
 func docker(ctx context.Context, args ...string) (string, error) {
 	var output, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, "docker", args...)
@@ -38,7 +39,7 @@ func docker(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(output.String()), nil
 }
 
-// imageID is the ID of an image that the Docker engine has, or nothing.
+// imageID returns the ID of an image of the Docker engine, or "" if it has no such image.
 func imageID(ctx context.Context, image string) string {
 	id, err := docker(ctx, "image", "inspect", "--format", "{{.Id}}", image)
 	if err != nil {
@@ -47,7 +48,7 @@ func imageID(ctx context.Context, image string) string {
 	return id
 }
 
-// nodeImage is kind's own node image, if the Docker engine has it, else the one that e2e/kind/build.sh has built.
+// nodeImage returns kind's own node image if the Docker engine has it, else builtNodeImage.
 func nodeImage(ctx context.Context) (string, error) {
 	for _, image := range []string{defaults.Image, builtNodeImage} {
 		if imageID(ctx, image) != "" {
@@ -57,7 +58,7 @@ func nodeImage(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the Docker engine has neither %s nor %s: e2e/kind/images.sh gets one", defaults.Image, builtNodeImage)
 }
 
-// load puts an image of the Docker engine onto a node, unless it is there, with more names if they are given.
+// load loads an image of the Docker engine onto a node, unless the node has it, and adds aliases.
 func load(ctx context.Context, node nodes.Node, image string, names ...string) error {
 	want := imageID(ctx, image)
 	if have, err := nodeutils.ImageID(node, image); err != nil || have != want {
@@ -78,7 +79,7 @@ func load(ctx context.Context, node nodes.Node, image string, names ...string) e
 	return nil
 }
 
-// inFull is the name of an image as a node has it.
+// inFull returns the full name of an image, which nodes use.
 func inFull(name string) string {
 	registry, _, found := strings.Cut(name, "/")
 	switch {
@@ -91,8 +92,8 @@ func inFull(name string) string {
 	}
 }
 
-// Obtain has a cluster's node pull an image, if it is not there, and tells whether it has. Where it cannot be pulled, [Workload] goes by its
-// name from then on.
+// Obtain pulls an image onto a cluster's node, unless the node has it, and reports whether the node
+// has it now. If it cannot be pulled, the name becomes an alias of [Workload].
 func (e *Environment) Obtain(ctx context.Context, of environment.Cluster, image string) (bool, error) {
 	node, err := e.cluster(of.Name()).node()
 	if err != nil {
@@ -119,6 +120,6 @@ func loadArchive(ctx context.Context, node nodes.Node, image string) error {
 		saved <- err
 	}()
 	err := nodeutils.LoadImageArchive(node, reader)
-	_ = reader.Close() // It never fails. If nobody reads, the writer ends.
+	_ = reader.Close() // never fails; without a reader, the writer ends
 	return errors.Join(err, <-saved)
 }

@@ -1,9 +1,10 @@
-// Package kind runs whole clusters as containers of a Docker engine, with kind, and the operator as a Deployment on the hub, from its
-// image: real kubelets, pods that really run, Services that really answer, members that are reached over a network.
-// It takes some 15 s and 450 MB for each cluster.
+// Package kind runs clusters as containers of a Docker engine, with kind, and the operator as a
+// Deployment on the hub: with real kubelets, pods and Services, and members over a network. A
+// cluster takes some 15 s and 450 MB.
 //
-// The containers' names begin with the [Environment]'s prefix, which is the directory's own. So a later process finds them again, and
-// nothing else is ever ended. In the directory lie only the kubeconfigs, the operator's log, and what the machine's settings were.
+// The names of the containers start with a prefix that is unique to the directory of the
+// [Environment]. So a later process finds them, and never removes another container. The directory
+// has the kubeconfigs, the operator's log and the machine's original settings.
 package kind
 
 import (
@@ -27,27 +28,27 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// Options are what an environment is made of.
+// Options are the options of an environment.
 type Options struct {
-	// Dir is the directory of everything that the environment keeps. Two environments do not share one.
+	// Dir is the directory of the environment's files. It belongs to one environment.
 	Dir string
 	// Root is the directory of the repository, with the manifests.
 	Root string
-	// Image is the operator's. The Docker engine has it: `make image`.
+	// Image is the operator's image, which the Docker engine has: `make image`.
 	Image string
-	// Workloads are the images of the Docker engine that every cluster has, each with further names: pods that ask for one of these
-	// run the image too, and nothing is pulled.
+	// Workloads are images of the Docker engine that every cluster gets, with their aliases: a pod
+	// with an alias runs the image, and nothing is pulled.
 	Workloads map[string][]string
 }
 
-// Environment makes clusters of a Docker engine.
+// Environment creates clusters in a Docker engine.
 type Environment struct {
 	Options
 	prefix   string
 	provider *kindcluster.Provider
-	// creating has room for as many as are created at once.
+	// creating limits how many clusters are created at once.
 	creating chan struct{}
-	// machine guards the file of the machine's settings.
+	// machine guards the file with the machine's settings.
 	machine sync.Mutex
 }
 
@@ -60,18 +61,19 @@ func New(options Options) (*Environment, error) {
 		return nil, fmt.Errorf("find directory %s: %w", options.Dir, err)
 	}
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(options.Dir)) // It never fails.
+	_, _ = hash.Write([]byte(options.Dir)) // never fails
 	return &Environment{
 		Options:  options,
 		prefix:   fmt.Sprintf("fleetwright-%04x-", hash.Sum32()&0xffff),
 		provider: kindcluster.NewProvider(kindcluster.ProviderWithDocker()),
-		// On two processors, three at once take twice as long as one after the other. The next is begun while the one before becomes ready.
+		// On two processors, creating three at once takes twice as long as one after the other. The
+		// next one starts while the previous one becomes ready.
 		creating: make(chan struct{}, max(1, runtime.NumCPU()/3)),
 	}, nil
 }
 
-// CheckPrograms tells with a nil error that a Docker engine answers and has all the images, and that kustomize is there. Without them
-// clusters can still be stopped and removed.
+// CheckPrograms returns an error if the Docker engine does not answer, or an image or kustomize is
+// missing. Clusters can be stopped and removed without them.
 func (e *Environment) CheckPrograms() error {
 	ctx := context.Background()
 	if _, err := docker(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
@@ -91,26 +93,26 @@ func (e *Environment) CheckPrograms() error {
 	return nil
 }
 
-// Lock makes this process the only one that works with the directory, until it ends.
+// Lock makes this process the only one that uses the directory, until it exits.
 func (e *Environment) Lock() error {
 	if err := os.MkdirAll(e.Dir, 0o750); err != nil {
 		return err
 	}
-	// It is left open, or it would be unlocked as soon as the garbage is collected.
+	// Not an os.File: its finalizer would close the file and release the lock.
 	dir, err := syscall.Open(e.Dir, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", e.Dir, err)
 	}
 	if err := syscall.Flock(dir, syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("another process is at work with %s", e.Dir)
+		return fmt.Errorf("another process uses %s", e.Dir)
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", e.Dir, err)
 	}
 	return nil
 }
 
-// Create is part of [environment.Environment]. kind itself cannot be interrupted: when ctx ends, a cluster that is being made is
-// finished first.
+// Create is part of [environment.Environment]. kind cannot be interrupted: when ctx ends, Create
+// returns after the cluster is created.
 func (e *Environment) Create(ctx context.Context, name string) (environment.Cluster, error) {
 	c := e.cluster(name)
 	if err := e.create(ctx, c); err != nil {
@@ -122,7 +124,7 @@ func (e *Environment) Create(ctx context.Context, name string) (environment.Clus
 	return c, nil
 }
 
-// create makes the cluster, when it is its turn.
+// create creates the cluster when the limit allows it.
 func (e *Environment) create(ctx context.Context, c *cluster) error {
 	e.creating <- struct{}{}
 	defer func() { <-e.creating }()
@@ -158,9 +160,9 @@ func (e *Environment) Clusters() ([]environment.Cluster, error) {
 	return clusters, nil
 }
 
-// Clean is part of [environment.Environment]. The operator goes with the hub; images stay.
+// Clean is part of [environment.Environment]. The operator is removed with the hub; images stay.
 func (e *Environment) Clean(ctx context.Context) error {
-	// Whoever is creating a cluster ends first, and nobody begins.
+	// Wait until no cluster is being created, and let no new one start.
 	for range cap(e.creating) {
 		e.creating <- struct{}{}
 	}
@@ -180,7 +182,7 @@ func (e *Environment) Clean(ctx context.Context) error {
 	if err := errors.Join(append(errs, e.restoreMachine(ctx))...); err != nil {
 		return err
 	}
-	// The directory itself stays: it bears the lock.
+	// The directory itself stays, because it is locked.
 	entries, err := os.ReadDir(e.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list %s: %w", e.Dir, err)

@@ -21,11 +21,11 @@ var (
 
 const root = "../../.."
 
-// TestEnvironment is of what the end-to-end suite relies on and does not see: a stopped cluster's address becomes nobody else's, an operator
-// that was ended is found no more, and what it has logged is kept.
+// TestEnvironment tests what the end-to-end suite relies on: no other container gets the address of
+// a stopped cluster, an operator that was stopped is no longer found, and its log is kept.
 func TestEnvironment(t *testing.T) {
 	if !*kindFlag {
-		t.Skip("needs a Docker engine, and is run only when asked: -kind, or make test-kind")
+		t.Skip("needs a Docker engine and the flag -kind; make test-kind runs it")
 	}
 	ctx := t.Context()
 	env, err := New(Options{Dir: *dirFlag, Root: root, Image: *imageFlag, Workloads: map[string][]string{Workload: nil}})
@@ -46,9 +46,9 @@ func TestEnvironment(t *testing.T) {
 
 	took(t, "stop it", func() { must(t, hub.Stop(ctx)) })
 	if err := hub.Ready(ctx); err == nil {
-		t.Error("the cluster is stopped, and ready")
+		t.Error("the cluster is stopped and Ready returns no error")
 	}
-	intruder := "fleetwright-test-intruder" // It would take the address.
+	intruder := "fleetwright-test-intruder" // without Stop's placeholder, it would get the address
 	_, err = docker(ctx, "run", "--detach", "--rm", "--name="+intruder, "--network=kind", Workload)
 	must(t, err)
 	t.Cleanup(func() { _, _ = docker(context.Background(), "rm", "--force", intruder) })
@@ -64,15 +64,15 @@ func TestEnvironment(t *testing.T) {
 		end := []func(context.Context) error{running.Kill, running.Stop, running.Stop}[i]
 		took(t, "end it", func() { must(t, end(ctx)) })
 		if found, err := env.Operator(); found != nil || err != nil {
-			t.Errorf("it is still there: %v, %v", found, err)
+			t.Errorf("an operator is still found: %v, %v", found, err)
 		}
 		if n := strings.Count(running.Log(), "msg=Starting version="); n != i+1 {
-			t.Errorf("the log is to tell of %d operators, and tells of %d:\n%s", i+1, n, running.Log())
+			t.Errorf("want %d starts in the log, found %d:\n%s", i+1, n, running.Log())
 		}
 	}
 }
 
-// serves is nil when the operator is one replica, which serves its metrics.
+// serves returns an error unless the operator has one replica that serves metrics.
 func serves(ctx context.Context, running environment.Operator) error {
 	replicas, err := running.Replicas(ctx)
 	if err != nil {
@@ -83,16 +83,16 @@ func serves(ctx context.Context, running environment.Operator) error {
 	}
 	metrics, err := replicas[0].Metrics(ctx)
 	if err == nil && !strings.Contains(string(metrics), "process_start_time_seconds") {
-		err = fmt.Errorf("they are %s", metrics)
+		err = fmt.Errorf("the metrics are %s", metrics)
 	}
 	return err
 }
 
 func took(t *testing.T, what string, do func()) {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	do()
-	t.Logf("%s: %s", what, time.Since(begun).Round(100*time.Millisecond))
+	t.Logf("%s: %s", what, time.Since(start).Round(100*time.Millisecond))
 }
 
 func must(t *testing.T, err error) {

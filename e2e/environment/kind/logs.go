@@ -14,10 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// logFile holds what operators have logged that were ended: their pods are gone, and the logs with them.
+// logFile returns the path of the file with the logs of stopped operators, whose pods are gone.
 func (e *Environment) logFile() string { return filepath.Join(e.Dir, "operator.log") }
 
-// Log is part of [environment.Operator]. Of a container that has crashed by itself more than once, it has the last crash only.
+// Log is part of [environment.Operator]. If a container crashed more than once, only the log of the
+// last crash is kept.
 func (o *operator) Log() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -37,7 +38,7 @@ func (o *operator) Log() string {
 	return log.String()
 }
 
-// podLog copies the log of a pod's container, after that of its predecessor.
+// podLog copies the logs of a pod's previous and current container.
 func (o *operator) podLog(ctx context.Context, pod *corev1.Pod, follow bool, to io.Writer) error {
 	client, err := o.hub.clientset(0)
 	if err != nil {
@@ -59,8 +60,8 @@ func (o *operator) podLog(ctx context.Context, pod *corev1.Pod, follow bool, to 
 	return errors.Join(before, copyLog(corev1.PodLogOptions{Follow: follow}))
 }
 
-// followLogs begins to copy the logs of the operator's pods to the file. What it returns waits until they end; of a pod that never
-// ran there is nothing.
+// followLogs starts to copy the logs of the operator's pods to the file. The returned function
+// waits until the logs end. A pod that never ran has no log.
 func (o *operator) followLogs(ctx context.Context) func() error {
 	pods, err := o.pods(ctx)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// watchers is how many files every kubelet, containerd and API server together may watch: all nodes share root's limit, and with the
-// usual 128 a fourth or fifth cluster does not come up.
+// watchers is the limit on inotify instances of all nodes together, which share root's limit. With
+// the default of 128, a fourth or fifth cluster does not start.
 const (
 	watchersSetting = "fs.inotify.max_user_instances"
 	watchers        = 1024
 )
 
-// settings are what a kubelet sets for the whole machine: no container can have its own.
+// settings are the settings that a kubelet changes for the whole machine.
 var settings = []string{"vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops", watchersSetting}
 
 func (e *Environment) settingsFile() string { return filepath.Join(e.Dir, "machine-settings") }
 
-// prepareMachine notes what the settings are, before the first cluster, and raises the limit on watchers.
+// prepareMachine saves the settings before the first cluster, and raises the limit on watchers.
 func (e *Environment) prepareMachine(ctx context.Context) error {
 	e.machine.Lock()
 	defer e.machine.Unlock()
@@ -35,7 +35,7 @@ func (e *Environment) prepareMachine(ctx context.Context) error {
 		return fmt.Errorf("read the machine's settings: %w", err)
 	}
 	if err := errors.Join(os.MkdirAll(e.Dir, 0o750), os.WriteFile(e.settingsFile(), []byte(before+"\n"), 0o600)); err != nil {
-		return fmt.Errorf("note the machine's settings: %w", err)
+		return fmt.Errorf("save the machine's settings: %w", err)
 	}
 	for line := range strings.Lines(before) {
 		value, found := strings.CutPrefix(strings.TrimSpace(line), watchersSetting+"=")
@@ -47,7 +47,7 @@ func (e *Environment) prepareMachine(ctx context.Context) error {
 	return nil
 }
 
-// restoreMachine makes the settings what they were before the first cluster.
+// restoreMachine restores the settings from before the first cluster.
 func (e *Environment) restoreMachine(ctx context.Context) error {
 	e.machine.Lock()
 	defer e.machine.Unlock()
@@ -63,7 +63,8 @@ func (e *Environment) restoreMachine(ctx context.Context) error {
 	return os.Remove(e.settingsFile())
 }
 
-// sysctl runs it in a container: so it is the machine of the Docker engine, and this process need not be root.
+// sysctl runs sysctl in a container, so that it affects the Docker engine's machine and this
+// process need not be root.
 func (e *Environment) sysctl(ctx context.Context, args ...string) (string, error) {
 	image, err := nodeImage(ctx)
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// deployment is the operator's, by name; its pods bear the label.
+// deployment is the name of the operator's Deployment and the value of podLabel of its pods.
 const (
 	deployment = "fleetwright"
 	podLabel   = "app.kubernetes.io/name"
 )
 
-// operator is the Deployment on the hub.
+// operator is the operator's Deployment on the hub.
 type operator struct {
 	hub *cluster
 	api client.Client
 }
 
-// hubFile tells which cluster is the hub.
+// hubFile returns the path of the file with the name of the hub's cluster.
 func (e *Environment) hubFile() string { return filepath.Join(e.Dir, "hub") }
 
 // StartOperator is part of [environment.Environment].
@@ -69,7 +69,7 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 func (e *Environment) Operator() (environment.Operator, error) {
 	name, err := os.ReadFile(e.hubFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // The interface says so: there is none.
+		return nil, nil //nolint:nilnil // no operator runs, as the interface says
 	} else if err != nil {
 		return nil, err
 	}
@@ -82,11 +82,11 @@ func (e *Environment) Operator() (environment.Operator, error) {
 	deployed := &appsv1.Deployment{}
 	switch err := found.api.Get(ctx, found.key(), deployed); {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // The interface says so: there is none.
+		return nil, nil //nolint:nilnil // no operator runs, as the interface says
 	case err != nil:
 		return nil, fmt.Errorf("find the operator: %w", err)
 	case *deployed.Spec.Replicas == 0:
-		return nil, nil //nolint:nilnil // The interface says so: there is none.
+		return nil, nil //nolint:nilnil // no operator runs, as the interface says
 	}
 	return found, nil
 }
@@ -100,7 +100,7 @@ func (e *Environment) operatorOn(hub string) (*operator, error) {
 	return &operator{hub: c, api: api}, nil
 }
 
-// OperatorIsCurrent tells whether the operator that runs is of the image that the Docker engine has now.
+// OperatorIsCurrent reports whether the operator runs the image that the Docker engine has.
 func (e *Environment) OperatorIsCurrent() bool {
 	name, err := os.ReadFile(e.hubFile())
 	if err != nil {
@@ -129,8 +129,8 @@ func (o *operator) ready(ctx context.Context) error {
 	return nil
 }
 
-// Kill is part of [environment.Operator]. The processes are frozen first: a container that dies is started again at once, so its
-// Deployment must be nothing before.
+// Kill is part of [environment.Operator]. It freezes the processes before it scales the Deployment
+// down and kills them, because the kubelet restarts a container that exits.
 func (o *operator) Kill(ctx context.Context) error {
 	logged := o.followLogs(ctx)
 	if err := errors.Join(
@@ -163,7 +163,7 @@ func (o *operator) scale(ctx context.Context, replicas int32) error {
 	return client.IgnoreNotFound(o.api.Patch(ctx, object, patch))
 }
 
-// signal sends it to each process of the operator on the hub's node. That there is none is no error.
+// signal sends a signal to each process of the operator on the hub's node, if there is one.
 func (o *operator) signal(ctx context.Context, name string) error {
 	_, err := docker(ctx, "exec", o.hub.container(), "bash", "-c", "pkill -"+name+" -x "+deployment+" || [[ $? == 1 ]]")
 	return err
@@ -175,20 +175,20 @@ func (o *operator) awaitEnd(ctx context.Context) error {
 	})
 }
 
-// noPods tells with a nil error that the operator has no pods but those that do not count.
-func (o *operator) noPods(ctx context.Context, discount func(*corev1.Pod) bool) error {
+// noPods returns an error if the operator has pods, except those that ignore reports.
+func (o *operator) noPods(ctx context.Context, ignore func(*corev1.Pod) bool) error {
 	pods, err := o.pods(ctx)
 	if err != nil {
 		return err
 	}
 	var left []string
 	for i := range pods {
-		if !discount(&pods[i]) {
+		if !ignore(&pods[i]) {
 			left = append(left, pods[i].Name)
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("there are still %s", strings.Join(left, ", "))
+		return fmt.Errorf("there are still the pods %s", strings.Join(left, ", "))
 	}
 	return nil
 }
@@ -199,7 +199,8 @@ func (o *operator) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// Replicas is part of [environment.Operator]: the processes on the hub's node, which are known to be of a pod by their host name.
+// Replicas is part of [environment.Operator]. It returns the processes on the hub's node. The host
+// name of a process is the name of its pod.
 func (o *operator) Replicas(ctx context.Context) ([]environment.Replica, error) {
 	listed, err := docker(ctx, "exec", o.hub.container(), "bash", "-c",
 		`for pid in $(pgrep -x `+deployment+`); do echo "$pid $(tr '\0' '\n' </proc/$pid/environ | sed -n 's/^HOSTNAME=//p')"; done`)
@@ -215,7 +216,7 @@ func (o *operator) Replicas(ctx context.Context) ([]environment.Replica, error) 
 	return replicas, nil
 }
 
-// replica is a process of a pod of the operator.
+// replica is the process of one of the operator's pods.
 type replica struct {
 	operator *operator
 	pid, pod string
@@ -232,7 +233,7 @@ func (r *replica) Signal(ctx context.Context, signal syscall.Signal) error {
 	return nil
 }
 
-// metricsPort is the one that the shipped Deployment names metrics.
+// metricsPort is the port metrics of the shipped Deployment.
 const metricsPort = "8080"
 
 // Metrics is part of [environment.Replica].

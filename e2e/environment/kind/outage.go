@@ -12,8 +12,8 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// Stop is part of [environment.Cluster]. The container is killed. A stand-in holds its address and its name meanwhile, and takes no
-// packet: whoever asks there gets no answer, as from a machine that is off.
+// Stop is part of [environment.Cluster]. It kills the container. A placeholder container gets its
+// address and its name, and drops every packet, as if the machine were off.
 func (c *cluster) Stop(ctx context.Context) error {
 	if running, err := docker(ctx, "container", "inspect", "--format", "{{.State.Running}}", c.container()); err != nil || running == "false" {
 		return err
@@ -36,29 +36,30 @@ func (c *cluster) Start(ctx context.Context) error {
 }
 
 func (c *cluster) start(ctx context.Context) error {
-	begun := time.Now()
+	start := time.Now()
 	if err := c.releaseAddress(ctx, ""); err != nil {
 		return err
 	}
 	if _, err := docker(ctx, "start", c.container()); err != nil {
 		return err
 	}
-	// A control plane knows itself by its address.
+	// The certificates of a control plane name its address.
 	switch has, err := address(ctx, c.container()); {
 	case err != nil:
 		return err
 	case has != string(c.read("address")):
-		return fmt.Errorf("it had the address %s and has got %s", c.read("address"), has)
+		return fmt.Errorf("its address was %s, and is %s now", c.read("address"), has)
 	}
 	return environment.Await(ctx, 2*time.Minute, "cluster "+c.name+" to be back", func(ctx context.Context) error {
 		if err := c.Ready(ctx); err != nil {
 			return err
 		}
-		return c.beats(ctx, begun)
+		return c.beats(ctx, start)
 	})
 }
 
-// holdAddress starts the stand-in. The Docker engine gives out the lowest address that is free, so others may come first.
+// holdAddress starts the placeholder. The Docker engine assigns the lowest free address, so it
+// starts containers until one gets the address.
 func (c *cluster) holdAddress(ctx context.Context) error {
 	image, err := nodeImage(ctx)
 	if err != nil {
@@ -83,10 +84,10 @@ func (c *cluster) holdAddress(ctx context.Context) error {
 			return c.releaseAddress(ctx, name)
 		}
 	}
-	return fmt.Errorf("another container has got its address %s", want)
+	return fmt.Errorf("another container has its address %s", want)
 }
 
-// releaseAddress removes the stand-ins but one.
+// releaseAddress removes the placeholders except one.
 func (c *cluster) releaseAddress(ctx context.Context, but string) error {
 	names, err := docker(ctx, "ps", "--all", "--filter=name=^/"+c.container()+"-off-", "--format={{.Names}}")
 	if err != nil {
@@ -103,13 +104,13 @@ func (c *cluster) releaseAddress(ctx context.Context, but string) error {
 	return nil
 }
 
-// address is a container's, on its one network.
+// address returns the address of a container on its only network.
 func address(ctx context.Context, container string) (string, error) {
 	return docker(ctx, "container", "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container)
 }
 
-// beats tells with a nil error that the kubelet has shown a sign of life since then: what a cluster says of its node at first is what
-// was so when it was stopped.
+// beats returns an error unless the kubelet renewed its lease after a time: at first, the status of
+// the node is from before the stop.
 func (c *cluster) beats(ctx context.Context, since time.Time) error {
 	client, err := c.clientset(3 * time.Second)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// nodes is how many simulated nodes a cluster has.
+// nodes is the number of simulated nodes of a cluster.
 const nodes = "2"
 
 // components are the processes of a cluster, by the names that kwokctl gives them.
 var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"}
 
-// cluster holds nothing but names: its state is in the files and the processes below dir.
+// cluster has no state in memory: its state is in the files and processes of dir.
 type cluster struct {
 	env  *Environment
 	name string
@@ -59,7 +59,7 @@ func (c *cluster) Requests(context.Context) ([]environment.Request, error) {
 	return environment.Requests(log)
 }
 
-// flatKubeconfig is kwokctl's own with the certificates in place of their files' names.
+// flatKubeconfig returns kwokctl's kubeconfig with certificates instead of file names.
 func (c *cluster) flatKubeconfig() ([]byte, error) {
 	config, err := clientcmd.LoadFromFile(filepath.Join(c.dir, "kubeconfig.yaml"))
 	if err != nil {
@@ -76,18 +76,19 @@ func (c *cluster) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// kwokctl's own --wait ends without an error when it was in vain.
+	// Not with --wait, which returns no error when it fails.
 	if err := c.env.kwokctl(ctx, config, "create", "cluster", "--name", c.name, "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
 		return err
 	}
 	return c.complete(ctx)
 }
 
-// startTimeout is how long a cluster may take to become ready on a busy machine.
+// startTimeout is the longest time until a cluster is ready on a busy machine.
 const startTimeout = 2 * time.Minute
 
-// complete adds the nodes that are missing and waits until all of it is ready. The controller manager, the scheduler and kwok end
-// when the API server does not answer for some ten seconds. Nobody but complete starts them again.
+// complete adds missing nodes and waits until the cluster is ready. The controller manager, the
+// scheduler and kwok exit when the API server does not answer for some ten seconds. Only complete
+// restarts them.
 func (c *cluster) complete(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -118,7 +119,8 @@ func (c *cluster) startDead(ctx context.Context) error {
 		return err
 	}
 	for _, component := range dead {
-		// With this file kwokctl would take any process of that id for the component, and a zombie too.
+		// With this file, kwokctl would take any process of that ID, even a zombie, for the
+		// component.
 		if err := os.RemoveAll(filepath.Join(c.dir, "pids", component+".pid")); err != nil {
 			return err
 		}
@@ -148,7 +150,7 @@ func (c *cluster) Ready(ctx context.Context) error {
 	return nil
 }
 
-// client returns a client that does not wait long.
+// client returns a client with a short timeout.
 func (c *cluster) client() (*kubernetes.Clientset, error) {
 	kubeconfig, err := c.flatKubeconfig()
 	if err != nil {
@@ -166,7 +168,7 @@ func (c *cluster) client() (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
-// answers returns nil if the API server is ready.
+// answers returns an error unless the API server is ready.
 func (c *cluster) answers(ctx context.Context, client *kubernetes.Clientset) error {
 	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
@@ -174,7 +176,7 @@ func (c *cluster) answers(ctx context.Context, client *kubernetes.Clientset) err
 	return nil
 }
 
-// dead are the components that have no process, in the order of their dependence.
+// dead returns the components that have no process, a component after those that it needs.
 func (c *cluster) dead() ([]string, error) {
 	processes, err := processesIn(c.dir)
 	if err != nil {
@@ -193,8 +195,8 @@ func nodeIsReady(node corev1.Node) bool {
 	})
 }
 
-// Stop is part of [environment.Cluster]. kwokctl's own goes by the process ids in its files alone; since a
-// reboot they may be anybody's.
+// Stop is part of [environment.Cluster]. It does not use kwokctl, which trusts the process IDs in
+// its files: after a reboot, they may belong to other processes.
 func (c *cluster) Stop(ctx context.Context) error {
 	if err := endAll(ctx, c.dir, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("stop cluster %s: %w", c.name, err)
@@ -214,7 +216,7 @@ func (c *cluster) Start(ctx context.Context) error {
 
 func (c *cluster) start(ctx context.Context) error {
 	if _, err := c.flatKubeconfig(); err != nil {
-		return fmt.Errorf("it was never whole: %w", err)
+		return fmt.Errorf("it was never created completely: %w", err)
 	}
 	if err := c.startDead(ctx); err != nil {
 		return err
@@ -233,7 +235,7 @@ func (c *cluster) Delete(ctx context.Context) error {
 	return nil
 }
 
-// diagnosis says how the log of the first dead component ends; those after it died of that.
+// diagnosis returns the last log lines of the first dead component, which the others depend on.
 func (c *cluster) diagnosis() string {
 	dead, err := c.dead()
 	if err != nil || len(dead) == 0 {
@@ -241,7 +243,7 @@ func (c *cluster) diagnosis() string {
 	}
 	log, err := os.ReadFile(filepath.Join(c.dir, "logs", dead[0]+".log"))
 	if err != nil {
-		return "" // It was not started yet.
+		return "" // not started yet
 	}
 	return fmt.Sprintf("\n%s is not running; its log ends:\n%s", dead[0], environment.Tail(string(log), 8))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// configuration is what kwokctl shall make of a new cluster.
+// configuration returns kwokctl's configuration of a new cluster.
 func (c *cluster) configuration() ([]byte, error) {
 	ports, err := c.env.ports.take(6)
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *cluster) configuration() ([]byte, error) {
 		return nil, err
 	}
 	bin := func(name string) string { return filepath.Join(c.env.bin, name) }
-	// One instance of each needs no election; a restarted one would wait for its predecessor's lease.
+	// One instance of each needs no leader election, and would wait for the old Lease at a restart.
 	alone := map[string]any{"key": "leader-elect", "value": "false"}
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -39,8 +39,8 @@ func (c *cluster) configuration() ([]byte, error) {
 			"kubeControllerManagerPort":   ports[3],
 			"kubeSchedulerPort":           ports[4],
 			"kwokControllerPort":          ports[5],
-			// kwokctl makes it five seconds. A kwok that is started again waits as long before it takes over
-			// its predecessor's nodes; by default that is minutes.
+			// kwokctl raises it to five seconds. A restarted kwok waits that long until it manages
+			// its nodes again; by default, it waits minutes.
 			"nodeLeaseDurationSeconds": 1,
 			"kubeAuthorization":        true,
 			"kubeAuditPolicy":          policy,
@@ -48,7 +48,8 @@ func (c *cluster) configuration() ([]byte, error) {
 		"componentsPatches": []any{
 			map[string]any{"name": "kube-controller-manager", "extraArgs": []any{alone}},
 			map[string]any{"name": "kube-scheduler", "extraArgs": []any{alone}},
-			// Nobody needs these clusters after a power cut, and a slow disk would be all that is measured.
+			// The clusters need not survive a power cut, and a slow disk would distort
+			// measurements.
 			map[string]any{"name": "etcd", "extraArgs": []any{map[string]any{"key": "unsafe-no-fsync", "value": "true"}}},
 		},
 	})

@@ -1,10 +1,10 @@
-// Package kwok runs whole clusters, and the operator, as processes of this machine: etcd, API server,
-// controller manager and scheduler are the real ones; nodes and pods are simulated by kwok. It needs no
-// container engine and takes a few seconds and some 500 MB for each cluster.
+// Package kwok runs clusters and the operator as processes of this machine: etcd, API server,
+// controller manager and scheduler are real, and kwok simulates nodes and pods. It needs no
+// container engine. A cluster takes a few seconds and some 500 MB.
 //
-// Everything of an environment lies in its directory, and every process that it starts has, as its program
-// name, a path in that directory. So the processes are found again by any later process, even when the files
-// that told of them are gone, and nothing else is ever ended. All of them listen on 127.0.0.1 alone.
+// All files of an environment are in its directory, and the program of each of its processes has a
+// path in that directory. So a later process finds the processes without any other file, and never
+// kills another process. All of them listen on 127.0.0.1 only.
 package kwok
 
 import (
@@ -25,15 +25,16 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// Options are what an environment is made of.
+// Options are the options of an environment.
 type Options struct {
-	// Dir is the directory of everything that the environment keeps, and need not exist. Two environments do not share one.
+	// Dir is the directory of the environment's files, and need not exist. It belongs to one
+	// environment.
 	Dir string
-	// Bin is the directory of the programs, and Config that of the shipped manifests.
+	// Bin is the directory of the programs, Config the directory of the shipped manifests.
 	Bin, Config string
 }
 
-// Environment makes clusters in a directory.
+// Environment creates clusters in a directory.
 type Environment struct {
 	dir    string
 	bin    string
@@ -57,8 +58,8 @@ func New(options Options) (*Environment, error) {
 	return e, nil
 }
 
-// CheckPrograms tells with a nil error that all the programs are there. Without them clusters can still be
-// stopped and removed.
+// CheckPrograms returns an error if a program is missing. Clusters can be stopped and removed
+// without the programs.
 func (e *Environment) CheckPrograms() error {
 	var missing []string
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "kwokctl", operatorProgram} {
@@ -72,18 +73,18 @@ func (e *Environment) CheckPrograms() error {
 	return nil
 }
 
-// Lock makes this process the only one that works with the directory, until it ends.
+// Lock makes this process the only one that uses the directory, until it exits.
 func (e *Environment) Lock() error {
 	if err := os.MkdirAll(e.dir, 0o750); err != nil {
 		return err
 	}
-	// It is left open, or it would be unlocked as soon as the garbage is collected.
+	// Not an os.File: its finalizer would close the file and release the lock.
 	dir, err := syscall.Open(e.dir, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", e.dir, err)
 	}
 	if err := syscall.Flock(dir, syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("another process is at work with %s", e.dir)
+		return fmt.Errorf("another process uses %s", e.dir)
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", e.dir, err)
 	}
@@ -130,7 +131,7 @@ func (e *Environment) Clusters() ([]environment.Cluster, error) {
 
 // Clean is part of [environment.Environment].
 func (e *Environment) Clean(ctx context.Context) error {
-	// The operator first, and gently: it is not to find its clusters dead.
+	// Stop the operator first, so that it does not lose its clusters while it runs.
 	operator, err := e.Operator()
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (e *Environment) Clean(ctx context.Context) error {
 	if err := endAll(ctx, e.dir, syscall.SIGKILL); err != nil {
 		return err
 	}
-	// The directory itself stays: it bears the lock.
+	// The directory itself stays, because it is locked.
 	entries, err := os.ReadDir(e.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list %s: %w", e.dir, err)
@@ -162,31 +163,31 @@ func (e *Environment) cluster(name string) *cluster {
 	return &cluster{env: e, name: name, dir: filepath.Join(e.clustersDir(), name)}
 }
 
-// kwokctl runs it with nothing of the user's: neither configuration nor working directory.
+// kwokctl runs kwokctl without the user's configuration and working directory.
 func (e *Environment) kwokctl(ctx context.Context, config []byte, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(e.bin, "kwokctl"), args...)
 	cmd.Stdin = bytes.NewReader(config)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KWOK_") })
 	cmd.Env = append(cmd.Env, "KWOK_WORKDIR="+e.dir, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	// What kwokctl starts must not hold this process's pipes open.
+	// The processes that kwokctl starts must not keep this process's pipes open.
 	cmd.WaitDelay = time.Second
 	output, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("kwokctl %s: %w%s", strings.Join(args, " "), errors.Join(err, context.Cause(ctx)), complaints(output))
+		return fmt.Errorf("kwokctl %s: %w%s", strings.Join(args, " "), errors.Join(err, context.Cause(ctx)), errorsIn(output))
 	}
 	return nil
 }
 
-// complaints are the errors among kwokctl's log lines, or all that it said if it did not log.
-func complaints(output []byte) string {
-	var said strings.Builder
+// errorsIn returns the errors in kwokctl's log, or the whole output if it is not a log.
+func errorsIn(output []byte) string {
+	var found strings.Builder
 	for line := range bytes.Lines(bytes.TrimSpace(output)) {
 		var entry struct{ Level, Msg, Err string }
 		if json.Unmarshal(line, &entry) != nil {
-			fmt.Fprintf(&said, "\n  %s", bytes.TrimSpace(line))
+			fmt.Fprintf(&found, "\n  %s", bytes.TrimSpace(line))
 		} else if entry.Level == "ERROR" {
-			fmt.Fprintf(&said, "\n  %s: %s", entry.Msg, entry.Err)
+			fmt.Fprintf(&found, "\n  %s: %s", entry.Msg, entry.Err)
 		}
 	}
-	return said.String()
+	return found.String()
 }

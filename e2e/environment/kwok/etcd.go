@@ -16,8 +16,8 @@ import (
 
 var etcdPortSetting = regexp.MustCompile(`etcdPort: (\d+)`)
 
-// Store writes an object into the etcd of a cluster, in JSON, past its API server, which would choose another UID, generation and time for it.
-// The key is what follows /registry/.
+// Store writes an object as JSON into the etcd of a cluster. The API server would set another UID,
+// generation and time. The key follows /registry/.
 func (e *Environment) Store(ctx context.Context, c environment.Cluster, key string, object []byte) error {
 	settings, err := os.ReadFile(filepath.Join(e.cluster(c.Name()).dir, "kwok.yaml"))
 	if err != nil {
@@ -31,7 +31,7 @@ func (e *Environment) Store(ctx context.Context, c environment.Cluster, key stri
 	if err != nil {
 		return err
 	}
-	// etcd takes its gRPC calls as JSON too, with bytes in base 64, as encoding/json writes them.
+	// etcd also accepts gRPC calls as JSON, with bytes in base 64, as encoding/json writes them.
 	url := fmt.Sprintf("http://%s:%s/v3/kv/put", loopback, port[1])
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -43,8 +43,8 @@ func (e *Environment) Store(ctx context.Context, c environment.Cluster, key stri
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(response.Body) // It only explains.
-		return fmt.Errorf("store %s in cluster %s: etcd answers %s: %s", key, c.Name(), response.Status, said)
+		body, _ := io.ReadAll(response.Body) // only for the message
+		return fmt.Errorf("store %s in cluster %s: etcd answers %s: %s", key, c.Name(), response.Status, body)
 	}
 	return nil
 }

@@ -24,12 +24,13 @@ const (
 	metricsFlag     = "--metrics-bind-address="
 )
 
-// operator is processes that run copies of the program, so that building a new one does not disturb them. It holds no state.
+// operator is a set of processes, which run copies of the program: a new build does not affect
+// them. It has no state.
 type operator struct{ env *Environment }
 
 func (e *Environment) operatorDir() string { return filepath.Join(e.dir, "operator") }
 
-// operatorFile is the program of a replica: by it the process is known.
+// operatorFile returns the path of a replica's program, which identifies the process.
 func (e *Environment) operatorFile(replica int) string {
 	return filepath.Join(e.operatorDir(), strconv.Itoa(replica), operatorProgram)
 }
@@ -44,7 +45,7 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 	return e.StartOperatorWith(ctx, kubeconfig, replicas, args...)
 }
 
-// StartOperatorWith is StartOperator with a kubeconfig of the hub for the operator.
+// StartOperatorWith is StartOperator with a given kubeconfig of the hub.
 func (e *Environment) StartOperatorWith(ctx context.Context, kubeconfig []byte, replicas int, args ...string) (environment.Operator, error) {
 	if running, err := e.Operator(); err != nil || running != nil {
 		return nil, errors.Join(errors.New("start the operator: one is running already"), err)
@@ -81,14 +82,14 @@ func (e *Environment) startReplica(ctx context.Context, replica int, kubeconfig 
 	if err != nil {
 		return err
 	}
-	// The wait is for this long at most, and shorter when the operator ends.
+	// Stop waiting when the operator exits.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
 		case <-ctx.Done():
 		case err := <-exited:
-			cancel(fmt.Errorf("it ended: %w", err))
+			cancel(fmt.Errorf("it exited: %w", err))
 		}
 	}()
 	return environment.Await(ctx, 30*time.Second, "the operator to be ready", func(ctx context.Context) error {
@@ -97,8 +98,8 @@ func (e *Environment) startReplica(ctx context.Context, replica int, kubeconfig 
 	})
 }
 
-// launch starts the program in a session of its own: neither Ctrl-C nor the end of this process reaches it.
-// How it ended is sent to the channel, if that is while this process lives.
+// launch starts the program in a session of its own, so that neither Ctrl-C nor the exit of this
+// process ends it. The channel gets how the program exited.
 func (e *Environment) launch(program string, args []string) (<-chan error, error) {
 	log, err := os.OpenFile(e.operatorLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -122,7 +123,7 @@ func (e *Environment) launch(program string, args []string) (<-chan error, error
 	return exited, nil
 }
 
-// installOperator copies the program to the place that it runs from.
+// installOperator copies the program to the path that it runs from.
 func (e *Environment) installOperator(file string) error {
 	program, err := os.ReadFile(filepath.Join(e.bin, operatorProgram))
 	if err != nil {
@@ -131,7 +132,7 @@ func (e *Environment) installOperator(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return err
 	}
-	// Not written in place: the file may still be running.
+	// Rename instead of write: the program may still be running.
 	if err := os.WriteFile(file+".new", program, 0o750); err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (e *Environment) Operator() (environment.Operator, error) {
 	return &operator{env: e}, nil
 }
 
-// OperatorIsCurrent tells whether the operator that runs is the program that lies in the bin directory now.
+// OperatorIsCurrent reports whether the operator runs the program that is in the bin directory.
 func (e *Environment) OperatorIsCurrent() bool {
 	running, err := os.ReadFile(e.operatorFile(0))
 	if err != nil {
@@ -189,7 +190,7 @@ func (o *operator) Replicas(context.Context) ([]environment.Replica, error) {
 	return replicas, nil
 }
 
-// replica is a process, which may have ended.
+// replica is a process, which may have exited.
 type replica struct{ process }
 
 // Name is part of [environment.Replica].

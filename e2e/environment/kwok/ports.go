@@ -15,12 +15,12 @@ import (
 const (
 	loopback = "127.0.0.1"
 
-	// Ports are taken from this range, which is below those that systems hand out to clients.
+	// Ports are taken from this range, which is below the ephemeral ports of clients.
 	firstPort, lastPort = 20000, 30000
 )
 
-// ports hands out free ports for the processes of one environment. A stopped cluster keeps its own: they are
-// not free, although nobody listens there.
+// ports allocates free ports for the processes of one environment. The ports of a stopped cluster
+// are not free.
 type ports struct {
 	dir string
 
@@ -28,15 +28,15 @@ type ports struct {
 	next int
 }
 
-// newPorts begins at a place of the directory's own, so that the demo does not take the ports of a cluster
-// that the suite has stopped for a moment.
+// newPorts starts at an offset that depends on the directory, so that the demo does not take the
+// ports of a cluster that a suite has stopped.
 func newPorts(dir string) *ports {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(dir)) // It never fails.
 	return &ports{dir: dir, next: firstPort + int(hash.Sum32()%(lastPort-firstPort))}
 }
 
-// take returns n ports that nobody listens on, and never the same twice.
+// take returns n free ports, and never the same port twice.
 func (p *ports) take(n int) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *ports) take(n int) ([]int, error) {
 
 var portSetting = regexp.MustCompile(`[pP]ort: (\d+)`)
 
-// kept are the ports of this directory's clusters, by kwokctl's own records.
+// kept returns the ports of this directory's clusters, from kwokctl's files.
 func (p *ports) kept() map[int]bool {
 	kept := map[int]bool{}
 	files, _ := filepath.Glob(filepath.Join(p.dir, "clusters", "*", "kwok.yaml")) // The pattern is valid.

@@ -15,15 +15,15 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// process is one of this machine.
+// process is a process of this machine.
 type process struct {
 	pid     int
 	program string // As it was called: the first word of its command line.
 	args    []string
 }
 
-// processesIn are those whose program lies in the directory. A process that merely names a file there, such
-// as an editor, is none of them.
+// processesIn returns the processes whose program is in the directory. A process that only names a
+// file in it, such as an editor, is not one of them.
 func processesIn(dir string) ([]process, error) {
 	all, err := processes()
 	if err != nil {
@@ -38,7 +38,7 @@ func processesIn(dir string) ([]process, error) {
 	return found, nil
 }
 
-// endAll sends the signal to the processes of a directory, once to each, and waits until they are gone.
+// endAll sends the signal once to each process of a directory, and waits until all are gone.
 func endAll(ctx context.Context, dir string, signal syscall.Signal) error {
 	sent := map[int]bool{}
 	return environment.Await(ctx, 30*time.Second, "the processes in "+dir+" to end", func(context.Context) error {
@@ -63,7 +63,7 @@ func endAll(ctx context.Context, dir string, signal syscall.Signal) error {
 	})
 }
 
-// processes are all of this machine: from /proc where there is one, else from ps.
+// processes returns all processes of this machine, from /proc if it exists, else from ps.
 func processes() ([]process, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(files) == 0 {

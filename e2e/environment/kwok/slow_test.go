@@ -14,8 +14,8 @@ import (
 
 const root = "../../.."
 
-// On a busy machine the API server starts so slowly that the controller manager, which waits for some ten seconds, has ended
-// when it answers.
+// On a busy machine, the controller manager exits before the API server answers: it waits some ten
+// seconds.
 func TestCluster_whose_API_server_starts_slowly_becomes_ready(t *testing.T) {
 	dir := t.TempDir()
 	env, err := New(Options{Dir: dir, Bin: filepath.Join(root, "bin"), Config: filepath.Join(root, "config")})
@@ -50,8 +50,8 @@ func TestCluster_whose_API_server_starts_slowly_becomes_ready(t *testing.T) {
 	}
 }
 
-// slowStart keeps the API server of a cluster that starts from answering, from when the controller manager starts until that has
-// given up.
+// slowStart freezes the API server of a starting cluster from the start of the controller manager
+// until that has exited.
 func slowStart(ctx context.Context, c *cluster) error {
 	var server int
 	err := environment.Await(ctx, time.Minute, "the API server and the controller manager to start", func(context.Context) (err error) {
@@ -68,7 +68,7 @@ func slowStart(ctx context.Context, c *cluster) error {
 		return err
 	}
 	defer func() { _ = syscall.Kill(server, syscall.SIGCONT) }()
-	return environment.Await(ctx, time.Minute, "the controller manager to give up", func(context.Context) error {
+	return environment.Await(ctx, time.Minute, "the controller manager to exit", func(context.Context) error {
 		if pid, err := c.pid("kube-controller-manager"); err == nil {
 			return fmt.Errorf("it runs as process %d", pid)
 		}
@@ -84,7 +84,7 @@ func (c *cluster) pid(component string) (int, error) {
 	}
 	i := slices.IndexFunc(found, func(p process) bool { return filepath.Base(p.program) == component })
 	if i < 0 {
-		return 0, fmt.Errorf("no %s runs", component)
+		return 0, fmt.Errorf("%s does not run", component)
 	}
 	return found[i].pid, nil
 }

@@ -1,6 +1,7 @@
-// Command hello is a test workload: a web server that answers every request on the ports 80 and 8080 with $GREETING, by default hello, and
-// its host's name. A user who may not have port 80 gets 8080. It ends as soon as it is asked to and has answered what it was asked; the
-// first process of a container would otherwise not hear of it. Arguments mean nothing to it.
+// Command hello is a test workload: a web server that answers every request on ports 80 and 8080
+// with $GREETING (default hello) and its host name. Without the right to listen on port 80, it
+// listens on 8080 only. It handles SIGTERM, which the first process of a container ignores by
+// default, and exits when it has answered all requests. It ignores its arguments.
 package main
 
 import (

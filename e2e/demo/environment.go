@@ -16,30 +16,30 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 )
 
-// home is the environment of a demo: it outlives the command.
-type home interface {
+// localEnvironment is the environment of a demo, which outlives the command.
+type localEnvironment interface {
 	environment.Environment
 
-	// CheckPrograms tells with a nil error that all is there that clusters and the operator are made from.
+	// CheckPrograms returns an error if something is missing that clusters and the operator need.
 	CheckPrograms() error
 
-	// Lock makes this process the only one that works with the directory.
+	// Lock makes this process the only one that uses the directory.
 	Lock() error
 
-	// OperatorIsCurrent tells whether the operator that runs is the one that was built last.
+	// OperatorIsCurrent reports whether the operator runs the last build.
 	OperatorIsCurrent() bool
 }
 
-// way is how the demo is called.
-type way struct {
-	// target is make's, and command is that of all else.
+// invocation is how the user runs the demo.
+type invocation struct {
+	// target is the target of make. command is the command line of the other commands.
 	target, command string
-	// follow shows the operator's log.
+	// follow is the command line that follows the operator's log.
 	follow string
 }
 
 func newDemo(environment, dir, bin, image string) (*demo, error) {
-	d := &demo{bin: bin, way: way{target: "demo", command: "go run ./e2e/demo"}}
+	d := &demo{bin: bin, invocation: invocation{target: "demo", command: "go run ./e2e/demo"}}
 	var err error
 	switch environment {
 	case "kwok":
@@ -52,7 +52,7 @@ func newDemo(environment, dir, bin, image string) (*demo, error) {
 		d.follow = filepath.Join(bin, "kubectl") + " logs -n fleetwright-system deployment/fleetwright -f"
 		d.env, err = kind.New(kind.Options{Dir: d.dir, Root: ".", Image: image})
 	default:
-		err = fmt.Errorf("there is no environment %q", environment)
+		err = fmt.Errorf("unknown environment %q: want kwok or kind", environment)
 	}
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func newDemo(environment, dir, bin, image string) (*demo, error) {
 	return d, d.env.Lock()
 }
 
-// image has the members' nodes have the image of the sample, where pods really run.
+// image loads the image of the sample onto the members' nodes, if pods are real.
 func (d *demo) image(ctx context.Context) error {
 	env, ok := d.env.(interface {
 		Obtain(ctx context.Context, of environment.Cluster, image string) (bool, error)
@@ -96,7 +96,7 @@ func (d *demo) image(ctx context.Context) error {
 		return err
 	}
 	if len(without) > 0 {
-		say("  it cannot be pulled: on %s, another small web server, %s, goes by its name", strings.Join(without, ", "), kind.Workload)
+		say("  it cannot be pulled: on %s, another small web server, %s, runs under its name", strings.Join(without, ", "), kind.Workload)
 	}
 	return nil
 }
