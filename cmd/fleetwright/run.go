@@ -89,6 +89,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	planned, err := planner.SetupWithManager(hub, observations)
 	err = errors.Join(
 		err,
+		planner.SetupCounterWithManager(hub),
 		manager.Add(deliverer),
 		hub.Add(registerWhileLeading(deliverer)),
 		hub.Add(registerWhileLeading(planned)),
