@@ -54,14 +54,15 @@ dist: ## dist/install.yaml, with image IMG=…
 .PHONY: generate fmt
 generate: ## deep copies, CRDs, the operator's role and docs/api.md, from the Go sources
 	$(call need,controller-gen crd-ref-docs)
-	@rm -f config/crd/bases/*.yaml; mkdir -p docs
+	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
+	$(BIN)/controller-gen applyconfiguration:headerFile=tools/boilerplate.go.txt paths=./api/v1alpha1
 	$(BIN)/controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	@tools/bounded.sh config/crd/bases/*.yaml
 	@tools/terse.sh config/crd/bases/*.yaml
 	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
-	@sed 's| *items:XValidation: .*<nil>\\} <br />||' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # as it leaves out the rules of fields
+	@sed -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop the rules of items, and join wrapped lines
 
 fmt: ## format the Go sources
 	$(call need,golangci-lint)
