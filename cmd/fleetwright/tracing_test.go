@@ -71,7 +71,7 @@ func (r *received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 // of returns the spans of the trace of an edit.
 func (r *received) of(app *v1alpha1.AppService) []*tracepb.Span {
-	id := tracing.Edit(app.UID, app.Generation).TraceID()
+	id := tracing.TraceForGeneration(app.UID, app.Generation).TraceID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.spans), func(s *tracepb.Span) bool { return string(s.TraceId) != string(id[:]) })
@@ -273,7 +273,7 @@ func global(t *testing.T) {
 
 // fail is a reconcile that leaves a span.
 func fail(ctx context.Context) {
-	_, traced := tracing.Begin(ctx, tracing.Work{Name: "plan", App: &v1alpha1.AppService{}})
+	_, traced := tracing.Start(ctx, tracing.Work{Name: "plan", App: &v1alpha1.AppService{}})
 	traced.End(errors.New("on purpose"))
 }
 
@@ -344,7 +344,7 @@ func TestAllDecideTheSameOfAnEdit(t *testing.T) {
 	one, other := (&traces{sample: 0.25}).sampler(), (&traces{sample: 0.25}).sampler()
 	var sampled int
 	for generation := range int64(2000) {
-		edit := tracing.Edit("uid", generation)
+		edit := tracing.TraceForGeneration("uid", generation)
 		ask := sdktrace.SamplingParameters{ParentContext: trace.ContextWithRemoteSpanContext(t.Context(), edit), TraceID: edit.TraceID()}
 		decision := one.ShouldSample(ask).Decision
 		if decision != other.ShouldSample(ask).Decision {

@@ -99,7 +99,8 @@ func enqueueCount() handler.EventHandler {
 	}
 }
 
-// entriesChanged passes the events of AppServices that gain or lose an entry. Entries are sorted by name.
+// entriesChanged passes the events of AppServices that gain or lose an entry. Entries are sorted by
+// name.
 func entriesChanged() predicate.Predicate {
 	hasEntries := func(object client.Object) bool { return len(object.(*v1alpha1.AppService).Status.Clusters) > 0 }
 	return predicate.Funcs{
