@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// version is set when it is built.
+// version is set at build time.
 var version = "unknown"
 
 func main() {
@@ -24,12 +24,12 @@ func main() {
 	}
 }
 
-// memoryRatio is the share of the container's memory limit that Go may use before it collects garbage harder. The rest is for what counts
-// there and is not Go's: above all the kernel's buffers of a thousand connections.
+// memoryRatio is the share of the container's memory limit that becomes Go's memory limit. The rest
+// is for memory that Go does not manage, mainly the kernel's buffers of a thousand connections.
 const memoryRatio = 0.9
 
-// limitMemory sets Go's memory limit from the container's. GOMEMLIMIT, and AUTOMEMLIMIT as a ratio or "off", take precedence. Without a
-// container there is no limit.
+// limitMemory sets Go's memory limit from the memory limit of the container. GOMEMLIMIT, and
+// AUTOMEMLIMIT as a ratio or "off", take precedence. Without a container there is no limit.
 func limitMemory(container memlimit.Provider) error {
 	_, err := memlimit.Set(memlimit.WithProvider(container), memlimit.WithRatio(memoryRatio))
 	if errors.Is(err, memlimit.ErrNoCgroup) || errors.Is(err, memlimit.ErrCgroupsNotSupported) {
