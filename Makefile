@@ -1,5 +1,5 @@
-# `make help` lists what there is. The tools a target needs are built from tools/go.mod when it
-# first needs them; nothing else has to be installed than Go, git and, for `make test`, a C compiler.
+# `make help` lists the targets. A target builds the tools that it needs from tools/go.mod on first
+# use. Only Go, git and, for `make test`, a C compiler must be installed.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 export GOFLAGS ?= -buildvcs=false
@@ -8,7 +8,7 @@ BIN := $(CURDIR)/bin
 PLATFORMS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PACKAGES = $(shell go list ./... | grep -v /e2e)
-# What controller-gen makes the operator's role from.
+# Packages with the RBAC markers of the operator's role.
 MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
 
@@ -22,28 +22,28 @@ help: ## list the targets
 ## Build and run
 
 .PHONY: build run image install deploy undeploy dist
-build: ## bin/fleetwright, static
+build: ## build bin/fleetwright, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/fleetwright ./cmd/fleetwright
 
-run: build ## the operator, against the current kubeconfig
+run: build ## run the operator against the current kubeconfig
 	$(BIN)/fleetwright
 
-image: ## the operator's image: IMG=…, or localhost/fleetwright:dev; PLATFORMS="linux/amd64 linux/arm64"; with a Docker engine
+image: ## build the image: IMG=… (localhost/fleetwright:dev), PLATFORMS="linux/amd64 linux/arm64"; needs Docker
 	@VERSION=$(VERSION) tools/image.sh $(or $(IMG),localhost/fleetwright:dev) $(PLATFORMS)
 
-install: ## the CRDs, into the cluster of the current kubeconfig
+install: ## install the CRDs in the cluster of the current kubeconfig
 	$(call need,kubectl)
 	$(BIN)/kubectl apply --server-side -k config/crd
 
-deploy: ## the operator with image IMG=…, and all that it needs, into the cluster of the current kubeconfig
+deploy: ## deploy the operator with image IMG=… to the cluster of the current kubeconfig
 	$(call need,kubectl)
 	@tools/manifests.sh $(BIN) deploy '$(IMG)'
 
-undeploy: ## take the operator away; members keep what they run, unless WORKLOADS=remove
+undeploy: ## remove the operator; members keep their workloads, unless WORKLOADS=remove
 	$(call need,kubectl)
 	@tools/manifests.sh $(BIN) undeploy $(WORKLOADS)
 
-dist: ## dist/install.yaml, with image IMG=…
+dist: ## write dist/install.yaml with image IMG=…
 	$(call need,kubectl)
 	@mkdir -p dist
 	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new || { rm -f dist/install.yaml.new; exit 1; }
@@ -52,16 +52,17 @@ dist: ## dist/install.yaml, with image IMG=…
 ## Change
 
 .PHONY: generate fmt
-generate: ## deep copies, CRDs, the operator's role and docs/api.md, from the Go sources
+generate: ## generate deep copies, apply configurations, CRDs, the role and docs/api.md
 	$(call need,controller-gen crd-ref-docs)
-	@rm -f config/crd/bases/*.yaml; mkdir -p docs
+	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
+	$(BIN)/controller-gen applyconfiguration:headerFile=tools/boilerplate.go.txt paths=./api/v1alpha1
 	$(BIN)/controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
-	@tools/bounded.sh config/crd/bases/*.yaml
+	@tools/bound-quantities.sh config/crd/bases/*.yaml
 	@tools/terse.sh config/crd/bases/*.yaml
 	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
-	@sed 's| *items:XValidation: .*<nil>\\} <br />||' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # as it leaves out the rules of fields
+	@sed -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop the rules of items, and join wrapped lines
 
 fmt: ## format the Go sources
 	$(call need,golangci-lint)
@@ -69,36 +70,36 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench-members record-release
-verify: generated manifests-check tidy vet lint vulnerabilities ## everything that needs no cluster; of tests only those of config/
+.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench-members record-release
+verify: verify-generated manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
-generated: ## what is generated is up to date
+verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
-	@tools/generated.sh $(BIN)
+	@tools/verify-generated.sh $(BIN)
 
-manifests-check: ## config/ builds, and an API server takes all of it
+manifests-check: ## check that an API server accepts all of config/
 	$(call need,etcd kube-apiserver kubectl)
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config
 
-tidy: ## go.mod and go.sum of every module are tidy
+tidy: ## check that go.mod and go.sum of every module are tidy
 	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
-vet: ## go vet
+vet: ## run go vet
 	go vet ./...
 
-lint: ## golangci-lint; `make fmt` mends what is only format
+lint: ## run golangci-lint; `make fmt` fixes formatting
 	$(call need,golangci-lint)
 	$(BIN)/golangci-lint run
 
-vulnerabilities: ## known vulnerabilities that the code can reach
+vulnerabilities: ## check for known vulnerabilities in reachable code
 	$(call need,govulncheck)
 	@tools/vulnerabilities.sh $(BIN)
 
-test: ## every package's tests with the race detector, on real API servers
+test: ## run the tests of all packages with the race detector, on real API servers
 	$(call need,etcd kube-apiserver kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) go test -race $(PACKAGES)
 
-test-skew: ## the same, but the API servers are of the oldest Kubernetes that docs/install.md promises
+test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -count=1 $(PACKAGES)
 
@@ -136,29 +137,29 @@ bench-members: build ## the cost of a member, and how fast members join; on an i
 ## Try it
 
 .PHONY: demo demo-down kind-demo kind-demo-down
-demo: build ## a hub and members on this machine, with an app running on them
+demo: build ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go run ./e2e/demo up
 
-demo-down: ## take the demo down again
+demo-down: ## stop the demo
 	go run ./e2e/demo down
 
-kind-demo: ## the demo on kind, with pods that really run; needs a Docker engine
+kind-demo: ## start the demo on kind, with real pods; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:dev
 	go run ./e2e/demo -environment kind up
 
-kind-demo-down: ## take that down again
+kind-demo-down: ## stop the demo on kind
 	go run ./e2e/demo -environment kind down
 
 ## Tools
 
 .PHONY: tools clean
-tools: ## build every tool now
+tools: ## build all tools
 	$(call need,)
 
-clean: ## remove bin/
+clean: ## delete bin/
 	rm -rf $(BIN)
-	@echo "the built tools are still in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools, for every clone; they may be deleted"
+	@echo "The built tools stay in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools for other clones. You may delete them."

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Sees to it that a Docker engine answers.
+# Starts a Docker engine if none responds.
 #
-#   tools/docker.sh up      takes the one that answers; else installs and starts one, where it may, and prints `started`; else says why not
-#   tools/docker.sh down    ends the engine that `up` has started, and no other
+#   tools/docker.sh up      uses the engine that responds, or installs and starts one and prints `started`
+#   tools/docker.sh down    stops the engine that `up` started, and no other
 #
-# It may install and start one as root in CI (CI is set), or when asked: START_DOCKER=1. It takes Debian's packages and
-# starts dockerd by hand: there need be no systemd. Exit status 3: there is no engine, and it may not or cannot start one, as in an
-# unprivileged container.
+# It installs and starts an engine only as root, and only in CI (CI is set) or with START_DOCKER=1. It
+# uses Debian's packages and starts dockerd directly, so systemd is not required. Exit status 3: there
+# is no engine, and the script must not or cannot start one, for example in an unprivileged container.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 pidfile=/run/fleetwright-dockerd.pid
 log=${TMPDIR:-/tmp}/fleetwright-dockerd.log
-# Where the engine lacks a capability, no privileged container would start without this.
+# Without this wrapper, no privileged container starts if the engine lacks a capability.
 wrapper=$(realpath "$here/../e2e/kind/host/runc-held-caps")
-engine= # The process that was started, if one was.
+engine= # PID of the engine that this script started, if any.
 
 say() { printf 'docker: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 without() { say "$*"; exit 3; }
 answers() { docker version --format '{{.Server.Version}}' 2>/dev/null; }
 
-# await SECONDS: until an engine answers, or until the one that was started has died.
+# await SECONDS waits until an engine responds, or until the started engine has exited.
 await() {
   for _ in $(seq $(($1 * 5))); do
     answers >/dev/null && return
@@ -33,35 +33,35 @@ await() {
 
 up() {
   local version
-  if version=$(answers); then say "engine $version answers"; return; fi
+  if version=$(answers); then say "engine $version responds"; return; fi
   if [[ -z ${CI:-} && -z ${START_DOCKER:-} ]]; then
-    without "no engine answers: start one, or let this script install and start one: START_DOCKER=1, as root"
+    without "no engine responds: start one, or run as root with START_DOCKER=1 to install and start one"
   fi
-  [[ $EUID == 0 ]] || without "no engine answers, and only root can install and start one"
+  [[ $EUID == 0 ]] || without "no engine responds: run as root to install and start one"
   if ! command -v dockerd >/dev/null || ! command -v iptables >/dev/null; then
-    command -v apt-get >/dev/null || without "no engine answers, and there is no apt-get to install one with"
+    command -v apt-get >/dev/null || without "no engine responds, and apt-get is missing: install a Docker engine"
     say "apt-get install docker.io iptables"
-    { apt-get -qq update && apt-get -qq install -y --no-install-recommends docker.io iptables; } >"$log" 2>&1 || { tail -5 "$log" >&2; without "no engine answers, and apt-get cannot install one; its log is $log"; }
-    # Where there is a systemd, the package starts the engine.
+    { apt-get -qq update && apt-get -qq install -y --no-install-recommends docker.io iptables; } >"$log" 2>&1 || { tail -5 "$log" >&2; without "no engine responds, and apt-get failed to install one: see $log"; }
+    # With systemd, the package starts the engine.
     [[ ! -d /run/systemd/system ]] || await 10 || true
   fi
   if ! answers >/dev/null; then
     setsid dockerd --pidfile "$pidfile" --add-runtime "runc-held-caps=$wrapper" --default-runtime runc-held-caps >"$log" 2>&1 </dev/null &
     engine=$!
     trap 'kill "$engine" 2>/dev/null || true' EXIT
-    await 30 || { tail -5 "$log" >&2; without "no engine answers, and dockerd does not come up; its log is $log"; }
+    await 30 || { tail -5 "$log" >&2; without "no engine responds, and dockerd does not start: see $log"; }
     trap - EXIT
-    [[ $(cat "$pidfile" 2>/dev/null) != "$engine" ]] || echo started # else another's came up first
+    [[ $(cat "$pidfile" 2>/dev/null) != "$engine" ]] || echo started # otherwise another engine started first
   fi
   say "engine $(answers) started"
 }
 
 down() {
-  local pid; pid=$(cat "$pidfile" 2>/dev/null) || { say "none was started by this script"; return; }
-  [[ $(cat "/proc/$pid/comm" 2>/dev/null) == dockerd ]] || { rm -f "$pidfile"; say "it has ended already"; return; }
+  local pid; pid=$(cat "$pidfile" 2>/dev/null) || { say "this script started no engine"; return; }
+  [[ $(cat "/proc/$pid/comm" 2>/dev/null) == dockerd ]] || { rm -f "$pidfile"; say "the engine already exited"; return; }
   kill "$pid"
-  for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || { rm -f "$pidfile"; say "ended"; return; }; sleep 0.2; done
-  die "dockerd ($pid) does not end"
+  for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || { rm -f "$pidfile"; say "stopped"; return; }; sleep 0.2; done
+  die "dockerd ($pid) does not stop"
 }
 
 case ${1:-up} in

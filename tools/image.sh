@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Builds the operator's image, so that the same commit gives the same image, to the byte.
+# Builds the operator's image reproducibly: the same commit gives the same image, byte for byte.
 #
-#   tools/image.sh IMAGE [PLATFORM...]     PLATFORM: linux/amd64, linux/arm64 ...; that of the Docker engine by default
+#   tools/image.sh IMAGE [PLATFORM...]     PLATFORM: linux/amd64, linux/arm64, ...; default: the platform of the Docker engine
 #
-# One image for each platform: IMAGE is that of the engine's own, the others are IMAGE-arm64 and so on. To publish them as
-# one: docker push each, then `docker manifest create` and `docker manifest push`.
+# It builds one image per platform. IMAGE is for the platform of the engine, the others are IMAGE-arm64
+# and so on. To publish them as one image, run `docker push` for each, then `docker manifest create` and
+# `docker manifest push`.
 #
-# Needs: go, git, GNU tar and a Docker engine of any kind; pulls nothing. VERSION is what the operator says that it is.
-# `docker build` writes the time of day into an image, and other things that differ: so what it built is taken apart and
-# put together again with the time of the commit.
+# Needs: go, git, GNU tar and a Docker engine. It pulls no image. VERSION is the version that the
+# operator reports. `docker build` writes the current time and other variable data into an image, so
+# the script unpacks the built image and assembles it again with the time of the commit.
 set -euo pipefail
-umask 022 # what the operator's user cannot read, it cannot run
+umask 022 # the operator's user must be able to read the files
 cd "$(dirname "$0")/.."
 
 log() { printf 'image: %s\n' "$*" >&2; }
@@ -18,7 +19,7 @@ die() { log "$*"; exit 1; }
 
 [[ $# -ge 1 ]] || die "usage: tools/image.sh IMAGE [PLATFORM...]"
 image=$1; shift
-engine=$(docker version --format '{{.Server.Arch}}' 2>/dev/null) || die "no Docker engine answers"
+engine=$(docker version --format '{{.Server.Arch}}' 2>/dev/null) || die "no Docker engine responds: start one, or run tools/docker.sh up"
 [[ $# -gt 0 ]] || set -- "linux/$engine"
 
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo unknown)}
@@ -27,7 +28,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/n
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 
-# context ARCH: what the Dockerfile copies.
+# context ARCH creates the build context of the Dockerfile.
 context() {
   local root=$work/context/linux-$1
   install -d -m 755 "$root/etc/ssl/certs"
@@ -37,9 +38,9 @@ context() {
   chmod 644 "$root/etc/ssl/certs/ca-certificates.crt"; chmod 755 "$root/fleetwright"
 }
 
-# settle ID ARCH REF: makes REF an image of the same content and configuration, with nothing in it that differs from build to
-# build. It also says which architecture that is: without BuildKit, `docker build --platform` cannot.
-settle() {
+# normalize ID ARCH REF creates image REF with the same content and configuration, without data that
+# varies between builds. It also sets the architecture, because `docker build --platform` needs BuildKit.
+normalize() {
   local parts=$work/parts layer
   rm -rf "$parts"; mkdir -p "$parts/saved" "$parts/root" "$parts/new"
   docker save "$1" | tar -C "$parts/saved" -x
@@ -55,8 +56,8 @@ settle() {
   tar -C "$parts/new" -c . | docker load --quiet >/dev/null
 }
 
-# forget ID: that image, unless it has a name.
-forget() { [[ -z $1 || -n $(docker image inspect --format '{{range .RepoTags}}{{.}} {{end}}' "$1" 2>/dev/null) ]] || docker image rm "$1" >/dev/null 2>&1 || true; }
+# untag ID deletes the image unless it has a name.
+untag() { [[ -z $1 || -n $(docker image inspect --format '{{range .RepoTags}}{{.}} {{end}}' "$1" 2>/dev/null) ]] || docker image rm "$1" >/dev/null 2>&1 || true; }
 
 for platform; do
   arch=${platform#linux/}
@@ -66,9 +67,9 @@ for platform; do
   old=$(docker image inspect --format '{{.Id}}' "$ref" 2>/dev/null || true)
   built=$(DOCKER_CLI_HINTS=false docker build --quiet --file Dockerfile --build-arg "TARGETARCH=$arch" --build-arg "VERSION=$version" \
     --build-arg "REVISION=$revision" "$work/context" 2>"$work/log") || { cat "$work/log" >&2; die "docker build failed"; }
-  settle "$built" "$arch" "$ref"
+  normalize "$built" "$arch" "$ref"
   new=$(docker image inspect --format '{{.Id}}' "$ref")
-  forget "$built"; [[ $old == "$new" ]] || forget "$old"
+  untag "$built"; [[ $old == "$new" ]] || untag "$old"
   log "$ref $platform $new"
   log "$ref $version: $(($(stat -c %s "$work/parts/new/layer.tar") / 1024)) KiB, $(($(gzip -n <"$work/parts/new/layer.tar" | wc -c) / 1024)) KiB to pull"
   rm -rf "$work/context"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The manifests in config/, with an image in them. Nothing in the tree is changed by it.
+# Renders and applies the manifests in config/ with an image. It changes no file outside dist/.
 #
 #   tools/manifests.sh BINDIR render IMAGE      config/default with that image, on standard output
-#   tools/manifests.sh BINDIR deploy IMAGE      applies that to the cluster of the current kubeconfig, and waits until it runs
-#   tools/manifests.sh BINDIR undeploy          takes the operator away, from whichever namespace, and nothing else
-#   tools/manifests.sh BINDIR undeploy remove   first deletes every AppService, and with it what it runs on members
+#   tools/manifests.sh BINDIR deploy IMAGE      applies them to the cluster of the current kubeconfig, and waits for the rollout
+#   tools/manifests.sh BINDIR undeploy          removes only the operator, from any namespace
+#   tools/manifests.sh BINDIR undeploy remove   deletes every AppService and its workloads on members first
 #
 # Needs: BINDIR/kubectl.
 set -euo pipefail
@@ -17,7 +17,7 @@ kubectl=$(cd "$1" && pwd)/kubectl; action=$2; shift 2
 cd "$(dirname "$0")/.."
 namespace=fleetwright-system
 
-# render IMAGE: through a kustomization of its own, in dist/, for its path to ours has to be relative.
+# render IMAGE renders a temporary kustomization in dist/, because its path to config/ must be relative.
 render() {
   [[ -n ${1:-} ]] || die "which image? IMG=REGISTRY/fleetwright:TAG"
   local name=$1 suffix overlay status=0
@@ -41,11 +41,12 @@ images:
     $suffix
 END
   "$kubectl" kustomize "$overlay" || status=$?
-  rm -rf "$overlay" # by no trap: deploy calls this in a subshell, where bash does not keep one
+  rm -rf "$overlay" # not in a trap: deploy calls this in a subshell, which resets traps
   return "$status"
 }
 
-# home: the namespace of the operator that has the rights on this hub, which only one can have; empty where there is none.
+# home prints the namespace of the operator with permissions on this hub, or nothing. Only one operator
+# can have them.
 home() {
   local found
   found=$("$kubectl" get clusterrolebinding fleetwright --ignore-not-found -o jsonpath='{.subjects[*].namespace}') || die "it cannot be seen where the operator is"
@@ -58,12 +59,12 @@ deploy() {
   manifest=$(render "${1:-}")
   there=$(home)
   [[ ${there:-$namespace} == "$namespace" ]] || die "an operator is in namespace $there, and this would take its rights: apply the kustomization that put it there"
-  # Forced: what was changed by hand of what is applied is as it is here again.
+  # Force conflicts, so that manual changes of applied fields are reverted.
   "$kubectl" apply --server-side --force-conflicts -f - <<<"$manifest"
   "$kubectl" rollout status deployment/fleetwright -n "$namespace" --timeout="${TIMEOUT:-3m}"
 }
 
-# take DIRECTORY [OPTION...]: deletes what is in that directory of config/, wherever the operator is.
+# take DIRECTORY [OPTION...] deletes the objects of that directory of config/, in the operator's namespace.
 take() {
   "$kubectl" kustomize "config/$1" | sed "s/namespace: fleetwright-system$/namespace: $namespace/" | "$kubectl" delete --ignore-not-found "${@:2}" -f -
 }
@@ -73,7 +74,7 @@ undeploy() {
   namespace=${there:-$namespace}
   case ${1:-} in
     remove)
-      # The operator does it, and each AppService is gone when nothing of it is left on any member that it may be removed from.
+      # The operator removes the workloads. An AppService is deleted after all of its objects on members.
       echo "Removing every AppService from the hub, and what it runs from its members:"
       "$kubectl" delete appservices --all --all-namespaces --timeout="${TIMEOUT:-10m}" ||
         die "some are still there, and so is the operator: kubectl get appservices -A says what they wait for"
@@ -81,7 +82,7 @@ undeploy() {
     "") ;;
     *) usage ;;
   esac
-  # The operator goes before its rights do. Foreground: it is gone when this returns.
+  # Delete the operator before its permissions. With foreground deletion it has stopped when this returns.
   take manager --cascade=foreground
   take networkpolicy
   take admission

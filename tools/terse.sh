@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Removes from CRDs the descriptions that say the same twice: those within the Kubernetes types of an init container and of an
-# override's env, which `kubectl explain` has under spec.env, spec.livenessProbe and so on. `kubectl apply` keeps a CRD in an
-# annotation, and annotations have 256 KiB.
+# Removes duplicate descriptions from CRDs: those inside the Kubernetes types of init containers and of
+# the env of overrides. `kubectl explain` shows the same descriptions under spec.env, spec.livenessProbe
+# and so on. `kubectl apply` stores a CRD in an annotation, and annotations are limited to 256 KiB.
 #
 #   tools/terse.sh CRD...
 set -euo pipefail

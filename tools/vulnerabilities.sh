@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on a known vulnerability that the code can reach. Where the database cannot be reached it
-# says so and goes on: a build must not need a third party's server.
+# Fails on a known vulnerability in reachable code. If the database is unreachable, it reports that and
+# succeeds, because a build must not depend on a third party's server.
 #
 #   tools/vulnerabilities.sh BINDIR
 set -euo pipefail
@@ -9,6 +9,6 @@ status=0
 report=$("$1/govulncheck" ./... 2>&1) || status=$?
 case $status:$report in
   0:*) ;;
-  *:*"fetching vulnerabilities"*) echo "vulnerabilities: not checked, the database cannot be reached" >&2 ;;
+  *:*"fetching vulnerabilities"*) echo "vulnerabilities: not checked, because the database is unreachable" >&2 ;;
   *) printf '%s\n' "$report" >&2; exit "$status" ;;
 esac

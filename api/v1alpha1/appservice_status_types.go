@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AppServiceStatus is the state of all clusters in one place.
-// Its rows are the plan as well: a row is written before anything is made on its cluster, and removed after everything there is confirmed gone.
+// AppServiceStatus is the state of the AppService on all clusters.
+// The entries of clusters are also the plan: an entry is written before anything is created on its cluster, and removed after the deletion of everything there is confirmed.
 type AppServiceStatus struct {
-	// ObservedGeneration is the generation that the rest of the status speaks of; -1 before the first look.
+	// ObservedGeneration is the generation that the status describes.
+	// It is -1 before the first reconciliation.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -20,7 +21,9 @@ type AppServiceStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Replicas is how many pods there are, in the unit of spec.replicas: on all clusters of the plan together where replicaPolicy divides them, else on one cluster, which is the mean over the clusters, rounded up.
+	// Replicas is the number of pods in the unit of spec.replicas.
+	// If replicaPolicy divides the replicas, it is the sum over the clusters of the plan.
+	// Otherwise it is the mean over the clusters, rounded up.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
@@ -28,11 +31,11 @@ type AppServiceStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// Summary counts the rows, and adds up their replicas.
+	// Summary counts the entries of clusters, and sums up their replicas.
 	// +optional
 	Summary ClusterSummary `json:"summary,omitzero"`
 
-	// Placement says why clusters are not in the plan.
+	// Placement explains why clusters are not in the plan.
 	// +optional
 	Placement PlacementStatus `json:"placement,omitzero"`
 
@@ -43,16 +46,18 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	PlannedSpecs []PlannedSpec `json:"plannedSpecs,omitempty"`
 
-	// AcceptedStamps lists what the annotation fleetwright.dev/accept-hub accepts where it has a digest. It counts as long as the annotation has that digest.
+	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the
+	// annotation contains a digest. The list applies as long as the annotation contains the digest.
 	// +optional
 	// +listType=atomic
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 
-	// Removals counts the removals that later ones depend on.
+	// Removals counts recent removals, because they limit further removals.
 	// +optional
 	Removals RemovalsStatus `json:"removals,omitzero"`
 
-	// Clusters has a row for each cluster that runs this AppService, or shall, or did and may still; sorted by name.
+	// Clusters has an entry for each cluster that runs this AppService, is to run it, or may still have objects of it.
+	// The entries are sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -67,60 +72,64 @@ type PlannedSpec struct {
 	Hash string `json:"hash"`
 }
 
-// ClusterSummary counts the rows of an AppService's status, and adds up their replicas.
+// ClusterSummary counts the entries of status.clusters, and sums up their replicas.
 type ClusterSummary struct {
-	// Clusters is how many clusters the plan has: the rows less those Removing and Detached.
+	// Clusters is the number of clusters in the plan: all entries except those that are Removing or Detached.
 	Clusters int32 `json:"clusters"`
-	// Ready is how many of them are Ready at the present generation.
+	// Ready is the number of these clusters that are Ready at the current generation.
 	Ready int32 `json:"ready"`
-	// Display is "ready/clusters", for people.
+	// Display is "ready/clusters", for the printer column.
 	Display string `json:"display"`
-	// Replicas is how many pods are planned on all clusters of the plan.
+	// Replicas is the number of desired pods on all clusters of the plan.
 	Replicas int32 `json:"replicas"`
-	// ReadyReplicas is how many pods are ready on all clusters that can be observed, also on those that it is being removed from.
+	// ReadyReplicas is the number of ready pods on all clusters that can be observed, including clusters that are Removing.
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// LastKnownReadyReplicas is how many pods were ready on the clusters that cannot be observed, when they were observed last.
-	// Those are Unknown, Detached, or not reachable while it is being removed from them. ReadyReplicas does not count them.
+	// LastKnownReadyReplicas is the last known number of ready pods on clusters that cannot be observed.
+	// These clusters are Unknown, Detached, or unreachable while Removing.
+	// ReadyReplicas does not count these pods.
 	// +optional
 	LastKnownReadyReplicas int32 `json:"lastKnownReadyReplicas,omitempty"`
-	// Progressing is how many rows are Pending or Progressing.
+	// Progressing is the number of entries that are Pending or Progressing.
 	// +optional
 	Progressing int32 `json:"progressing,omitempty"`
-	// Failed is how many rows are Failed.
+	// Failed is the number of entries that are Failed.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
-	// Unknown is how many rows are Unknown.
+	// Unknown is the number of entries that are Unknown.
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
-	// Detached is how many rows are Detached.
+	// Detached is the number of entries that are Detached.
 	// +optional
 	Detached int32 `json:"detached,omitempty"`
-	// Removing is how many rows are Removing.
+	// Removing is the number of entries that are Removing.
 	// +optional
 	Removing int32 `json:"removing,omitempty"`
 }
 
-// PlacementStatus says why clusters are not in the plan.
+// PlacementStatus explains why clusters are not in the plan.
 type PlacementStatus struct {
-	// SpecHash is a hash of the spec.placement that the clusters were chosen by. Only an edit of that is intent to leave a cluster.
+	// SpecHash is a hash of the spec.placement by which the clusters were chosen. Only an edit of
+	// spec.placement shows the intent to remove the AppService from a cluster.
 	// +optional
 	SpecHash string `json:"specHash,omitempty"`
-	// Excluded has an entry for each reason, sorted by it.
+	// Excluded has an entry for each reason, sorted by reason.
 	// +optional
 	// +listType=map
 	// +listMapKey=reason
 	Excluded []ExcludedClusters `json:"excluded,omitempty"`
 }
 
-// RemovalsStatus counts removals that have begun: those that somebody accepted, and those without an edit.
+// RemovalsStatus counts the removals that have started: those that a user approved, and those without an edit.
 type RemovalsStatus struct {
-	// Accepted is how many removals the annotation fleetwright.dev/accept-removals has allowed at AcceptedGeneration. A new generation begins at none.
+	// Accepted is how many removals the annotation fleetwright.dev/accept-removals has allowed at AcceptedGeneration.
+	// A new generation begins at none.
 	// +optional
 	Accepted int32 `json:"accepted,omitempty"`
 	// AcceptedGeneration is the generation of the AppService that Accepted is about.
 	// +optional
 	AcceptedGeneration int64 `json:"acceptedGeneration,omitempty"`
-	// WithoutEdit are the removals of the last hour that followed from no edit and that nobody accepted. Further ones wait when they are too many.
+	// WithoutEdit are the removals of the last hour that followed from no edit and that nobody accepted.
+	// Further ones wait when they are too many.
 	// +optional
 	// +listType=atomic
 	WithoutEdit []RemovalCount `json:"withoutEdit,omitempty"`
@@ -130,20 +139,21 @@ type RemovalsStatus struct {
 type RemovalCount struct {
 	// StartTime is when the five minutes began.
 	StartTime metav1.Time `json:"startTime"`
-	// Count is how many removals began.
+	// Count is the number of removals that started.
 	Count int32 `json:"count"`
 }
 
-// ExcludedClusters are the clusters that one reason keeps out of the plan.
+// ExcludedClusters are the clusters that are excluded from the plan for one reason.
 type ExcludedClusters struct {
 	// Reason is one of the documented reasons, such as SelectorMismatch.
 	Reason string `json:"reason"`
-	// Count is how many clusters it keeps out.
+	// Count is the number of clusters with this reason.
 	Count int32 `json:"count"`
-	// Examples are the first three of them by name.
+	// Examples are the first three of these clusters by name.
 	// +listType=atomic
 	Examples []string `json:"examples"`
-	// Requirements are what these clusters would have to meet, such as region=eu; those of the most clusters first, at most three.
+	// Requirements are the requirements that these clusters do not meet, such as region=eu.
+	// It lists at most three, the most frequent first.
 	// +optional
 	// +listType=atomic
 	Requirements []string `json:"requirements,omitempty"`
@@ -154,19 +164,20 @@ type ExcludedClusters struct {
 type ClusterPhase string
 
 const (
-	// ClusterPending: in the plan, nothing observed yet.
+	// ClusterPending: the cluster is in the plan, and the workload was not observed yet.
 	ClusterPending ClusterPhase = "Pending"
-	// ClusterProgressing: the cluster is taking on what the plan says, or is to be removed and that waits.
+	// ClusterProgressing: the cluster is rolling out the plan, or its removal is pending.
 	ClusterProgressing ClusterPhase = "Progressing"
-	// ClusterReady: the cluster runs what the plan says, and all of it is available.
+	// ClusterReady: the cluster runs the plan, and all replicas are available.
 	ClusterReady ClusterPhase = "Ready"
-	// ClusterFailed: it needs somebody's help; the row says what is wrong.
+	// ClusterFailed: the workload needs intervention. The entry has the reason.
 	ClusterFailed ClusterPhase = "Failed"
-	// ClusterUnknown: the cluster cannot be observed. The row keeps what was known last.
+	// ClusterUnknown: the cluster cannot be observed. The entry keeps the last known state.
 	ClusterUnknown ClusterPhase = "Unknown"
-	// ClusterRemoving: no longer in the plan; its objects are being removed.
+	// ClusterRemoving: the cluster is no longer in the plan. Its objects are being deleted.
 	ClusterRemoving ClusterPhase = "Removing"
-	// ClusterDetached: its Secret is gone. What ran there is left running, and the row keeps what was known last.
+	// ClusterDetached: the Secret of the cluster is missing.
+	// The workload keeps running, and the entry keeps the last known state.
 	ClusterDetached ClusterPhase = "Detached"
 )
 
@@ -204,7 +215,8 @@ const (
 	CauseRejoined TransitionCause = "Rejoined"
 )
 
-// ClusterTransition is what is under way between an AppService and a cluster, and why. The planner remembers it from one decision to the next.
+// ClusterTransition is what is under way between an AppService and a cluster, and why.
+// The planner remembers it from one decision to the next.
 type ClusterTransition struct {
 	// Type is ScaleDownPending, RemovalPending, RemovalNeedsApproval or Removing.
 	Type TransitionType `json:"type"`
@@ -215,7 +227,7 @@ type ClusterTransition struct {
 	Accepted bool `json:"accepted,omitempty"`
 }
 
-// ClusterStatus is the row of one cluster: what it is to run, and what was observed there.
+// ClusterStatus is the entry of one cluster: its desired state, its transition, and its observed state.
 //
 // +structType=atomic
 type ClusterStatus struct {
@@ -223,7 +235,9 @@ type ClusterStatus struct {
 	Name string `json:"name"`
 	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
 	Phase ClusterPhase `json:"phase"`
-	// Generation is the generation of the AppService that the cluster is to run. A row that leaves the plan keeps the one that it had; it is 0 where objects were found on a cluster that had no row.
+	// Generation is the generation of the AppService that the cluster is to run.
+	// An entry that leaves the plan keeps its generation.
+	// It is 0 if objects were found on a cluster without an entry.
 	Generation int64 `json:"generation"`
 	// Replicas is how many pods the cluster is to run, or to begin with where an autoscaler scales them.
 	Replicas int32 `json:"replicas"`
@@ -237,7 +251,8 @@ type ClusterStatus struct {
 	// What leaves other clusters waits for it.
 	// +optional
 	Arriving bool `json:"arriving,omitempty"`
-	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable. It follows the cluster when that changes by a tenth or more.
+	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable.
+	// It follows the cluster when that changes by a tenth or more.
 	// +optional
 	Weight int64 `json:"weight,omitempty"`
 	// Transition is what is under way on the cluster; absent while the cluster is as planned.
@@ -255,7 +270,8 @@ type ClusterStatus struct {
 	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says more, for people. The first 50 entries of a reason, by name, have one, as long as all of them together stay below 256 KiB.
+	// Message says more, for people.
+	// The first 50 entries of a reason, by name, have one, as long as all of them together stay below 256 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -269,11 +285,12 @@ type ClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
-	// LastTransitionTime is when the phase last changed. While it is Unknown, what the row shows is as old as that.
+	// LastTransitionTime is when the phase last changed.
+	// While the phase is Unknown, the observed state is as old as this time.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 }
 
-// HubBehind says which objects on a cluster are ahead of the hub.
+// HubBehind describes the objects on a cluster that are newer than the hub.
 type HubBehind struct {
 	// Kind is the kind of the newest of these objects.
 	Kind string `json:"kind"`
@@ -286,12 +303,12 @@ type HubBehind struct {
 	Accept string `json:"accept"`
 }
 
-// IsHubBehind reports whether any cluster holds what this hub has never planned.
+// IsHubBehind reports whether any cluster has objects that this hub never planned.
 func (s *AppServiceStatus) IsHubBehind() bool {
 	return slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool { return c.HubBehind != nil })
 }
 
-// Cluster returns the row of the named cluster, or nil.
+// Cluster returns the entry of the named cluster, or nil.
 func (s *AppServiceStatus) Cluster(name string) *ClusterStatus {
 	for i := range s.Clusters {
 		if s.Clusters[i].Name == name {
@@ -301,7 +318,7 @@ func (s *AppServiceStatus) Cluster(name string) *ClusterStatus {
 	return nil
 }
 
-// SamePlan tells whether two rows ask the same of their cluster, whatever was observed there.
+// SamePlan reports whether two entries have the same desired state, regardless of what was observed.
 func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 	return c.Name == other.Name &&
 		c.Generation == other.Generation &&

@@ -6,7 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AppService runs one workload on many clusters. On each cluster that its placement chooses it makes a Deployment and, when it has ports, a Service, both of the AppService's own namespace and name; with autoscaling a HorizontalPodAutoscaler and with disruptionBudget a PodDisruptionBudget as well. Its status holds a row for each of those clusters.
+// AppService runs one workload on many clusters.
+// On each cluster that its placement chooses, Fleetwright creates a Deployment and, if the AppService has ports, a Service.
+// Both have the namespace and the name of the AppService.
+// With autoscaling it also creates a HorizontalPodAutoscaler, and with disruptionBudget a PodDisruptionBudget. status.clusters has an entry for each of these clusters.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=appservices,singular=appservice,shortName=appsvc,categories={all,fleet}
@@ -24,17 +27,17 @@ type AppService struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is what shall run, and where.
+	// Spec is the desired workload and its placement.
 	// +required
 	Spec AppServiceSpec `json:"spec"`
 
-	// Status is what runs, written by Fleetwright alone.
+	// Status is the observed state. Only Fleetwright writes it.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status AppServiceStatus `json:"status,omitzero"`
 }
 
-// AppServiceSpec is what shall run on each chosen cluster, in the terms of the Pod, Deployment and Service APIs, and which clusters are chosen.
+// AppServiceSpec describes the workload of each chosen cluster, in the terms of the Pod, Deployment and Service APIs, and chooses the clusters.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.autoscaling) && has(self.externallyScaled) && self.externallyScaled)",message="externallyScaled says that something else scales the pods: take it out, or take out autoscaling"
 // +kubebuilder:validation:XValidation:rule="!has(self.service) || has(self.ports) && self.ports.size() > 0",message="service needs ports, as without them there is no Service: add ports, or leave service out"
@@ -50,25 +53,33 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image"`
 
-	// Replicas is how many pods run: on each chosen cluster, or on all of them together where replicaPolicy divides them. Zero keeps the Deployment and the Service, with no pods. Where something scales the pods (autoscaling, externallyScaled), it is what a cluster begins with.
+	// Replicas is the number of pods on each chosen cluster, or on all of them together if replicaPolicy divides them.
+	// Zero keeps the Deployment and the Service, without pods.
+	// If an autoscaler scales the pods (autoscaling or externallyScaled), it is the initial number of pods of a cluster.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be zero or more"
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// ReplicaPolicy says whether replicas are those of each cluster, or are divided among them, and how. Without it, each cluster runs all.
+	// ReplicaPolicy defines whether each cluster runs all replicas, or the clusters divide them.
+	// Without it, each cluster runs all replicas.
 	// +optional
 	ReplicaPolicy *ReplicaPolicy `json:"replicaPolicy,omitempty"`
 
-	// Autoscaling gives each member a HorizontalPodAutoscaler of its own. Its bounds are those of each cluster, or divided among the clusters where replicaPolicy divides.
+	// Autoscaling creates a HorizontalPodAutoscaler on each member.
+	// Its bounds apply to each cluster, or are divided among the clusters if replicaPolicy divides the replicas.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// ExternallyScaled says that something on the members other than spec.autoscaling, such as KEDA, scales the Deployments: replicas is then what each begins with, and is left alone afterwards. A HorizontalPodAutoscaler that somebody made on a member is noticed without it.
+	// ExternallyScaled declares that another controller on the members, such as KEDA, scales the Deployments.
+	// Replicas is then the initial number of pods, and Fleetwright does not change it later.
+	// A HorizontalPodAutoscaler on a member that Fleetwright did not create is detected without this field.
 	// +optional
 	ExternallyScaled bool `json:"externallyScaled,omitempty"`
 
-	// ContainerName is the name of the container; "app" by default. To adopt an existing Deployment, use the name that its container has. A change of it replaces the pods, as any change of the pod template does.
+	// ContainerName is the name of the container. It defaults to "app".
+	// To adopt an existing Deployment, use the name of its container.
+	// A change replaces the pods, like any change of the pod template.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="containerName must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
@@ -86,8 +97,9 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Args []string `json:"args,omitempty"`
 
-	// Env is the container's environment, as in a Pod. A ConfigMap or Secret that it refers to is the member's own.
-	// Values may hold $(cluster.name) and $(cluster.labels['KEY']), which stand for the name and a label of the MemberCluster.
+	// Env is the container's environment, as in a Pod.
+	// A ConfigMap or Secret that it references must exist on the member.
+	// Values may contain $(cluster.name) and $(cluster.labels['KEY']), which are replaced by the name and a label of the MemberCluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -96,14 +108,17 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value == ''",message="a variable has either value or valueFrom: remove one of them"
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// EnvFrom takes all of a ConfigMap or Secret into the environment, as in a Pod. They are the member's own.
+	// EnvFrom adds all keys of a ConfigMap or Secret to the environment, as in a Pod.
+	// They must exist on the member.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:XValidation:rule="has(self.configMapRef) != has(self.secretRef)",message="envFrom needs exactly one of configMapRef, secretRef"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// ContainerPorts are the ports that the container declares, as in a Pod, so that probes and targetPort can name them. An empty list declares none. Without it, the container declares the targetPort of each of ports.
+	// ContainerPorts are the ports that the container declares, as in a Pod, so that probes and targetPort can refer to them by name.
+	// An empty list declares no port.
+	// Without the field, the container declares the targetPort of each entry of ports.
 	// +optional
 	// +listType=map
 	// +listMapKey=containerPort
@@ -112,8 +127,9 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="the names of a container's ports must differ"
 	ContainerPorts []ContainerPort `json:"containerPorts,omitzero"`
 
-	// Ports are the ports of the Service that each member gets; with none, there is no Service. The container listens on each targetPort.
-	// A nodePort makes the Service one of type NodePort.
+	// Ports are the ports of the Service on each member. Without ports there is no Service.
+	// The container listens on each targetPort.
+	// If a port has a nodePort, the type of the Service is NodePort.
 	// +optional
 	// +listType=map
 	// +listMapKey=port
@@ -124,15 +140,15 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.targetPort) || type(p.targetPort) != int || p.targetPort >= 1 && p.targetPort <= 65535)",message="each targetPort must be from 1 to 65535, or the name of a container's port"
 	Ports []ServicePort `json:"ports,omitempty"`
 
-	// Service says of what type the Service is, and which labels and annotations it has. It needs ports.
+	// Service defines the type, the labels and the annotations of the Service. It requires ports.
 	// +optional
 	Service *Service `json:"service,omitempty"`
 
-	// Deployment says which labels and annotations the Deployment has.
+	// Deployment defines the labels and annotations of the Deployment.
 	// +optional
 	Deployment *Deployment `json:"deployment,omitempty"`
 
-	// InitContainers run before the main container, or with restartPolicy Always beside it, as in a Pod.
+	// InitContainers run before the main container, or beside it with restartPolicy Always, as in a Pod.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -143,14 +159,16 @@ type AppServiceSpec struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// Volumes are what the container can mount, as in a Pod, of the kinds that the restricted Pod Security Standard allows. What they refer to is the member's own.
+	// Volumes are the volumes that the containers can mount, as in a Pod.
+	// Only the kinds that the restricted Pod Security Standard allows are supported.
+	// Objects that they reference must exist on the member.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Volumes []Volume `json:"volumes,omitempty"`
 
-	// VolumeMounts are where the container sees the volumes, as in a Pod.
+	// VolumeMounts are the paths at which the container mounts the volumes, as in a Pod.
 	// +optional
 	// +listType=map
 	// +listMapKey=mountPath
@@ -163,19 +181,20 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
 
-	// ReadinessProbe keeps traffic from a container that fails it, as in a Pod. A cluster is Ready when its pods are.
+	// ReadinessProbe removes a container that fails it from the Service's endpoints, as in a Pod.
+	// A cluster is Ready when its pods are ready.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 
-	// StartupProbe holds the other probes back until the container has started, as in a Pod.
+	// StartupProbe delays the other probes until the container has started, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	StartupProbe *corev1.Probe `json:"startupProbe,omitempty"`
 
-	// Lifecycle says what is done after the container starts and before it stops, as in a Pod.
+	// Lifecycle defines actions after the container starts and before it stops, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.postStart) || [has(self.postStart.exec), has(self.postStart.httpGet), has(self.postStart.sleep), has(self.postStart.tcpSocket)].filter(x, x).size() == 1",message="lifecycle.postStart needs exactly one of exec, httpGet, sleep, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.postStart) || !has(self.postStart.exec) || has(self.postStart.exec.command) && self.postStart.exec.command.size() > 0",message="lifecycle.postStart.exec needs a command"
@@ -183,15 +202,16 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.preStop) || !has(self.preStop.exec) || has(self.preStop.exec.command) && self.preStop.exec.command.size() > 0",message="lifecycle.preStop.exec needs a command"
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
 
-	// SecurityContext is that of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// SecurityContext is the security context of the container, as in a Pod: runAsNonRoot, capabilities and so on.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 
-	// PodSecurityContext is that of the pods: spec.securityContext of a Pod.
+	// PodSecurityContext is the security context of the pods: spec.securityContext of a Pod.
 	// +optional
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 
-	// ServiceAccountName is the ServiceAccount that the pods run as. It is the member's own, and not made there; without it, it is "default".
+	// ServiceAccountName is the ServiceAccount of the pods.
+	// It must exist on the member; Fleetwright does not create it. It defaults to "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
@@ -203,35 +223,37 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// PodLabels are labels of the pods, beside Fleetwright's own.
+	// PodLabels are additional labels of the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 
-	// PodAnnotations are annotations of the pods. Values may hold $(cluster.name) and $(cluster.labels['KEY']).
+	// PodAnnotations are annotations of the pods.
+	// Values may contain $(cluster.name) and $(cluster.labels['KEY']).
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 
-	// NodeSelector chooses the nodes by their labels, as in a Pod. Clusters are chosen by placement.
+	// NodeSelector selects nodes by their labels, as in a Pod. Use placement to select clusters.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// Tolerations let the pods run on nodes with taints, as in a Pod. Those for the taints of MemberClusters are in placement.
+	// Tolerations allow the pods to run on nodes with taints, as in a Pod.
+	// Use placement.tolerations for the taints of MemberClusters.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// Affinity says which nodes and which other pods the pods run with, as in a Pod.
+	// Affinity constrains the nodes of the pods, and the pods that share a node with them, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.nodeAffinity) || !has(self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution) || self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.size() > 0",message="affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution needs at least one of nodeSelectorTerms: add a term, or remove the field to allow every node"
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// TopologySpreadConstraints spread the pods over a cluster's nodes and zones, as in a Pod.
-	// One without a labelSelector is about the AppService's own pods.
+	// A constraint without a labelSelector applies to the pods of the AppService.
 	// +optional
 	// +listType=map
 	// +listMapKey=topologyKey
@@ -242,80 +264,93 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="self.whenUnsatisfiable in ['DoNotSchedule', 'ScheduleAnyway']",message="whenUnsatisfiable must be DoNotSchedule or ScheduleAnyway"
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 
-	// PriorityClassName is the PriorityClass of the pods. It is the member's own, and not made there.
+	// PriorityClassName is the PriorityClass of the pods.
+	// It must exist on the member; Fleetwright does not create it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// TerminationGracePeriodSeconds is how long a pod may take to stop, as in a Pod.
+	// TerminationGracePeriodSeconds is the time that a pod has to stop, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="terminationGracePeriodSeconds must be zero or more"
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// Strategy says how pods are replaced by new ones, as in a Deployment.
+	// Strategy defines how new pods replace old pods, as in a Deployment.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type in ['RollingUpdate', 'Recreate']",message="strategy.type must be RollingUpdate or Recreate"
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Recreate' || !has(self.rollingUpdate)",message="strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type"
 	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.maxSurge) || !has(self.rollingUpdate.maxUnavailable) || !(self.rollingUpdate.maxSurge == 0 || self.rollingUpdate.maxSurge == '0%') || !(self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%')",message="strategy.rollingUpdate.maxSurge and maxUnavailable must not both be zero: no pod could ever be replaced"
 	Strategy appsv1.DeploymentStrategy `json:"strategy,omitzero"`
 
-	// ProgressDeadlineSeconds is how long a rollout may make no progress before the cluster is called Failed, as in a Deployment. Without it, 600.
+	// ProgressDeadlineSeconds is the time that a rollout may go without progress before the cluster is Failed, as in a Deployment.
+	// It defaults to 600.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="progressDeadlineSeconds must be one or more"
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// DisruptionBudget limits how many pods of each cluster may be taken away at the same time, by a PodDisruptionBudget on each member.
+	// DisruptionBudget limits how many pods of each cluster may be evicted at the same time.
+	// It creates a PodDisruptionBudget on each member.
 	// +optional
 	DisruptionBudget *DisruptionBudget `json:"disruptionBudget,omitempty"`
 
-	// Placement chooses the clusters: those that pass every field that is set, and that are Ready and schedulable when they are chosen. Without it, every member is.
+	// Placement chooses the clusters: those that match every field that is set, and that are Ready and schedulable when they are chosen.
+	// Without it, every member is chosen.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
 
-	// Overrides change what some of the clusters run. All that match a cluster apply, in their order.
+	// Overrides change the workload of some clusters.
+	// All overrides that match a cluster apply, in order.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// ConflictPolicy says what happens where an object of this name exists on a cluster and is not Fleetwright's. Fail leaves it alone and says so; AdoptIfIdentical takes it over if it holds already what would be applied, and restarts no pods; Adopt takes it over and makes it what the AppService says, which replaces the pods where their template changes. An object of another hub is never touched.
+	// ConflictPolicy defines what happens if an object with this name exists on a cluster and does not belong to Fleetwright.
+	// Fail leaves the object unchanged and reports a Conflict.
+	// AdoptIfIdentical adopts the object if it already has every field that would be applied; no pod restarts.
+	// Adopt adopts the object and applies the AppService to it; the pods are replaced if their template changes.
+	// An object of another hub is never changed.
 	// +optional
 	// +kubebuilder:default=Fail
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 
-	// DeletionPolicy says what happens on a cluster when the AppService is deleted, or leaves it. Delete removes its objects; Orphan leaves them running, and takes the marks of Fleetwright off.
+	// DeletionPolicy defines what happens to the objects on a cluster when the AppService is deleted, or when its plan no longer has the cluster.
+	// Delete deletes the objects.
+	// Orphan keeps them running and removes Fleetwright's labels and annotations.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Suspend stops all changes on all clusters, and goes on observing them. It does not stop the deletion of the AppService.
+	// Suspend stops all changes on all clusters.
+	// The clusters are still observed, and the AppService can still be deleted.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// ConflictPolicy says what happens with an object that exists already and is nobody's.
+// ConflictPolicy defines what happens to an existing object that does not belong to Fleetwright.
 // +kubebuilder:validation:Enum=Fail;AdoptIfIdentical;Adopt
 type ConflictPolicy string
 
 const (
-	// ConflictFail leaves the object alone, and says whose it is.
+	// ConflictFail leaves the object unchanged and reports its owner.
 	ConflictFail ConflictPolicy = "Fail"
-	// ConflictAdoptIfIdentical takes over an object that holds already every field that would be applied, but for the marks. An
-	// adopted Deployment keeps its selector and its pods, and the Service chooses the pods by that selector.
+	// ConflictAdoptIfIdentical adopts an object that already has every field that would be applied, except Fleetwright's labels and annotations.
+	// An adopted Deployment keeps its selector and its pods, and the Service selects the pods by that selector.
 	ConflictAdoptIfIdentical ConflictPolicy = "AdoptIfIdentical"
-	// ConflictAdopt takes the object over and makes it what the AppService says. Pods are replaced only where their template changes.
+	// ConflictAdopt adopts the object and applies the AppService to it.
+	// Pods are replaced only if their template changes.
 	ConflictAdopt ConflictPolicy = "Adopt"
 )
 
-// DeletionPolicy says what becomes of an AppService's objects on a cluster that it leaves.
+// DeletionPolicy defines what happens to the objects of an AppService on a cluster that it no longer runs on.
 // +kubebuilder:validation:Enum=Delete;Orphan
 type DeletionPolicy string
 
 const (
-	// DeletionDelete removes the objects.
+	// DeletionDelete deletes the objects.
 	DeletionDelete DeletionPolicy = "Delete"
-	// DeletionOrphan leaves the objects running, without the marks of Fleetwright.
+	// DeletionOrphan keeps the objects running, without Fleetwright's labels and annotations.
 	DeletionOrphan DeletionPolicy = "Orphan"
 )
 
@@ -329,7 +364,7 @@ type AppServiceList struct {
 	Items           []AppService `json:"items"`
 }
 
-// DesiredReplicas is spec.replicas, or its default.
+// DesiredReplicas returns spec.replicas, or its default.
 func (a *AppService) DesiredReplicas() int32 {
 	if a.Spec.Replicas == nil {
 		return 1

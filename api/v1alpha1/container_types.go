@@ -4,9 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ContainerPort is a port that a container listens on, as in a Pod. It is never a port of the node.
+// ContainerPort is a port that a container listens on, as in a Pod. Host ports are not supported.
 type ContainerPort struct {
-	// Name of the port, by which targetPort of a Service's port and the port of a probe refer to it.
+	// Name of the port. The targetPort of a Service port and the port of a probe can refer to it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]+-)*[a-z0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$')",message="a container port's name must be at most 15 lower-case letters, digits and single '-', with at least one letter"
@@ -24,23 +24,27 @@ type ContainerPort struct {
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 }
 
-// InitContainer is an init container of the pods, as in a Pod. Init containers run to their end, one after the other, before the main container starts. One with restartPolicy Always is a sidecar: it starts before the main container and runs beside it.
+// InitContainer is an init container of the pods, as in a Pod.
+// Init containers run to completion, one after the other, before the main container starts.
+// An init container with restartPolicy Always is a sidecar: it starts before the main container and keeps running.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.restartPolicy) || !has(self.livenessProbe) && !has(self.readinessProbe) && !has(self.startupProbe) && !has(self.lifecycle)",message="only an init container with restartPolicy Always has probes and a lifecycle: set restartPolicy, or leave them out"
 type InitContainer struct {
-	// Name of the container, which no other container of the pods has.
+	// Name of the container. It must be unique among the containers of the pods.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="an init container's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
 	Name string `json:"name"`
 
-	// Image is the container image, as in a Pod. Of an override, imageRegistry changes it; image and imageTag are about the main container.
+	// Image is the container image, as in a Pod.
+	// Of the fields of an override, only imageRegistry changes it; image and imageTag apply to the main container.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image"`
 
-	// RestartPolicy Always makes the container a sidecar, which runs as long as the pod. Without it, the container runs once.
+	// RestartPolicy Always makes the container a sidecar, which runs as long as the pod.
+	// Without it, the container runs to completion once.
 	// +optional
 	// +kubebuilder:validation:Enum=Always
 	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
@@ -57,7 +61,8 @@ type InitContainer struct {
 	// +kubebuilder:validation:MaxItems=256
 	Args []string `json:"args,omitempty"`
 
-	// Env is the container's environment, as in spec.env. Values may hold $(cluster.name) and $(cluster.labels['KEY']).
+	// Env is the container's environment, as in spec.env.
+	// Values may contain $(cluster.name) and $(cluster.labels['KEY']).
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -66,14 +71,16 @@ type InitContainer struct {
 	// +kubebuilder:validation:items:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value == ''",message="a variable has either value or valueFrom: remove one of them"
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// EnvFrom takes all of a ConfigMap or Secret into the environment, as in a Pod. They are the member's own.
+	// EnvFrom adds all keys of a ConfigMap or Secret to the environment, as in a Pod.
+	// They must exist on the member.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:XValidation:rule="has(self.configMapRef) != has(self.secretRef)",message="envFrom needs exactly one of configMapRef, secretRef"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// Ports are the ports that the container listens on. A port of the Service leads to the port of a sidecar by its name.
+	// Ports are the ports that the container listens on.
+	// A Service port refers to a port of a sidecar by its name.
 	// +optional
 	// +listType=map
 	// +listMapKey=containerPort
@@ -86,7 +93,7 @@ type InitContainer struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// VolumeMounts are where the container sees the volumes, as in a Pod.
+	// VolumeMounts are the paths at which the container mounts the volumes, as in a Pod.
 	// +optional
 	// +listType=map
 	// +listMapKey=mountPath
@@ -99,19 +106,19 @@ type InitContainer struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
 
-	// ReadinessProbe keeps a pod from being ready while a sidecar fails it, as in a Pod.
+	// ReadinessProbe makes the pod not ready while a sidecar fails it, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 
-	// StartupProbe holds the containers after a sidecar back until it has started, as in a Pod.
+	// StartupProbe delays the containers after a sidecar until the sidecar has started, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	StartupProbe *corev1.Probe `json:"startupProbe,omitempty"`
 
-	// Lifecycle says what is done after a sidecar starts and before it stops, as in a Pod.
+	// Lifecycle defines actions after a sidecar starts and before it stops, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.postStart) || [has(self.postStart.exec), has(self.postStart.httpGet), has(self.postStart.sleep), has(self.postStart.tcpSocket)].filter(x, x).size() == 1",message="lifecycle.postStart needs exactly one of exec, httpGet, sleep, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.postStart) || !has(self.postStart.exec) || has(self.postStart.exec.command) && self.postStart.exec.command.size() > 0",message="lifecycle.postStart.exec needs a command"
@@ -119,7 +126,7 @@ type InitContainer struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.preStop) || !has(self.preStop.exec) || has(self.preStop.exec.command) && self.preStop.exec.command.size() > 0",message="lifecycle.preStop.exec needs a command"
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
 
-	// SecurityContext is that of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// SecurityContext is the security context of the container, as in a Pod: runAsNonRoot, capabilities and so on.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 }
@@ -127,15 +134,17 @@ type InitContainer struct {
 // IsSidecar reports whether the container runs beside the main container.
 func (c *InitContainer) IsSidecar() bool { return c.RestartPolicy != nil }
 
-// Deployment holds the metadata of the Deployment that each member gets.
+// Deployment defines the metadata of the Deployment on each member.
 type Deployment struct {
-	// Labels of the Deployment, beside Fleetwright's own. Those of the pods are spec.podLabels.
+	// Labels are additional labels of the Deployment. Use spec.podLabels for the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="deployment.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// Annotations of the Deployment. Values may hold $(cluster.name) and $(cluster.labels['KEY']). Those of the pods are spec.podAnnotations.
+	// Annotations of the Deployment.
+	// Values may contain $(cluster.name) and $(cluster.labels['KEY']).
+	// Use spec.podAnnotations for the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !k.startsWith('fleetwright.dev/') && !k.startsWith('deployment.kubernetes.io/') && k != 'kubectl.kubernetes.io/last-applied-configuration')",message="deployment.annotations must not hold fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration: Fleetwright, the Deployment controller and kubectl write those, take other keys"

@@ -1,60 +1,68 @@
 package v1alpha1
 
 const (
-	// LabelManagedBy marks, with the value [ManagedBy], every object that Fleetwright made on a member.
-	// A member's cache holds only objects with this label.
+	// LabelManagedBy has the value [ManagedBy] on every object that Fleetwright creates on a
+	// member. The cache of a member holds only objects with this label.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of [LabelManagedBy], and the field manager of every server-side apply.
 	ManagedBy = "fleetwright"
-	// LabelAppService names, on a member's object and its pods, the AppService that it belongs to. It is
-	// the selector of the member's Deployment and Service, unless the Deployment was adopted: that keeps its selector and its pods.
+	// LabelAppService is the name of the owning AppService, on objects and pods of a member. The
+	// Deployment and the Service use it as their selector. An adopted Deployment keeps its own
+	// selector and its pods.
 	LabelAppService = "fleetwright.dev/appservice"
 
-	// AnnotationHub holds, on a member's object, the identity of the hub that owns it. An object of
-	// another hub is never touched.
+	// AnnotationHub is the identity of the hub that owns a member's object. An object of another
+	// hub is never changed.
 	AnnotationHub = "fleetwright.dev/hub"
-	// AnnotationUID holds, on a member's object, the UID of the AppService that owns it.
+	// AnnotationUID is the UID of the AppService that owns a member's object.
 	AnnotationUID = "fleetwright.dev/appservice-uid"
-	// AnnotationGeneration holds, on a member's object, the generation of the AppService that it was last
-	// applied for. The stamp, which is this annotation and the next two, is not compared: it is written when
-	// something else is.
+	// AnnotationGeneration is the generation of the AppService that a member's object was last
+	// applied for. This annotation and the next two are the stamp. A difference in the stamp alone
+	// does not cause a write.
 	AnnotationGeneration = "fleetwright.dev/generation"
-	// AnnotationSpecHash holds, on a member's object, a hash of the spec of the AppService that it was last applied
-	// for. If status.plannedSpecs does not account for it, the hub is behind, and nothing is changed.
+	// AnnotationSpecHash is a hash of the AppService's spec that a member's object was last applied
+	// for. If status.plannedSpecs does not account for it, the hub is behind, and nothing is
+	// changed.
 	AnnotationSpecHash = "fleetwright.dev/spec-hash"
-	// AnnotationCreated holds, on a member's object, when the AppService that it was last applied for was created. A
-	// time later than that of the hub's AppService means that the hub is behind.
+	// AnnotationCreated is the creation time of the AppService that a member's object was last
+	// applied for. A time later than the creation time on the hub means that the hub is behind.
 	AnnotationCreated = "fleetwright.dev/appservice-created"
-	// AnnotationHash holds, on a member's object, a hash of what was last applied, so that a field that is
-	// no longer wanted is noticed.
+	// AnnotationHash is a hash of the configuration that was last applied to a member's object. It
+	// detects fields that are no longer desired.
 	AnnotationHash = "fleetwright.dev/applied-hash"
-	// AnnotationOwnedKinds holds, on a member's Deployment, the kinds of what was made beside it and a Service, separated by commas:
-	// HorizontalPodAutoscaler, PodDisruptionBudget. It is absent where there is nothing of the kind.
+	// AnnotationOwnedKinds, on a member's Deployment, lists the kinds of the optional objects that
+	// Fleetwright created, separated by commas: HorizontalPodAutoscaler, PodDisruptionBudget. It is
+	// absent if there are none.
 	AnnotationOwnedKinds = "fleetwright.dev/owned-kinds"
 
-	// AnnotationSecret, on a MemberCluster, names the Secret that it was made from, as NAMESPACE/NAME. A MemberCluster
-	// without it was made by an administrator, ahead of its Secret.
+	// AnnotationSecret, on a MemberCluster, is the Secret that it was created from, as
+	// NAMESPACE/NAME. An administrator created a MemberCluster without it, before its Secret
+	// existed.
 	AnnotationSecret = "fleetwright.dev/secret"
-	// AnnotationAcceptIdentity, on a MemberCluster, names the UID of the cluster that the member is from now on. It is
-	// how an administrator acknowledges that another cluster answers under the same Secret. Fleetwright removes it once
+	// AnnotationAcceptIdentity, on a MemberCluster, accepts that the Secret leads to another
+	// cluster. Its value is the UID of that cluster. Fleetwright removes the annotation when
 	// status.clusterID has that UID.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
 
-	// AnnotationAbandon, on an AppService, names clusters, separated by commas, that its removal does not wait for any more. Its
-	// MemberCluster has a tombstone until the cluster is back. What is left there is then removed if the AppService was deleted;
-	// if it lives, it becomes an entry that is RemovalNeedsApproval. Take the annotation off afterwards.
+	// AnnotationAbandon, on an AppService, lists clusters, separated by commas, that its removal no
+	// longer waits for. The MemberCluster keeps a tombstone until the cluster is reachable again.
+	// If the AppService was deleted, its objects there are then deleted. If it still exists, the
+	// cluster gets an entry with reason RemovalNeedsApproval. Remove the annotation afterwards.
 	AnnotationAbandon = "fleetwright.dev/abandon"
-	// AnnotationAcceptRemovals, on an AppService, accepts removals, as NUMBER@GENERATION: so many in all may begin while the AppService has that
-	// generation, also those that are held, and more than a fifth of the clusters at a time. It is used up, and ends with the next edit.
+	// AnnotationAcceptRemovals, on an AppService, approves removals, as NUMBER@GENERATION: that
+	// number of removals may start while the AppService has that generation, including those that
+	// need approval, and more than a fifth of the clusters at a time. Each removal uses up one. The
+	// next edit ends the approval.
 	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
-	// AnnotationAcceptUnready, on an AppService, with the value "true": what leaves a cluster does not wait until what arrives elsewhere is ready.
-	// Take it off afterwards.
+	// AnnotationAcceptUnready, on an AppService, with the value "true": removals and scale-downs do
+	// not wait until other clusters are ready. Remove the annotation afterwards.
 	AnnotationAcceptUnready = "fleetwright.dev/accept-unready"
-	// AnnotationAcceptHub, on an AppService, accepts that the hub is behind: objects on members are overwritten with what the hub has
-	// now. Its value is a list of tokens, separated by commas, that the messages of the AppService print. Each token
-	// names one stamp, so the annotation does not accept what a later restore loses.
+	// AnnotationAcceptHub, on an AppService, accepts that the hub is behind: objects on members are
+	// overwritten with the current state of the hub. Its value is a list of tokens, separated by
+	// commas, from the messages of the AppService. Each token identifies one stamp, so the
+	// annotation does not accept the losses of a later restore.
 	AnnotationAcceptHub = "fleetwright.dev/accept-hub"
 
-	// Finalizer keeps an AppService until no member holds anything of it.
+	// Finalizer keeps an AppService until its objects are deleted on all members.
 	Finalizer = "fleetwright.dev/cleanup"
 )

@@ -10,19 +10,20 @@ import (
 )
 
 // MemberCluster is a cluster that AppServices can run on.
-// Fleetwright creates it from a kubeconfig Secret and copies the Secret's labels to it, but not the labels of tools (see docs/kubeconfig.md). Its spec belongs to the administrator.
-// It outlives its Secret: see status.secretMissingSince.
+// Fleetwright creates it from a kubeconfig Secret and copies the labels of the Secret, except the labels of tools (see docs/kubeconfig.md).
+// The spec belongs to the administrator.
+// A MemberCluster outlives its Secret: see status.secretMissingSince.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=memberclusters,singular=membercluster,shortName=mc,scope=Cluster,categories={fleet}
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Credentials",type=string,JSONPath=`.status.conditions[?(@.type=="CredentialsValid")].reason`
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.metadata.labels.topology\.kubernetes\.io/region`
 // +kubebuilder:printcolumn:name="Apps",type=integer,JSONPath=`.status.appServices`,description="AppServices that have an entry for the cluster"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Ready",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Unschedulable",type=boolean,priority=1,JSONPath=`.spec.unschedulable`
 // +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.credentialsExpirationTime`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -31,23 +32,24 @@ type MemberCluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is the administrator's: Fleetwright never writes it.
+	// Spec belongs to the administrator. Fleetwright never writes it.
 	// +optional
 	Spec MemberClusterSpec `json:"spec,omitzero"`
 
-	// Status is what is known of the cluster.
+	// Status is the observed state of the cluster.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status MemberClusterStatus `json:"status,omitzero"`
 }
 
-// MemberClusterSpec is what an administrator says of a member.
+// MemberClusterSpec is the administrator's configuration of a member.
 type MemberClusterSpec struct {
-	// Unschedulable keeps new AppServices away. Those already there stay and are kept up to date.
+	// Unschedulable prevents new AppServices from being placed on the cluster.
+	// AppServices that already run there stay and are kept up to date.
 	// +optional
 	Unschedulable bool `json:"unschedulable,omitempty"`
 
-	// Taints keep away AppServices whose placement does not tolerate them.
+	// Taints repel AppServices whose placement does not tolerate them.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -56,36 +58,37 @@ type MemberClusterSpec struct {
 	Taints []Taint `json:"taints,omitempty"`
 }
 
-// Taint of a member keeps away AppServices whose placement does not tolerate it.
+// Taint of a member repels AppServices whose placement does not tolerate it.
 type Taint struct {
-	// Key of the taint, as of a label.
+	// Key of the taint. It has the format of a label key.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key"`
-	// Value of the taint, as of a label.
+	// Value of the taint. It has the format of a label value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value,omitempty"`
-	// Effect is NoSchedule, which keeps new AppServices away, or NoExecute, which also removes those that are there.
+	// Effect is NoSchedule, which repels new AppServices, or NoExecute, which also removes AppServices that already run on the cluster.
 	// +required
 	Effect TaintEffect `json:"effect"`
 }
 
-// TaintEffect says what a taint does to an AppService that does not tolerate it.
+// TaintEffect is the effect of a taint on an AppService that does not tolerate it.
 // +kubebuilder:validation:Enum=NoSchedule;NoExecute
 type TaintEffect string
 
 const (
-	// TaintNoSchedule keeps new AppServices away. Those already there stay.
+	// TaintNoSchedule repels new AppServices. AppServices that already run on the cluster stay.
 	TaintNoSchedule TaintEffect = "NoSchedule"
-	// TaintNoExecute keeps new AppServices away, and removes those that are there.
+	// TaintNoExecute repels new AppServices, and removes AppServices that already run on the cluster.
 	TaintNoExecute TaintEffect = "NoExecute"
 )
 
-// MemberClusterStatus is what is known of a member.
+// MemberClusterStatus is the observed state of a member.
 type MemberClusterStatus struct {
-	// ObservedGeneration is the generation that the conditions speak of; -1 before the first look.
+	// ObservedGeneration is the generation that the conditions describe.
+	// It is -1 before the first reconciliation.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -95,7 +98,7 @@ type MemberClusterStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// ClusterID is the UID of the cluster's kube-system namespace: the identity of the cluster itself.
+	// ClusterID is the UID of the cluster's kube-system namespace, which identifies the cluster.
 	// +optional
 	ClusterID types.UID `json:"clusterID,omitempty"`
 
@@ -103,39 +106,44 @@ type MemberClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Allocatable is what the cluster's nodes that take pods can hold, all together.
-	// When the credentials may not list nodes it is as last known, or absent; condition AllocatableKnown says so.
+	// Allocatable is the sum of the allocatable resources of the cluster's schedulable nodes.
+	// If the credentials may not list nodes, it is the last known value, or absent.
+	// See condition AllocatableKnown.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 
-	// CredentialsExpirationTime is when the credentials in use end, by their own word; absent when they do not say.
+	// CredentialsExpirationTime is the expiration time that the credentials in use state.
+	// It is absent if they state none.
 	// +optional
 	CredentialsExpirationTime *metav1.Time `json:"credentialsExpirationTime,omitempty"`
 
-	// SecretMissingSince is when the Secret was first found missing: it was deleted, or it is no longer selected, or it holds another member. It is absent while there is a Secret.
-	// The cluster is disengaged meanwhile, and its workloads keep running. When the Secret returns, the MemberCluster continues with its spec, its labels, its tombstones and its identity.
+	// SecretMissingSince is the time at which the Secret was first missing: it was deleted, it is no longer selected, or it belongs to another member.
+	// It is absent while the Secret exists.
+	// While the Secret is missing, the cluster is disengaged and its workloads keep running.
+	// When the Secret returns, the MemberCluster keeps its spec, its labels, its tombstones and its identity.
 	// Fleetwright deletes the MemberCluster 10 minutes after this time, but only if its spec and status.abandoned are empty and nobody else has set labels or annotations on it.
 	// +optional
 	SecretMissingSince *metav1.Time `json:"secretMissingSince,omitempty"`
 
-	// AppServices is the number of AppServices that have an entry for the cluster in their status.
+	// AppServices is the number of AppServices with an entry for the cluster in status.clusters.
 	// +optional
 	AppServices int32 `json:"appServices,omitempty"`
 
-	// Abandoned are the AppServices that were let go of while the cluster could not be reached, by their annotation fleetwright.dev/abandon. When the cluster is back, the objects of those that were deleted are removed.
+	// Abandoned are the tombstones of AppServices that were released from the cluster while it was unreachable, for example by annotation fleetwright.dev/abandon.
+	// When the cluster is reachable again, the objects of deleted AppServices are deleted.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid
 	Abandoned []AbandonedAppService `json:"abandoned,omitempty"`
 }
 
-// AbandonedAppService is one whose objects may still be on a cluster that could not be reached when they were to be removed.
+// AbandonedAppService is the tombstone of an AppService whose objects may still exist on a cluster, because the cluster was unreachable when they were to be deleted.
 type AbandonedAppService struct {
 	// Namespace of the AppService and of its objects.
 	Namespace string `json:"namespace"`
 	// Name of the AppService and of its objects.
 	Name string `json:"name"`
-	// UID of the AppService: objects of another one of that name are not removed.
+	// UID of the AppService. Objects of another AppService with the same name are not deleted.
 	UID types.UID `json:"uid"`
 }
 
@@ -149,16 +157,17 @@ type MemberClusterList struct {
 	Items           []MemberCluster `json:"items"`
 }
 
-// IsAbandoned reports whether the member has a tombstone of the AppService with that UID. A nil member has none.
+// IsAbandoned reports whether the member has a tombstone of the AppService with that UID.
+// A nil member has none.
 func (m *MemberCluster) IsAbandoned(app types.UID) bool {
 	return m != nil && slices.ContainsFunc(m.Status.Abandoned, func(a AbandonedAppService) bool { return a.UID == app })
 }
 
-// IsReady tells whether the member is connected and answers.
+// IsReady reports whether the member is connected and responds.
 func (m *MemberCluster) IsReady() bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, ConditionReady)
 }
 
-// HasSecret reports whether a Secret holds the member's credentials, or nothing is known yet. A MemberCluster without
-// its Secret runs no new workloads, and its entries in AppServices are Detached.
+// HasSecret reports whether the member's Secret exists, or was not looked up yet.
+// A MemberCluster without its Secret runs no new workloads, and its entries in AppServices are Detached.
 func (m *MemberCluster) HasSecret() bool { return m.Status.SecretMissingSince == nil }

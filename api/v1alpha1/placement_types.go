@@ -10,59 +10,64 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Placement chooses clusters. A cluster is chosen when it passes every field that is set; an empty Placement chooses every member.
-// One that runs the AppService already stays while it passes.
+// Placement chooses clusters. A cluster is chosen if it matches every field that is set.
+// An empty Placement chooses every member.
+// A cluster that already runs the AppService stays chosen while it matches.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.spreadKey) || has(self.limit)",message="spreadKey says over what to spread the clusters that limit allows: set limit as well"
 type Placement struct {
 	ClusterMatch `json:",inline"`
 
-	// Tolerations let the AppService run on MemberClusters with taints, as those of a Pod let it run on nodes.
+	// Tolerations allow the AppService to run on MemberClusters with taints, as the tolerations of a Pod do for nodes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []Toleration `json:"tolerations,omitempty"`
 
-	// Limit is how many clusters are chosen at most. Without it, all that fit are.
+	// Limit is the maximum number of clusters. Without it, all matching clusters are chosen.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="limit must be one or more; leave it out for all clusters"
 	Limit *int32 `json:"limit,omitempty"`
 
-	// SpreadKey is a label of the MemberClusters, such as a region: the clusters that limit allows are spread over its values. Those without the label count as one value.
+	// SpreadKey is a label of MemberClusters, such as a region.
+	// The chosen clusters are spread over the values of the label.
+	// Clusters without the label count as one value. It requires limit.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	SpreadKey string `json:"spreadKey,omitempty"`
 }
 
-// ClusterMatch matches clusters by name and by label: those that pass both, where both are set. An empty one matches all.
+// ClusterMatch matches clusters by name and by label. If both are set, both must match.
+// An empty ClusterMatch matches all clusters.
 type ClusterMatch struct {
-	// ClusterNames matches the MemberClusters of these names. Empty: all.
+	// ClusterNames matches the MemberClusters with these names. An empty list matches all clusters.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
 	ClusterNames []string `json:"clusterNames,omitempty"`
 
-	// ClusterSelector matches the MemberClusters that have these labels; where clusterNames is set too, both must match. Unset or empty: all.
+	// ClusterSelector matches the MemberClusters with these labels.
+	// If clusterNames is set too, both must match. An empty selector matches all clusters.
 	// +optional
 	ClusterSelector *ClusterSelector `json:"clusterSelector,omitempty"`
 }
 
-// ClusterSelector matches MemberClusters by their labels, as a label selector does: all that it says must be true.
+// ClusterSelector is a label selector for MemberClusters. All requirements must match.
 type ClusterSelector struct {
 	// MatchLabels are labels that the MemberCluster must have.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 
-	// MatchExpressions are conditions on its labels, all of which must be true.
+	// MatchExpressions are requirements on the labels of the MemberCluster. All of them must match.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	MatchExpressions []ClusterRequirement `json:"matchExpressions,omitempty"`
 }
 
-// ClusterRequirement is a condition on the labels of a MemberCluster.
+// ClusterRequirement is a requirement on the labels of a MemberCluster.
 //
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0",message="In and NotIn need values; Exists and DoesNotExist have none: add values, leave them out, or change the operator"
 type ClusterRequirement struct {
@@ -82,7 +87,8 @@ type ClusterRequirement struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// AsSelector returns what matches the labels, or what is wrong with it: always the same of several things. A nil selector matches all.
+// AsSelector returns the selector as a labels.Selector, or the first error in a stable order.
+// A nil selector matches all labels.
 func (s *ClusterSelector) AsSelector() (labels.Selector, error) {
 	if s == nil {
 		return labels.Everything(), nil
@@ -116,64 +122,70 @@ var operators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
-// Toleration lets an AppService run on clusters with a taint that it matches.
+// Toleration allows an AppService to run on clusters with a taint that it matches.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value.size() == 0",message="a toleration with operator Exists has no value: leave it out, or make the operator Equal"
 // +kubebuilder:validation:XValidation:rule="has(self.key) && self.key.size() > 0 || has(self.operator) && self.operator == 'Exists'",message="a toleration without a key tolerates every taint, and needs operator Exists: set it, or give the key"
 type Toleration struct {
-	// Key of the taints that are tolerated. Empty, with operator Exists: every taint.
+	// Key of the tolerated taints. An empty key with operator Exists tolerates every taint.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key,omitempty"`
-	// Operator is Equal, the default, or Exists, which takes any value.
+	// Operator is Equal or Exists. Exists matches any value. It defaults to Equal.
 	// +optional
 	// +kubebuilder:default=Equal
 	// +kubebuilder:validation:Enum=Equal;Exists
 	Operator TolerationOperator `json:"operator,omitempty"`
-	// Value of the taints that are tolerated, with operator Equal.
+	// Value of the tolerated taints, for operator Equal.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value,omitempty"`
-	// Effect of the taints that are tolerated: NoSchedule or NoExecute. Empty: both.
+	// Effect of the tolerated taints: NoSchedule or NoExecute.
+	// If it is empty, both effects are tolerated.
 	// +optional
 	Effect TaintEffect `json:"effect,omitempty"`
 }
 
-// Tolerates tells whether it lets an AppService run on a cluster with the taint.
+// Tolerates reports whether the toleration matches the taint.
 func (t Toleration) Tolerates(taint Taint) bool {
 	return (t.Effect == "" || t.Effect == taint.Effect) &&
 		(t.Key == "" || t.Key == taint.Key) &&
 		(t.Operator == TolerationExists || t.Value == taint.Value && t.Key != "")
 }
 
-// TolerationOperator says how a toleration matches the value of a taint.
+// TolerationOperator defines how a toleration matches the value of a taint.
 type TolerationOperator string
 
 const (
-	// TolerationEqual: the value is the taint's.
+	// TolerationEqual: the values must be equal.
 	TolerationEqual TolerationOperator = "Equal"
-	// TolerationExists: any value.
+	// TolerationExists: any value matches.
 	TolerationExists TolerationOperator = "Exists"
 )
 
-// ReplicaPolicy says how many of spec.replicas each cluster runs.
-// Divided, their sum is exact wherever the bounds of the rules allow it, each cluster's share follows its weight, and a change moves as few as it can.
-// What leaves a cluster waits until what arrives elsewhere is ready.
+// ReplicaPolicy defines how many of spec.replicas each cluster runs.
+// With type Divided, the sum over all clusters is spec.replicas if the bounds of the rules allow it, the share of a cluster follows its weight, and a change moves as few replicas as possible.
+// A cluster scales down only after the replicas that moved to other clusters are ready.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == 'Divided' || !has(self.rules) && self.weights != 'Allocatable'",message="rules and weights divide replicas: make the type Divided, or leave them out"
 // +kubebuilder:validation:XValidation:rule="self.weights != 'Allocatable' || !has(self.rules) || self.rules.all(r, !has(r.weight))",message="the weight of a rule is for weights: Static; leave it out, or make weights Static"
 type ReplicaPolicy struct {
-	// Type is Duplicated, where each cluster runs all replicas, or Divided, where all clusters run them together.
+	// Type is Duplicated or Divided. With Duplicated, each cluster runs all replicas.
+	// With Divided, the clusters divide them. It defaults to Duplicated.
 	// +optional
 	// +kubebuilder:default=Duplicated
 	Type ReplicaPolicyType `json:"type,omitempty"`
 
-	// Weights is Static, where the rules give the weights, or Allocatable, where a cluster's weight is the CPU that its nodes can hold. A cluster of which that is not known counts as the smallest of which it is.
+	// Weights is Static or Allocatable. With Static, the rules define the weights.
+	// With Allocatable, the weight of a cluster is the allocatable CPU of its nodes; a cluster whose allocatable CPU is unknown gets the smallest known weight.
+	// It defaults to Static.
 	// +optional
 	// +kubebuilder:default=Static
 	Weights ReplicaWeights `json:"weights,omitempty"`
 
-	// Rules give clusters their weight and bounds. The first that matches a cluster applies; one that none matches has weight 1 and no bounds.
+	// Rules define the weights and bounds of clusters.
+	// The first rule that matches a cluster applies.
+	// A cluster without a matching rule has weight 1 and no bounds.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -181,33 +193,33 @@ type ReplicaPolicy struct {
 	Rules []ReplicaRule `json:"rules,omitempty"`
 }
 
-// ReplicaPolicyType says whether replicas are those of each cluster, or of all.
+// ReplicaPolicyType defines whether spec.replicas applies to each cluster, or to all clusters together.
 // +kubebuilder:validation:Enum=Duplicated;Divided
 type ReplicaPolicyType string
 
 const (
 	// ReplicasDuplicated: each cluster runs all replicas.
 	ReplicasDuplicated ReplicaPolicyType = "Duplicated"
-	// ReplicasDivided: all clusters together run them.
+	// ReplicasDivided: the clusters divide the replicas.
 	ReplicasDivided ReplicaPolicyType = "Divided"
 )
 
-// ReplicaWeights says what the clusters' shares follow.
+// ReplicaWeights defines the source of the clusters' weights.
 // +kubebuilder:validation:Enum=Static;Allocatable
 type ReplicaWeights string
 
 const (
 	// WeightsStatic: the weights of the rules.
 	WeightsStatic ReplicaWeights = "Static"
-	// WeightsAllocatable: the CPU that a cluster's nodes can hold.
+	// WeightsAllocatable: the allocatable CPU of a cluster's nodes.
 	WeightsAllocatable ReplicaWeights = "Allocatable"
 )
 
-// ReplicaRule gives clusters a weight and bounds.
+// ReplicaRule defines a weight and bounds for the clusters that it matches.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="maxReplicas of a rule must be minReplicas or more"
 type ReplicaRule struct {
-	// Name of the rule, which no other has.
+	// Name of the rule. It must be unique.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -215,15 +227,16 @@ type ReplicaRule struct {
 
 	ClusterMatch `json:",inline"`
 
-	// Weight is what a cluster's share is in proportion to; without it, 1. A cluster of weight 0 gets no more than minReplicas.
+	// Weight of each matching cluster. The share of a cluster is proportional to its weight.
+	// A cluster with weight 0 runs only minReplicas. It defaults to 1.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 1000000",message="weight must be from 0 to 1000000"
 	Weight *int32 `json:"weight,omitempty"`
-	// MinReplicas is the least that each of these clusters runs. Without it, 0.
+	// MinReplicas is the minimum for each matching cluster. It defaults to 0.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="minReplicas must be zero or more"
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// MaxReplicas is the most that each of these clusters runs. Without it, there is no bound.
+	// MaxReplicas is the maximum for each matching cluster. Without it, there is no maximum.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="maxReplicas must be zero or more"
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`

@@ -24,6 +24,9 @@ var hub client.Client
 // careless is one for which the API server drops them.
 var careless client.Client
 
+// admin is an administrator of the same API server, who uses kubectl.
+var admin *envtest.AuthenticatedUser
+
 // older is whether the API server is older than the one in whose words refusals are written here.
 var older bool
 
@@ -54,6 +57,10 @@ func withHub(run func() int) int {
 			return 1, err
 		}
 		hub = client.WithFieldValidation(careless, metav1.FieldValidationStrict)
+		admin, err = environment.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, config)
+		if err != nil {
+			return 1, err
+		}
 		if older, err = isOlder(config); err != nil {
 			return 1, err
 		}

@@ -166,7 +166,7 @@ service: {type: LoadBalancer, annotations: {service.example/internal: "true", wh
 		},
 		"an autoscaler with all it can have": {
 			spec: least + `
-autoscaled: false
+externallyScaled: false
 autoscaling:
   minReplicas: 3
   maxReplicas: 3
@@ -177,7 +177,7 @@ autoscaling:
     scaleDown: {stabilizationWindowSeconds: 60, policies: [{type: Pods, value: 1, periodSeconds: 60}]}
 `,
 		},
-		"autoscaled by something else": {
+		"scaled by something else": {
 			spec: least + "externallyScaled: true",
 		},
 		"a budget by a number": {
@@ -372,9 +372,9 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "topologySpreadConstraints: [{topologyKey: a, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}, {topologyKey: a, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]",
 			want: `spec.topologySpreadConstraints[1]: Duplicate value: {"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"}`,
 		},
-		"autoscaling and autoscaled": {
-			spec: image + "autoscaling: {maxReplicas: 5}\nautoscaled: true",
-			want: "spec: Invalid value: autoscaled says that something else scales the pods: take it out, or take out autoscaling",
+		"autoscaling and externallyScaled": {
+			spec: image + "autoscaling: {maxReplicas: 5}\nexternallyScaled: true",
+			want: "spec: Invalid value: externallyScaled says that something else scales the pods: take it out, or take out autoscaling",
 		},
 		"autoscaling without a bound": {
 			spec: image + "autoscaling: {}",

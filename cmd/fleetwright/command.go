@@ -20,7 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	kubeconfig, context     string
 	secretNamespace         string
@@ -81,40 +81,40 @@ A member is added by a Secret on the hub that holds its kubeconfig.`,
 
 func (o *options) addFlags(command *cobra.Command) {
 	f := command.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the hub; without it $KUBECONFIG, the service account of the pod, or ~/.kube/config")
-	f.StringVar(&o.context, "context", "", "`context` of that kubeconfig; its current one by default")
-	f.StringVar(&o.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub whose Secrets are members")
-	f.StringVar(&o.secretSelector, "secret-selector", "sigs.k8s.io/multicluster-runtime-kubeconfig=true", "label `selector` of those Secrets")
-	f.StringVar(&o.hubID, "hub-id", "", "`identity` of the hub, marked on every object on a member; the UID of the hub's kube-system namespace by default. A rebuilt hub that is given its predecessor's takes over what that ran")
-	f.StringVar(&o.clusterAPINamespace, "cluster-api-namespace", "", "`namespace` on the hub whose kubeconfig Secrets of Cluster API (CLUSTER-kubeconfig) are members too; none by default")
-	f.StringVar(&o.argoCDNamespace, "argocd-namespace", "", "`namespace` on the hub whose cluster Secrets of Argo CD are members too; none by default")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the hub; defaults to $KUBECONFIG, the service account of the pod, or ~/.kube/config")
+	f.StringVar(&o.context, "context", "", "`context` of the kubeconfig; defaults to its current context")
+	f.StringVar(&o.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub with the kubeconfig Secrets of members")
+	f.StringVar(&o.secretSelector, "secret-selector", "sigs.k8s.io/multicluster-runtime-kubeconfig=true", "label `selector` of the Secrets")
+	f.StringVar(&o.hubID, "hub-id", "", "`identity` of the hub, stored on every object on a member; defaults to the UID of the hub's kube-system namespace. A rebuilt hub with the identity of its predecessor takes over its workloads")
+	f.StringVar(&o.clusterAPINamespace, "cluster-api-namespace", "", "`namespace` on the hub with kubeconfig Secrets of Cluster API (CLUSTER-kubeconfig), which become members too; empty disables it")
+	f.StringVar(&o.argoCDNamespace, "argocd-namespace", "", "`namespace` on the hub with cluster Secrets of Argo CD, which become members too; empty disables it")
 	f.BoolVar(&o.clusterProfiles, "publish-cluster-profiles", false, "publish a ClusterProfile (sigs.k8s.io/cluster-inventory-api) for each member, in the namespace of the Secrets")
-	f.BoolVar(&o.policy.AllowLoopback, "allow-loopback-members", false, "let members have loopback addresses, for a demonstration on one machine")
-	f.BoolVar(&o.policy.AllowInsecureTLS, "allow-insecure-members", false, "let kubeconfigs turn off the check of the server's certificate")
-	f.BoolVar(&o.policy.AllowProxy, "allow-member-proxies", false, "let kubeconfigs name a proxy (proxy-url)")
-	f.Float32Var(&o.memberQPS, "member-qps", clusters.DefaultQPS, "requests a second to one member, on average")
-	f.IntVar(&o.memberBurst, "member-burst", clusters.DefaultBurst, "requests to one member that may be sent at once")
-	f.Var(&o.memberMaxList, "member-max-list", "`size` of the largest list that a member may send, and of its cache; the operator's memory limit should be four times as much")
-	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "how often a member is asked for a sign of life; three that fail in a row make it unreachable")
-	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; one that holds anything that a person said about the cluster is kept for good")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics, 0 for none")
-	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, 0 for none")
-	f.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas, let only the elected one act")
-	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "`namespace` of the election's Lease; that of the Secrets by default")
-	f.StringVar(&o.traces.endpoint, "tracing-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP, such as http://otel-collector:4318) that gets traces of edits; without it nothing is traced")
-	f.Float64Var(&o.traces.sample, "tracing-sample", 1, "`share` of the edits that are traced, more than 0 and at most 1")
+	f.BoolVar(&o.policy.AllowLoopback, "allow-loopback-members", false, "allow members with loopback addresses, for a demonstration on one machine")
+	f.BoolVar(&o.policy.AllowInsecureTLS, "allow-insecure-members", false, "allow kubeconfigs that disable the verification of the server certificate")
+	f.BoolVar(&o.policy.AllowProxy, "allow-member-proxies", false, "allow kubeconfigs with a proxy (proxy-url)")
+	f.Float32Var(&o.memberQPS, "member-qps", clusters.DefaultQPS, "average number of requests per second to one member")
+	f.IntVar(&o.memberBurst, "member-burst", clusters.DefaultBurst, "maximum burst of requests to one member")
+	f.Var(&o.memberMaxList, "member-max-list", "maximum `size` of a list response of a member, and of its cache; the operator's memory limit should be four times as large")
+	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "interval of the health probes of a member; three consecutive failures make it unreachable")
+	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; a MemberCluster with settings of an administrator is kept permanently")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics server; 0 disables it")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "use leader election, so that only one of several replicas is active")
+	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "`namespace` of the Lease for leader election; defaults to the namespace of the Secrets")
+	f.StringVar(&o.traces.endpoint, "tracing-endpoint", "", "`URL` of an OpenTelemetry collector for traces of edits (OTLP over HTTP, such as http://otel-collector:4318); empty disables tracing")
+	f.Float64Var(&o.traces.sample, "tracing-sample", 1, "`share` of the edits to trace, greater than 0 and at most 1")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or text")
 }
 
-// minMemberList is the least that a list of a member may be limited to: one object can have 4 MiB.
+// minMemberList is the minimum of --member-max-list, because one object can have 4 MiB.
 const minMemberList = 4 << 20
 
-// check says what no operator can be run with.
+// check returns an error if the options are invalid.
 func (o *options) check() error {
 	switch {
 	case o.secretNamespace == "":
-		return errors.New("--secret-namespace is empty: it would take the Secrets of every namespace for members")
+		return errors.New("--secret-namespace is empty: Secrets of every namespace would become members; set a namespace")
 	case o.memberQPS <= 0:
 		return fmt.Errorf("--member-qps %v: want more than 0", o.memberQPS)
 	case o.memberBurst < 1:
@@ -132,14 +132,14 @@ func (o *options) check() error {
 	return o.findSources()
 }
 
-// findSources parses where the credentials of members are.
+// findSources sets the sources of the members' credentials from the options.
 func (o *options) findSources() error {
 	selector, err := labels.Parse(o.secretSelector)
 	if err != nil {
 		return fmt.Errorf("--secret-selector %q: %w", o.secretSelector, err)
 	}
 	if selector.Empty() {
-		return fmt.Errorf("--secret-selector is empty: it would take every Secret of namespace %s for a member", o.secretNamespace)
+		return fmt.Errorf("--secret-selector is empty: every Secret of namespace %s would become a member; set a selector", o.secretNamespace)
 	}
 	o.sources = clusters.Sources{{Namespace: o.secretNamespace, Form: clusters.FormKubeconfig, Selector: selector}}
 	if o.clusterAPINamespace != "" {

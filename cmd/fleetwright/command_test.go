@@ -19,10 +19,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestMain is the command itself in the processes that these tests start.
+// TestMain runs the command itself in the processes that these tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_IS_FLEETWRIGHT") != "" {
-		go panicsWhenTold()
+		go panicOnSignal()
 		main()
 		return
 	}
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// panicsWhenTold panics at SIGUSR1 as a goroutine of client-go's does.
-func panicsWhenTold() {
+// panicOnSignal panics on SIGUSR1 as a goroutine of client-go does.
+func panicOnSignal() {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGUSR1)
 	<-told
@@ -67,7 +67,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// fleetwright starts the command, with nothing of the environment that leads to a hub.
+// fleetwright starts the command without environment variables that lead to a hub.
 func fleetwright(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{command: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
@@ -87,21 +87,21 @@ func fleetwright(t *testing.T, args ...string) *process {
 	return p
 }
 
-// exits waits for the end and returns the exit code.
+// exits waits until the process exits, and returns the exit code.
 func (p *process) exits(t *testing.T, within time.Duration) int {
 	t.Helper()
 	select {
 	case <-p.ended:
 		return p.command.ProcessState.ExitCode()
 	case <-time.After(within):
-		_ = p.command.Process.Signal(syscall.SIGQUIT) // it says what it is doing
+		_ = p.command.Process.Signal(syscall.SIGQUIT) // prints its goroutines
 		<-p.ended
 		t.Fatalf("it still runs after %s:\n%s", within, p.output.String())
 		return 0
 	}
 }
 
-// fails checks that the command ends with one line that says something, and a code.
+// fails checks that the command exits with code 1 and prints one line that contains the text.
 func fails(t *testing.T, want string, args ...string) {
 	t.Helper()
 	p := fleetwright(t, args...)
@@ -114,7 +114,7 @@ func fails(t *testing.T, want string, args ...string) {
 	}
 }
 
-func TestAMistakeIsSaidInOneLine(t *testing.T) {
+func TestInvalidOptionsAreReportedInOneLine(t *testing.T) {
 	nowhere, malformed := filepath.Join(t.TempDir(), "nowhere"), filepath.Join(t.TempDir(), "malformed")
 	if err := os.WriteFile(malformed, []byte("clusters: ["), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestAMistakeIsSaidInOneLine(t *testing.T) {
 		"a collector that is no URL":     {[]string{"--tracing-endpoint", "http://a b"}, "--tracing-endpoint: want a URL"},
 		"a collector without a scheme":   {[]string{"--tracing-endpoint", "collector:4318"}, `--tracing-endpoint "collector:4318": want a URL`},
 		"a collector of gRPC":            {[]string{"--tracing-endpoint", "grpc://collector:4317"}, "--tracing-endpoint"},
-		"a collector with a password":    {[]string{"--tracing-endpoint", "http://a:b@collector"}, "--tracing-endpoint holds credentials"},
+		"a collector with a password":    {[]string{"--tracing-endpoint", "http://a:b@collector"}, "--tracing-endpoint contains credentials"},
 		"a collector with a query":       {[]string{"--tracing-endpoint", "http://collector?a=b"}, "--tracing-endpoint"},
 		"a sample of nothing":            {[]string{"--tracing-sample", "0"}, "--tracing-sample 0"},
 		"a sample of more than all":      {[]string{"--tracing-sample", "1.1"}, "--tracing-sample 1.1"},
@@ -159,7 +159,7 @@ func TestAMistakeIsSaidInOneLine(t *testing.T) {
 	}
 }
 
-// hubAt is a kubeconfig of a hub at an address.
+// hubAt returns the path of a kubeconfig for a hub at an address.
 func hubAt(t *testing.T, server string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -171,7 +171,7 @@ func hubAt(t *testing.T, server string) string {
 	return path
 }
 
-// refusing is the address of a server where nobody listens any more.
+// refusing returns the address of a server that no longer listens.
 func refusing(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

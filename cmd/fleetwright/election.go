@@ -12,12 +12,12 @@ import (
 	"github.com/fleetwright/fleetwright/internal/leasefence"
 )
 
-// Times of the leader election. The fence closes renewDeadline after the last renewal, and a standby
-// takes over leaseDuration after it: a write that passed the fence has the difference to arrive.
-// The leader renews every retryPeriod, and a standby checks every 1 to 2.2 retryPeriods (client-go's
-// jitter). So a standby takes over 14 to 19.4 seconds after the leader died: in the worst case it
-// checks just before the last renewal, and again just before the Lease expires. One write per second
-// costs the hub as much as ten kubelets do.
+// Times of the leader election. The fence closes renewDeadline after the last renewal, and a
+// standby takes over leaseDuration after it: a write that passed the fence has the difference to
+// arrive. The leader renews every retryPeriod, and a standby checks every 1 to 2.2 retryPeriods
+// (client-go's jitter). So a standby takes over 14 to 19.4 seconds after the leader died: in the
+// worst case it checks just before the last renewal, and again just before the Lease expires. One
+// write per second costs the hub as much as ten kubelets do.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -25,8 +25,9 @@ const (
 )
 
 // newFencedConfigs puts a fence before everything that this replica can change, on the hub and on
-// members, so that it writes only while it holds the Lease. It returns the configuration for the hub
-// and sets the lock of the election and the wrapper of members. Without leader election there is no fence.
+// members, so that it writes only while it holds the Lease. It returns the configuration for the
+// hub and sets the lock of the election and the wrapper of members. Without leader election there
+// is no fence.
 func (o *options) newFencedConfigs(hub *rest.Config, hubOptions *manager.Options, members *clusters.Options) (*rest.Config, error) {
 	if !o.leaderElect {
 		return hub, nil

@@ -31,7 +31,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// recorder is a server that knows which requests came that can change something.
+// recorder is a server that records the write requests that it receives.
 type recorder struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -52,13 +52,14 @@ func newRecorder(t *testing.T, next http.Handler) *recorder {
 	r.EnableHTTP2 = true
 	r.StartTLS()
 	t.Cleanup(func() {
-		r.CloseClientConnections() // watches have no end
+		r.CloseClientConnections() // ends the watches
 		r.Close()
 	})
 	return r
 }
 
-// inFront is a recorder in front of an API server, as the user of a configuration.
+// inFront returns a recorder that forwards requests to an API server with the credentials of a
+// configuration.
 func inFront(t *testing.T, of *rest.Config) *recorder {
 	t.Helper()
 	to, err := url.Parse(of.Host)
@@ -75,18 +76,18 @@ func inFront(t *testing.T, of *rest.Config) *recorder {
 			request.Out.Header.Del("Authorization")
 		},
 		Transport: as,
-		ErrorLog:  log.New(io.Discard, "", 0), // clients go, in the middle of watches
+		ErrorLog:  log.New(io.Discard, "", 0), // clients disconnect during watches
 	})
 }
 
-// writes came so far, but for those of the election.
+// writes returns the writes so far, except those of the leader election.
 func (r *recorder) writes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.all), func(write string) bool { return strings.Contains(write, "/leases") })
 }
 
-// kubeconfig of a member that is reached through the recorder.
+// kubeconfig returns the kubeconfig of a member that is reached through the recorder.
 func (r *recorder) kubeconfig() []byte {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 	return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "it", "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
@@ -94,14 +95,14 @@ func (r *recorder) kubeconfig() []byte {
 		r.URL, base64.StdEncoding.EncodeToString(authority))
 }
 
-func TestALeaderThatWakesAfterItsLeaseChangesNothing(t *testing.T) {
+func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) {
 	h := sharedHub(t)
 	h.installCRDs(t)
 	operator, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.forget(&coordinationv1.Lease{ObjectMeta: theLease}) }) // who comes next need not wait for its end
+	t.Cleanup(func() { h.forget(&coordinationv1.Lease{ObjectMeta: theLease}) }) // so that the next test need not wait until it expires
 	hub, standbyHub, member := inFront(t, operator), inFront(t, operator), inFront(t, h.environment.Config)
 	edited, drifted := h.app(t, "edited"), h.app(t, "drifted")
 
@@ -113,13 +114,14 @@ func TestALeaderThatWakesAfterItsLeaseChangesNothing(t *testing.T) {
 	h.joins(t, "alpha", member.kubeconfig())
 	h.runs(t, edited, "registry.example/app:1")
 	h.runs(t, drifted, "registry.example/app:1")
+	h.countsAppServices(t, "alpha", 2)
 
 	first := h.freeze(t, leader)
 	if came := standbyHub.writes(); len(came) > 0 || strings.Contains(standby.output.String(), "fenced") {
-		t.Errorf("the standby wrote %v, and said\n%s", came, standby.output.String())
+		t.Errorf("the standby wrote %v, and logged\n%s", came, standby.output.String())
 	}
 	h.elected(t, first)
-	// The one that has taken over must leave the old one something to do.
+	// Freeze the new leader, so that the old one still finds work to do.
 	h.freeze(t, standby)
 	h.change(t, edited, func() { edited.Spec.Image = "registry.example/app:2" })
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: drifted.Namespace, Name: drifted.Name}}
@@ -132,11 +134,11 @@ func TestALeaderThatWakesAfterItsLeaseChangesNothing(t *testing.T) {
 	}
 	said := leader.output.String()
 	if late := slices.Concat(hub.writes()[onHub:], member.writes()[onMember:]); len(late) > 0 {
-		t.Errorf("when it woke it sent %v", late)
+		t.Errorf("after waking it sent %v", late)
 	}
 	for _, want := range []string{"Successfully acquired lease", `/appservices/edited/status`, `/deployments/drifted`, "fenced: this replica ", "Failed to renew lease"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it did not say %q:\n%s", want, said)
+			t.Errorf("it did not log %q:\n%s", want, said)
 		}
 	}
 	if !strings.HasSuffix(said, "\nfleetwright: leader election lost\n") {
@@ -146,16 +148,17 @@ func TestALeaderThatWakesAfterItsLeaseChangesNothing(t *testing.T) {
 	standby.signal(t, syscall.SIGCONT)
 	h.runs(t, edited, "registry.example/app:2")
 	h.runs(t, drifted, "registry.example/app:1")
+	h.countsAppServices(t, "alpha", 2) // the status writes of the new leader keep it
 	standby.signal(t, syscall.SIGTERM)
 	if code := standby.exits(t, 10*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// theLease of the election.
+// theLease is the metadata of the Lease of the leader election.
 var theLease = metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "fleetwright"}
 
-// elected waits until a replica leads, other than the one of an identity, and returns its own.
+// elected waits until a replica with another identity leads, and returns its identity.
 func (h *hub) elected(t *testing.T, not string) string {
 	t.Helper()
 	var leader string
@@ -173,7 +176,8 @@ func (h *hub) elected(t *testing.T, not string) string {
 	return leader
 }
 
-// freeze stops the replica that leads, just after it has renewed its lease: not in the middle of that. It returns its identity.
+// freeze stops the leader just after it renewed its Lease, and not during a renewal. It returns its
+// identity.
 func (h *hub) freeze(t *testing.T, leader replica) string {
 	t.Helper()
 	lease, before := &coordinationv1.Lease{}, ""
@@ -200,7 +204,8 @@ func (r replica) signal(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// app makes an AppService that runs everywhere, and until the test ends. Nothing of it is left then, whoever still would have to let go of it.
+// app creates an AppService without placement. After the test it is deleted with its objects,
+// regardless of finalizers.
 func (h *hub) app(t *testing.T, name string) *v1alpha1.AppService {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name}
@@ -212,7 +217,7 @@ func (h *hub) app(t *testing.T, name string) *v1alpha1.AppService {
 	return app
 }
 
-// forget deletes objects, and their finalizers.
+// forget removes the finalizers of objects and deletes the objects.
 func (h *hub) forget(objects ...client.Object) {
 	for _, object := range objects {
 		_ = h.admin.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`)))
@@ -220,7 +225,7 @@ func (h *hub) forget(objects ...client.Object) {
 	}
 }
 
-// change an object, as an administrator does.
+// change changes an object as an administrator does.
 func (h *hub) change(t *testing.T, object client.Object, by func()) {
 	t.Helper()
 	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -234,7 +239,7 @@ func (h *hub) change(t *testing.T, object client.Object, by func()) {
 	}
 }
 
-// runs waits until the Deployment of an AppService has an image.
+// runs waits until the Deployment of an AppService has the image.
 func (h *hub) runs(t *testing.T, app *v1alpha1.AppService, image string) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
@@ -244,6 +249,21 @@ func (h *hub) runs(t *testing.T, app *v1alpha1.AppService, image string) {
 		}
 		if runs := deployment.Spec.Template.Spec.Containers[0].Image; runs != image {
 			return fmt.Errorf("%s runs %s, not %s", app.Name, runs, image)
+		}
+		return nil
+	})
+}
+
+// countsAppServices waits until status.appServices of a MemberCluster has the number.
+func (h *hub) countsAppServices(t *testing.T, name string, want int32) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		member := &v1alpha1.MemberCluster{}
+		if err := h.admin.Get(context.Background(), client.ObjectKey{Name: name}, member); err != nil {
+			return err
+		}
+		if got := member.Status.AppServices; got != want {
+			return fmt.Errorf("%s has %d AppServices, want %d", name, got, want)
 		}
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hubKinds are the kinds that the operator watches on the hub.
+// hubKinds returns the kinds that the operator watches on the hub.
 func (o *options) hubKinds() []client.Object {
 	kinds := []client.Object{&v1alpha1.AppService{}, &v1alpha1.MemberCluster{}, &corev1.Secret{}}
 	if o.clusterProfiles {
@@ -24,9 +24,10 @@ func (o *options) hubKinds() []client.Object {
 	return kinds
 }
 
-// watching returns a check that fails when an informer of the hub has ended. The operator would go on with what it knew then; so it
-// has to be restarted. The informers of a kind in several namespaces count as ended when all of them have.
-func watching(ctx context.Context, hub cache.Cache, kinds []client.Object) (healthz.Checker, error) {
+// informersRunning returns a check that fails when an informer of the hub has stopped. The operator
+// must then be restarted, because it would work with outdated caches. The informers of a kind in
+// several namespaces count as stopped when all of them have stopped.
+func informersRunning(ctx context.Context, hub cache.Cache, kinds []client.Object) (healthz.Checker, error) {
 	informers := make([]cache.Informer, len(kinds))
 	for i, kind := range kinds {
 		informer, err := hub.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -37,7 +38,7 @@ func watching(ctx context.Context, hub cache.Cache, kinds []client.Object) (heal
 	}
 	return func(*http.Request) error {
 		if i := slices.IndexFunc(informers, cache.Informer.IsStopped); i >= 0 {
-			return fmt.Errorf("the informer of %T has ended", kinds[i])
+			return fmt.Errorf("the informer of %T has stopped", kinds[i])
 		}
 		return nil
 	}, nil

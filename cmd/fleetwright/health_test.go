@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// An informer that has ended is noticed, though everything that it told before can still be read.
-func TestLivenessNoticesAnInformerThatHasEnded(t *testing.T) {
+// The cache of a stopped informer can still be read, so only this check detects it.
+func TestLivenessFailsAfterAnInformerHasStopped(t *testing.T) {
 	h := sharedHub(t)
 	hub, err := cache.New(h.environment.Config, cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	check, err := watching(t.Context(), hub, []client.Object{&corev1.Namespace{}, &corev1.Secret{}})
+	check, err := informersRunning(t.Context(), hub, []client.Object{&corev1.Namespace{}, &corev1.Secret{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestLivenessNoticesAnInformerThatHasEnded(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- hub.Start(ctx) }()
 	if !hub.WaitForCacheSync(ctx) {
-		t.Fatal("the cache is not in step")
+		t.Fatal("the cache is not synced")
 	}
 	if err := check(nil); err != nil {
 		t.Errorf("while it runs: %v", err)
@@ -39,8 +39,8 @@ func TestLivenessNoticesAnInformerThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 10*time.Second, func() error {
-		if err := check(nil); err == nil || err.Error() != "the informer of *v1.Namespace has ended" {
-			return errors.Join(errors.New("it is not noticed"), err)
+		if err := check(nil); err == nil || err.Error() != "the informer of *v1.Namespace has stopped" {
+			return errors.Join(errors.New("the check does not fail"), err)
 		}
 		return nil
 	})

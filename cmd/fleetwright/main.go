@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// version is set when it is built.
+// version is set at build time.
 var version = "unknown"
 
 func main() {
@@ -21,12 +21,14 @@ func main() {
 	}
 }
 
-// memoryRatio is the share of the container's memory limit that Go may use before it collects garbage harder. The rest is for what counts
-// there and is not Go's: above all the kernel's buffers of a thousand connections.
+// memoryRatio is the share of the container's memory limit that becomes Go's memory limit. The rest
+// is for memory that Go does not manage, mainly the kernel's buffers of a thousand connections.
 const memoryRatio = 0.9
 
-// limitMemory sets Go's memory limit from the container's. GOMEMLIMIT, and AUTOMEMLIMIT as a ratio or "off", take precedence. Without a
-// container there is no limit. It returns an error only if AUTOMEMLIMIT is invalid: an operator without a memory limit is better than none.
+// limitMemory sets Go's memory limit from the memory limit of the container. GOMEMLIMIT, and
+// AUTOMEMLIMIT as a ratio or "off", take precedence. Without a container there is no limit. It
+// returns an error only if AUTOMEMLIMIT is invalid. If the container's limit cannot be read, it
+// logs the error, because an operator without a memory limit is better than no operator.
 func limitMemory(container memlimit.Provider, log logr.Logger) error {
 	asked := false
 	_, err := memlimit.Set(memlimit.WithRatio(memoryRatio), memlimit.WithProvider(func() (uint64, error) {

@@ -52,8 +52,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The share of live heap by which the heap may grow is Go's default: less was measured to double or triple the processor time.
-func TestGarbageIsCollectedAsGoDoes(t *testing.T) {
+// GOGC keeps Go's default: lower values doubled or tripled the CPU time in measurements.
+func TestGOGCIsTheDefault(t *testing.T) {
 	content, err := os.ReadFile("../../config/manager/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +65,8 @@ func TestGarbageIsCollectedAsGoDoes(t *testing.T) {
 	}
 }
 
-// What ends in order has given its Lease back, and sent its spans, before the kubelet kills it.
-func TestTheEndFitsIntoThePodsGracePeriod(t *testing.T) {
+// A graceful shutdown releases the Lease and sends the last spans before the kubelet kills the pod.
+func TestShutdownFitsInTheGracePeriodOfThePod(t *testing.T) {
 	content, err := os.ReadFile("../../config/manager/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +80,9 @@ func TestTheEndFitsIntoThePodsGracePeriod(t *testing.T) {
 		grace = time.Duration(*seconds) * time.Second
 	}
 	options := (&options{}).managerOptions(runtime.NewScheme())
-	// The manager waits, then the Lease is read and written, each for half a renewDeadline at most; then the spans go.
+	// The manager waits, then reads and writes the Lease within half a renewDeadline each, and then
+	// spans are sent.
 	if took := cmp.Or(options.GracefulShutdownTimeout, new(30*time.Second)); *took+renewDeadline+flushTimeout > grace {
-		t.Errorf("the end may take %s, of %s", *took+renewDeadline+flushTimeout, grace)
+		t.Errorf("the shutdown may take %s, but the grace period is %s", *took+renewDeadline+flushTimeout, grace)
 	}
 }

@@ -64,7 +64,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	manager, err := mcmanager.New(fenced, provider, hubOptions)
 	if err != nil {
-		return fmt.Errorf("make the manager: %w", err)
+		return fmt.Errorf("create the manager: %w", err)
 	}
 	if err := o.assemble(ctx, manager, provider, cmp.Or(o.hubID, hubID)); err != nil {
 		return fmt.Errorf("assemble the operator: %w", err)
@@ -75,13 +75,14 @@ func run(ctx context.Context, o *options) error {
 	}
 	manager.GetLogger().Info("Starting", "version", version, "hub", cmp.Or(o.hubID, hubID))
 	if err := manager.Start(ctx); err != nil {
-		return err // at once: another replica may lead by now
+		return err // without flushing: another replica may lead by now
 	}
 	flush()
 	return nil
 }
 
-// assemble connects the rooms: members are engaged with delivery, which reports to the planner.
+// assemble connects the packages: the provider engages members with delivery, and delivery reports
+// observations to the planner.
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
 	hub := manager.GetLocalManager()
 	observations := planner.NewObservations()
@@ -89,6 +90,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	planned, err := planner.SetupWithManager(hub, observations)
 	err = errors.Join(
 		err,
+		planner.SetupCounterWithManager(hub),
 		manager.Add(deliverer),
 		hub.Add(registerWhileLeading(deliverer)),
 		hub.Add(registerWhileLeading(planned)),
@@ -98,7 +100,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	if err != nil {
 		return err
 	}
-	informers, err := watching(ctx, hub.GetCache(), o.hubKinds())
+	informers, err := informersRunning(ctx, hub.GetCache(), o.hubKinds())
 	if err != nil {
 		return err
 	}
@@ -109,11 +111,11 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	)
 }
 
-// registerWhileLeading has a collector's metrics served while this replica leads.
+// registerWhileLeading returns a runnable that registers a collector while this replica leads.
 func registerWhileLeading(collector prometheus.Collector) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		if err := metrics.Registry.Register(collector); err != nil {
-			return fmt.Errorf("serve metrics: %w", err)
+			return fmt.Errorf("register metrics: %w", err)
 		}
 		<-ctx.Done()
 		metrics.Registry.Unregister(collector)
@@ -121,7 +123,7 @@ func registerWhileLeading(collector prometheus.Collector) manager.RunnableFunc {
 	}
 }
 
-// publishProfiles adds, where the flag asks for it, a ClusterProfile for each member.
+// publishProfiles publishes a ClusterProfile for each member if the flag is set.
 func (o *options) publishProfiles(hub manager.Manager) error {
 	if !o.clusterProfiles {
 		return nil
@@ -129,13 +131,14 @@ func (o *options) publishProfiles(hub manager.Manager) error {
 	return clusterprofile.SetupWithManager(hub, o.secretNamespace)
 }
 
-// cachesSynced is ready when the hub's caches are in step. No member has a part in it.
+// cachesSynced returns a check that fails until the hub's caches are synced. It depends on no
+// member.
 func cachesSynced(hub cache.Cache) healthz.Checker {
 	return func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
 		defer cancel()
 		if !hub.WaitForCacheSync(ctx) {
-			return errors.New("the hub's caches are not in step")
+			return errors.New("the hub's caches are not synced")
 		}
 		return nil
 	}
@@ -159,14 +162,16 @@ func (o *options) hubConfig() (*rest.Config, error) {
 	return hub, nil
 }
 
-// shutdownTimeout bounds how long the end waits for what is under way. The Lease is given back after that, and then the last spans are sent:
-// all of it within the 30 seconds that a pod has.
+// shutdownTimeout limits how long the shutdown waits for work in progress. Then the Lease is
+// released and the last spans are sent. All of it must fit in the 30 seconds of a pod's grace
+// period.
 const shutdownTimeout = 15 * time.Second
 
-// startTimeout bounds the first question to the hub.
+// startTimeout limits the first requests to the hub.
 const startTimeout = 15 * time.Second
 
-// readHubID asks the hub who it is, and whether it has our CRDs: so that a hub that is away, or not prepared, is said in one line.
+// readHubID returns the UID of the hub's kube-system namespace. It also checks that the hub has the
+// CRDs, so that an unreachable or unprepared hub is reported in one line.
 func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -174,7 +179,7 @@ func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (st
 	bounded.Timeout = startTimeout
 	c, err := client.New(bounded, client.Options{Scheme: types})
 	if err != nil {
-		return "", fmt.Errorf("make a client for the hub: %w", err)
+		return "", fmt.Errorf("create a client for the hub: %w", err)
 	}
 	namespace := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
@@ -194,7 +199,7 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
 	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: o.sources.Cache()}
 	if o.clusterProfiles {
-		// They are in one namespace, and it may read no others.
+		// The operator may read ClusterProfiles in one namespace only.
 		cached[&clusterinventory.ClusterProfile{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.secretNamespace: {}}}
 	}
 	return manager.Options{
@@ -205,16 +210,17 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "fleetwright",
 		LeaderElectionNamespace:       cmp.Or(o.leaderElectionNamespace, o.secretNamespace),
-		LeaderElectionReleaseOnCancel: true, // the process ends when run returns
+		LeaderElectionReleaseOnCancel: true, // safe, because the process exits when run returns
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
 		GracefulShutdownTimeout:       new(shutdownTimeout),
 		Controller: config.Controller{
-			// A replica that waits to be elected has the hub's caches ready.
+			// A standby keeps the hub's caches synced.
 			EnableWarmup: &warm,
-			// The priority queue of controller-runtime v0.24 may hand an item to a worker that has just left, and its locks are never
-			// released then: the operator does not end at SIGTERM, and the Lease is not given back.
+			// The priority queue of controller-runtime v0.24 may hand an item to a worker that has
+			// just returned. Its locks are then never released: the operator ignores SIGTERM and
+			// does not release the Lease.
 			UsePriorityQueue: new(false),
 		},
 	}
@@ -240,7 +246,8 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 	}
 }
 
-// memberMapper knows the kinds that are used on members, so that no member is asked for them.
+// memberMapper returns a static mapper for the kinds that are used on members, so that no discovery
+// requests are sent to members.
 func memberMapper() meta.RESTMapper {
 	mapper := delivery.Mapper()
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)

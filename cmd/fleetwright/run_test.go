@@ -27,11 +27,11 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hub is a real API server. It gets the CRDs when a test asks for them.
+// hub is a real API server. Tests install the CRDs with installCRDs.
 type hub struct {
 	environment *envtest.Environment
 	admin       client.Client
-	kubeconfig  string // of a user with the operator's role
+	kubeconfig  string // for a user with the operator's role
 }
 
 var (
@@ -55,7 +55,7 @@ func startHub() (*hub, error) {
 	ctx := context.Background()
 	h := &hub{environment: &envtest.Environment{ControlPlaneStartTimeout: time.Minute}}
 	config, err := h.environment.Start()
-	if err != nil { // perhaps with all of it running
+	if err != nil { // some of its processes may be running
 		return nil, errors.Join(err, h.environment.Stop())
 	}
 	started = h
@@ -78,7 +78,7 @@ func startHub() (*hub, error) {
 	return h, errors.Join(os.WriteFile(h.kubeconfig, kubeconfig, 0o600), h.grant(ctx))
 }
 
-// grant gives the operator what config/rbac grants, and no more.
+// grant gives the operator exactly the permissions in config/rbac.
 func (h *hub) grant(ctx context.Context) error {
 	raw, err := os.ReadFile("../../config/rbac/role.yaml")
 	if err != nil {
@@ -110,7 +110,7 @@ func (h *hub) grant(ctx context.Context) error {
 	return nil
 }
 
-// eventually waits until nothing is wrong.
+// eventually waits until the function returns no error.
 func eventually(t *testing.T, within time.Duration, wrong func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
@@ -128,14 +128,14 @@ func eventually(t *testing.T, within time.Duration, wrong func() error) {
 
 func TestHub(t *testing.T) {
 	h := sharedHub(t)
-	t.Run("without the CRDs is said in one line", func(t *testing.T) {
+	t.Run("without the CRDs is reported in one line", func(t *testing.T) {
 		fails(t, "lacks the CRDs of Fleetwright", "--kubeconfig", h.kubeconfig)
 	})
-	t.Run("that refuses the credentials is said in one line", func(t *testing.T) {
+	t.Run("that refuses the credentials is reported in one line", func(t *testing.T) {
 		fails(t, "the server has asked for the client to provide credentials", "--kubeconfig", hubAt(t, strings.TrimSuffix(h.environment.Config.Host, "/")))
 	})
 	h.installCRDs(t)
-	t.Run("whose role is missing is said in one line", func(t *testing.T) {
+	t.Run("without the role is reported in one line", func(t *testing.T) {
 		stranger, err := h.environment.AddUser(envtest.User{Name: "stranger"}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -150,11 +150,11 @@ func TestHub(t *testing.T) {
 		}
 		fails(t, "forbidden", "--kubeconfig", path)
 	})
-	t.Run("runs the operator, hands over, and lets it go", func(t *testing.T) { runs(t, h) })
-	t.Run("a panic in an informer's goroutine ends the operator", func(t *testing.T) {
+	t.Run("runs the operator, which hands over and releases the Lease", func(t *testing.T) { runs(t, h) })
+	t.Run("a panic in an informer's goroutine exits the operator", func(t *testing.T) {
 		r := h.replica(t)
 		r.ready(t)
-		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panics
+		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panicOnSignal
 			t.Fatal(err)
 		}
 		if code := r.exits(t, 30*time.Second); code != 2 {
@@ -163,7 +163,7 @@ func TestHub(t *testing.T) {
 	})
 }
 
-// installCRDs until the test ends.
+// installCRDs installs the CRDs until the end of the test.
 func (h *hub) installCRDs(t *testing.T) {
 	t.Helper()
 	crds := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}, ErrorIfPathMissing: true}
@@ -190,7 +190,7 @@ func (h *hub) installCRDs(t *testing.T) {
 	})
 }
 
-// replica is an operator with a port of its own for its health.
+// replica is an operator with its own port for health checks.
 type replica struct {
 	*process
 	health string
@@ -201,7 +201,7 @@ func (h *hub) replica(t *testing.T) replica {
 	return replicaOn(t, h.kubeconfig)
 }
 
-// replicaOn reaches the hub by a kubeconfig.
+// replicaOn starts a replica with a kubeconfig for the hub.
 func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -214,7 +214,7 @@ func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 		"--health-probe-bind-address", health, "--metrics-bind-address", "0")...)}
 }
 
-// ready waits until the replica says that it is.
+// ready waits until the replica reports that it is ready.
 func (r replica) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
@@ -232,7 +232,7 @@ func (r replica) ready(t *testing.T) {
 	})
 }
 
-// stops ends the replica as Kubernetes does.
+// stops terminates the replica as Kubernetes does.
 func (r replica) stops(t *testing.T) {
 	t.Helper()
 	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -242,10 +242,11 @@ func (r replica) stops(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for line := range strings.Lines(r.output.String()) {
-		// The libraries' words for a Lease that was given back, and for an event that was under way at the end.
+		// The libraries log these errors when the Lease is released, and when an event is in flight
+		// at the end.
 		usual := strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
 		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !usual {
-			t.Errorf("it said %s", line)
+			t.Errorf("it logged %s", line)
 		}
 	}
 }
@@ -286,13 +287,13 @@ func runs(t *testing.T, h *hub) {
 	}
 }
 
-// joined makes the hub a member of itself under a name, and waits until it is one.
+// joined adds the hub as a member of itself, and waits until it is Ready.
 func (h *hub) joined(t *testing.T, name string) {
 	t.Helper()
 	h.joins(t, name, h.environment.KubeConfig)
 }
 
-// joins makes a member of a kubeconfig, and waits until it is one.
+// joins adds a member with a kubeconfig, and waits until it is Ready.
 func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
 	t.Helper()
 	ctx := context.Background()
@@ -316,7 +317,7 @@ func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
 	})
 }
 
-// leaves removes a member: its Secret, and then the MemberCluster, which outlives it.
+// leaves removes a member: its Secret, and then its MemberCluster, which outlives the Secret.
 func (h *hub) leaves(t *testing.T, name string) {
 	t.Helper()
 	ctx := context.Background()

@@ -21,19 +21,19 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
-// flushTimeout bounds how long the end waits for the collector to take the last spans.
+// flushTimeout limits how long the shutdown waits for the collector to accept the last spans.
 const flushTimeout = 5 * time.Second
 
-// tracesPath is where a collector takes spans.
+// tracesPath is the path at which a collector accepts spans.
 const tracesPath = "/v1/traces"
 
-// traces say where spans are sent to, and which.
+// traces configures where spans are sent, and which share of the traces.
 type traces struct {
-	endpoint string // none: there is nothing but this struct
+	endpoint string // empty: tracing is disabled
 	sample   float64
 }
 
-// check says what nothing can be traced with.
+// check returns an error if the flags are invalid.
 func (t *traces) check() error {
 	if !(t.sample > 0 && t.sample <= 1) {
 		return fmt.Errorf("--tracing-sample %v: want more than 0, and at most 1", t.sample)
@@ -43,17 +43,18 @@ func (t *traces) check() error {
 	}
 	at, err := url.Parse(t.endpoint)
 	switch {
-	case err != nil: // which quotes what may be a password
+	case err != nil: // do not wrap it: it quotes the URL, which may contain a password
 		return errors.New("--tracing-endpoint: want a URL such as http://otel-collector:4318")
 	case at.User != nil:
-		return errors.New("--tracing-endpoint holds credentials: they belong in OTEL_EXPORTER_OTLP_HEADERS")
+		return errors.New("--tracing-endpoint contains credentials: put them in OTEL_EXPORTER_OTLP_HEADERS")
 	case at.Scheme != "http" && at.Scheme != "https", at.Hostname() == "", at.RawQuery != "", at.Fragment != "":
 		return fmt.Errorf("--tracing-endpoint %q: want a URL such as http://otel-collector:4318", t.endpoint)
 	}
 	return nil
 }
 
-// wrap notes the requests of reconciles; nil where nothing is traced.
+// wrap returns a wrapper that records the requests of reconciliations, or nil if tracing is
+// disabled.
 func (t *traces) wrap() transport.WrapperFunc {
 	if t.endpoint == "" {
 		return nil
@@ -61,12 +62,13 @@ func (t *traces) wrap() transport.WrapperFunc {
 	return tracing.Transport
 }
 
-// start begins to send spans, where the flag asks for it. What it returns sends the last ones, and takes no longer than the flushTimeout.
+// start starts to send spans if tracing is enabled. The returned function sends the last spans
+// within flushTimeout.
 func (t *traces) start(ctx context.Context) (flush func(), err error) {
 	if t.endpoint == "" {
 		return func() {}, nil
 	}
-	otel.SetLogger(logr.Discard()) // it quotes headers that it cannot read, and they are secrets
+	otel.SetLogger(logr.Discard()) // it quotes malformed headers, which are secrets
 	otel.SetErrorHandler(&rateLimitedErrorHandler{log: ctrl.Log.WithName("tracing")})
 	who, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "fleetwright"), attribute.String("service.version", version)),
@@ -88,44 +90,46 @@ func (t *traces) start(ctx context.Context) (flush func(), err error) {
 	}, nil
 }
 
-// sampler decides by the trace's ID, so that all replicas decide the same of an edit. The parent of the spans of an edit is only made up: whether it is
-// sampled says nothing.
+// sampler samples by trace ID, so that all replicas sample the same edits. It ignores the sampled
+// flag of the parent, because the parent of an edit's spans is synthetic.
 func (t *traces) sampler() sdktrace.Sampler {
 	share := sdktrace.TraceIDRatioBased(t.sample)
 	return sdktrace.ParentBased(share, sdktrace.WithRemoteParentSampled(share), sdktrace.WithRemoteParentNotSampled(share))
 }
 
-// errorLogInterval is the least time between two lines of the log on spans that were lost.
+// errorLogInterval is the minimum time between two log lines about lost spans.
 const errorLogInterval = 10 * time.Minute
 
-// rateLimitedErrorHandler logs what goes wrong with spans, but not each time: a collector may be away for long. It is safe for concurrent use.
+// rateLimitedErrorHandler logs errors of the exporter at a limited rate, because a collector may be
+// unreachable for long. It is safe for concurrent use.
 type rateLimitedErrorHandler struct {
 	log logr.Logger
 
-	mu    sync.Mutex
-	last  time.Time
-	since int
+	mu      sync.Mutex
+	lastLog time.Time
+	errors  int // since the last log line
 }
 
-// Handle logs an error, or counts it.
+// Handle logs or counts an error.
 func (s *rateLimitedErrorHandler) Handle(err error) {
 	if err == nil {
 		return
 	}
-	if times := s.due(time.Now()); times > 0 {
-		s.log.Info("Traces are lost", "why", err.Error(), "times", times)
+	if count := s.countToLog(time.Now()); count > 0 {
+		s.log.Info("Lost spans", "error", err.Error(), "count", count)
 	}
 }
 
-// due counts an error, and returns how many there were since it was last logged; 0 when it is too soon for another line.
-func (s *rateLimitedErrorHandler) due(now time.Time) int {
+// countToLog counts an error, and returns the number of errors since the last log line; 0 if it is
+// too early for another line.
+func (s *rateLimitedErrorHandler) countToLog(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.since++
-	if !s.last.IsZero() && now.Sub(s.last) < errorLogInterval {
+	s.errors++
+	if !s.lastLog.IsZero() && now.Sub(s.lastLog) < errorLogInterval {
 		return 0
 	}
-	times := s.since
-	s.last, s.since = now, 0
-	return times
+	count := s.errors
+	s.lastLog, s.errors = now, 0
+	return count
 }

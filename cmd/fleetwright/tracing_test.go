@@ -40,7 +40,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
-// received is what came to a collector. It is safe for concurrent use.
+// received holds the spans that a collector received. It is safe for concurrent use.
 type received struct {
 	mu     sync.Mutex
 	spans  []*tracepb.Span
@@ -49,7 +49,7 @@ type received struct {
 	raw    strings.Builder
 }
 
-// ServeHTTP takes spans as a collector does.
+// ServeHTTP receives spans as a collector does.
 func (r *received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	var data tracepb.TracesData
@@ -71,7 +71,7 @@ func (r *received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 // of returns the spans of the trace of an edit.
 func (r *received) of(app *v1alpha1.AppService) []*tracepb.Span {
-	id := tracing.Edit(app.UID, app.Generation).TraceID()
+	id := tracing.TraceForGeneration(app.UID, app.Generation).TraceID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.spans), func(s *tracepb.Span) bool { return string(s.TraceId) != string(id[:]) })
@@ -83,7 +83,7 @@ func (r *received) all() []*tracepb.Span {
 	return slices.Clone(r.spans)
 }
 
-// value is that of an attribute, as text.
+// value returns the value of an attribute as text.
 func value(of []*commonpb.KeyValue, key string) string {
 	for _, a := range of {
 		if a.Key == key {
@@ -93,7 +93,8 @@ func value(of []*commonpb.KeyValue, key string) string {
 	return ""
 }
 
-// has is nil when there is a span of that name with the attribute, below which there is one of each of the others.
+// has returns nil if there is a span with the name and the attribute that has a child span with each of
+// the other names.
 func has(spans []*tracepb.Span, name, key, want string, below ...string) error {
 	var names []string
 	for _, s := range spans {
@@ -111,7 +112,7 @@ func has(spans []*tracepb.Span, name, key, want string, below ...string) error {
 	return fmt.Errorf("no %s with %s %s, and %v below, in %q", name, key, want, below, names)
 }
 
-// byToken is a kubeconfig of the hub as a member, with a token.
+// byToken returns a kubeconfig with a token for the hub as a member.
 func (h *hub) byToken(t *testing.T) (kubeconfig []byte, token string) {
 	t.Helper()
 	ctx, meta := context.Background(), metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "member"}
@@ -138,7 +139,7 @@ func (h *hub) byToken(t *testing.T) (kubeconfig []byte, token string) {
 	return kubeconfig, request.Status.Token
 }
 
-// rolledOut says of the Deployment of an AppService what its controller would, when all of it is ready.
+// rolledOut sets the status of a Deployment as its controller does when all pods are ready.
 func (h *hub) rolledOut(t *testing.T, app *v1alpha1.AppService) {
 	t.Helper()
 	ctx, deployment := context.Background(), &appsv1.Deployment{}
@@ -153,7 +154,7 @@ func (h *hub) rolledOut(t *testing.T, app *v1alpha1.AppService) {
 	}
 }
 
-// silent is the address of a server that takes connections, and says nothing.
+// silent returns the address of a server that accepts connections and never responds.
 func silent(t *testing.T) (address string, asked <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,13 +221,13 @@ func TestTraces(t *testing.T) {
 			h.runs(t, edited, image)
 		}
 		eventually(t, 20*time.Second, func() error {
-			if !strings.Contains(operator.output.String(), "Traces are lost") {
+			if !strings.Contains(operator.output.String(), "Lost spans") {
 				return errors.New("nothing is said")
 			}
 			return nil
 		})
 		operator.stops(t)
-		if said := strings.Count(operator.output.String(), "Traces are lost"); said != 1 {
+		if said := strings.Count(operator.output.String(), "Lost spans"); said != 1 {
 			t.Errorf("it was said %d times:\n%s", said, operator.output.String())
 		}
 	})
@@ -250,7 +251,7 @@ func TestTraces(t *testing.T) {
 	})
 }
 
-// saysNothingSecret checks that no span holds what belongs to no collector.
+// saysNothingSecret checks that no span contains secrets or addresses.
 func saysNothingSecret(t *testing.T, got *received, secrets ...string) {
 	t.Helper()
 	sent := strings.ReplaceAll(got.raw.String(), "https://opentelemetry.io/schemas/", "")
@@ -266,14 +267,14 @@ func saysNothingSecret(t *testing.T, got *received, secrets ...string) {
 	}
 }
 
-// global puts OpenTelemetry's own back when the test ends.
+// global restores the global provider of OpenTelemetry after the test.
 func global(t *testing.T) {
 	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
 }
 
-// fail is a reconcile that leaves a span.
+// fail records a failed reconciliation, which emits a span.
 func fail(ctx context.Context) {
-	_, traced := tracing.Begin(ctx, tracing.Work{Name: "plan", App: &v1alpha1.AppService{}})
+	_, traced := tracing.Start(ctx, tracing.Work{Name: "plan", App: &v1alpha1.AppService{}})
 	traced.End(errors.New("on purpose"))
 }
 
@@ -344,7 +345,7 @@ func TestAllDecideTheSameOfAnEdit(t *testing.T) {
 	one, other := (&traces{sample: 0.25}).sampler(), (&traces{sample: 0.25}).sampler()
 	var sampled int
 	for generation := range int64(2000) {
-		edit := tracing.Edit("uid", generation)
+		edit := tracing.TraceForGeneration("uid", generation)
 		ask := sdktrace.SamplingParameters{ParentContext: trace.ContextWithRemoteSpanContext(t.Context(), edit), TraceID: edit.TraceID()}
 		decision := one.ShouldSample(ask).Decision
 		if decision != other.ShouldSample(ask).Decision {
@@ -359,15 +360,15 @@ func TestAllDecideTheSameOfAnEdit(t *testing.T) {
 	}
 }
 
-func TestLostTracesAreToldOfNowAndThen(t *testing.T) {
+func TestRateLimitedErrorHandler_logs_and_counts_lost_spans(t *testing.T) {
 	var lines []string
 	s := &rateLimitedErrorHandler{log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 	for range 5 {
 		s.Handle(errors.New("away"))
 	}
-	s.last = s.last.Add(-errorLogInterval)
+	s.lastLog = s.lastLog.Add(-errorLogInterval)
 	s.Handle(errors.New("away"))
-	if len(lines) != 2 || !strings.Contains(lines[1], `"times"=5`) {
+	if len(lines) != 2 || !strings.Contains(lines[1], `"count"=5`) {
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 }

@@ -264,7 +264,7 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 	}
 	seen.Planned = t.row.Replicas
 	if seen.Phase != t.row.Phase || seen.Reason != t.row.Reason {
-		t.traced.Came(string(seen.Phase), seen.Reason)
+		t.traced.SetOutcome(string(seen.Phase), seen.Reason)
 	}
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
 }

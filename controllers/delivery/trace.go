@@ -15,7 +15,7 @@ func (r *reconciler) deliverTraced(ctx context.Context, t task) (reconcile.Resul
 		return r.deliver(ctx, t)
 	}
 	settled := t.row != nil && t.row.Phase == v1alpha1.ClusterReady && t.row.Generation == t.app.Generation
-	ctx, t.traced = tracing.Begin(ctx, tracing.Work{Name: "deliver", App: t.app, Cluster: r.cluster, Settled: settled})
+	ctx, t.traced = tracing.Start(ctx, tracing.Work{Name: "deliver", App: t.app, Cluster: r.cluster, Settled: settled})
 	result, err := r.deliver(ctx, t)
 	t.traced.End(err)
 	return result, err

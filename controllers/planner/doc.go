@@ -1,22 +1,36 @@
-// Package fleet plans: it decides for each AppService which clusters run it, and writes what shall be and what is
-// into its status. It reads the hub's caches and the observations that delivery reports, knows no connection to any
-// member, and is the only writer of an AppService's status and of our finalizer on it. Of a MemberCluster it writes what was let go
-// of there, and nothing else.
+// Package planner decides which clusters run each AppService, and writes the plan and the observed
+// state to the status of the AppService. It reads the caches of the hub and the observations of
+// delivery. It has no connection to any member.
 //
-// # What always holds
+// The planner is the only writer of an AppService's status and of our finalizer. Of a MemberCluster
+// it writes status.abandoned (tombstones) and status.appServices, and nothing else.
 //
-//   - A row is written before anything is made on its cluster, and taken away only when delivery has confirmed that
-//     nothing is left there, or when the cluster has left the fleet.
-//   - A plan that changed is written at once. What was merely observed is written at once the first time, and then at most
-//     once a second for each AppService, whatever the number of its clusters.
-//   - An AppService that waits for a plan is planned before observations are, however many are queued: see lanes.
-//   - When nothing changed, nothing is written; a restart is no change.
-//   - A cluster is let go of only when its MemberCluster has that on record, and is placed again only when it no longer has.
-//   - Nothing is removed for a deletion before it is known that neither the namespace nor the CRD is being deleted: then
-//     the members keep what they run.
-//   - The finalizer goes after the last row, or with the namespace or the CRD. In the second case, what was being removed before
-//     leaves a tombstone on its MemberCluster.
-//   - An AppService that is deleted and whose status was lost is removed from every cluster: those that can be reached confirm that
-//     nothing is left, the others get a tombstone.
-//   - People are told of what was written, once.
+// # Contract
+//
+//   - An entry of status.clusters is written before anything is created on its cluster. It is removed
+//     only after delivery has confirmed that nothing is left there, or after the cluster has left the
+//     fleet.
+//   - A changed plan is written at once. A status that contains only new observations is written at
+//     once the first time, and then at most once per second for each AppService, regardless of the
+//     number of clusters.
+//   - AppServices that need a plan are reconciled before AppServices with new observations, regardless
+//     of the number of queued observations: see editQueue.
+//   - If nothing changed, nothing is written. A restart changes nothing.
+//   - A cluster is released only after its MemberCluster has a tombstone. The AppService is placed there
+//     again only after the tombstone is removed.
+//   - A deletion removes nothing from members before the planner has read that neither the namespace
+//     nor the CRD is being deleted. If one of them is, the members keep what they run.
+//   - The finalizer is removed after the last entry, or together with the namespace or the CRD. In the
+//     second case, removals that were in progress leave a tombstone on their MemberCluster.
+//   - A deleted AppService without a status is removed from every cluster: reachable clusters confirm
+//     that nothing is left, and the other MemberClusters get a tombstone.
+//   - Each change is announced by one event, after the status was written.
+//
+// # Usage
+//
+//	observations := planner.NewObservations()
+//	metrics, err := planner.SetupWithManager(hub, observations)      // delivery reports to observations
+//	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
+//
+// The returned metrics are registered only while this replica leads.
 package planner

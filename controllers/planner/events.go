@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxEvents is how many events one status makes; the rest is counted in one more.
+	// maxEvents is the maximum number of events per status write. One more event counts the rest.
 	maxEvents = 10
-	// maxNote is how many bytes of a note the API server takes, less than it does.
+	// maxNote is the maximum length of a note in bytes. The API server accepts 1024.
 	maxNote = 1000
 )
 
-// announce tells what became of clusters since the status before. Events that differ only in their notes are one: the MemberCluster makes
-// them differ.
+// announce emits an event for each change of a cluster since the previous status. The MemberCluster
+// is the related object, because events that differ only in their notes are merged.
 func (r *Reconciler) announce(in rollup.Input, status v1alpha1.AppServiceStatus) {
 	changes := in.Changes(status)
 	for _, change := range changes[:min(len(changes), maxEvents)] {

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// told waits until an event about the AppService, related to a member, says so.
+// told waits for an event about the AppService with a related member.
 func (s *scene) told(reason, member, note string) {
 	s.Helper()
 	s.toldIn(s.app.Namespace, reason, member, note)
@@ -35,7 +35,7 @@ func (s *scene) toldIn(namespace, reason, related, note string) {
 	})
 }
 
-func TestEvents_tell_what_became_of_clusters(t *testing.T) {
+func TestEvents_announce_changes_of_clusters(t *testing.T) {
 	s := running(t, "east", "west")
 	s.told(v1alpha1.ReasonReady, "east", "east: it is ready")
 	s.told(v1alpha1.ReasonReady, "west", "west: it is ready")
@@ -47,7 +47,7 @@ func TestEvents_tell_what_became_of_clusters(t *testing.T) {
 	s.told(v1alpha1.ReasonRefused, "east", "east: "+strings.Repeat("é", 497)+"…")
 }
 
-// recorded are the events that a recorder got.
+// recorded returns the events of a recorder.
 func recorded(recorder *events.FakeRecorder) []string {
 	var got []string
 	for len(recorder.Events) > 0 {
@@ -56,7 +56,7 @@ func recorded(recorder *events.FakeRecorder) []string {
 	return got
 }
 
-func TestEvents_of_one_status_are_few(t *testing.T) {
+func TestEvents_of_one_status_are_limited(t *testing.T) {
 	s := undeclared(t)
 	s.declare()
 	s.catchUp()
@@ -77,7 +77,7 @@ func TestEvents_of_one_status_are_few(t *testing.T) {
 	}
 }
 
-func TestEvents_are_not_told_again_nor_before_the_status_is_written(t *testing.T) {
+func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 	s := running(t, "east")
 	s.stop()
 	recorder := events.NewFakeRecorder(100)
@@ -102,7 +102,7 @@ func TestEvents_are_not_told_again_nor_before_the_status_is_written(t *testing.T
 	}
 }
 
-func TestEvents_of_what_waits_for_others_are_not_told_again(t *testing.T) {
+func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
 	s := running(t, "east")
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = append(app.Finalizers, "example.com/theirs") })
 	s.delete()

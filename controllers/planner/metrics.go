@@ -15,7 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// What is counted when the metrics are read, from the hub's cache.
+// Descriptions of the metrics that are computed from the hub's cache when they are collected.
 var (
 	membersDesc     = prometheus.NewDesc("fleetwright_members", "MemberClusters by the reason of their Ready condition.", []string{"state"}, nil)
 	appServicesDesc = prometheus.NewDesc("fleetwright_appservices", "AppServices by the reason of their Ready condition.", []string{"status"}, nil)
@@ -25,36 +25,38 @@ var (
 	appLabels = []string{"namespace", "name"}
 )
 
-// unsaid is the reason of what nobody has looked at yet.
-const unsaid = "Unknown"
+// unknownReason is the label value for an object without a Ready condition.
+const unknownReason = "Unknown"
 
-// telemetry counts what the hub has, and measures how long it takes a change to get there. It is a leader's: each AppService is
-// counted once, whatever the number of replicas. It is safe for concurrent use.
+// telemetry counts the objects of the hub, and measures how long a generation takes to reach a
+// member. Only the leader registers it, so each AppService is counted once, regardless of the
+// number of replicas. It is safe for concurrent use.
 type telemetry struct {
 	hub         client.Reader
 	propagation *prometheus.HistogramVec
 
 	mu       sync.Mutex
 	rollouts map[types.UID]*rollout
-	measured map[string]bool // members with a series
+	members  map[string]bool // members with a series
 }
 
-// rollout is a generation on its way.
+// rollout is the rollout of one generation.
 type rollout struct {
 	generation int64
-	begun      time.Time
-	reached    map[string]bool
+	startTime  time.Time
+	ready      map[string]bool // clusters that were Ready with the generation
 }
 
 func newTelemetry(hub client.Reader) *telemetry {
-	return &telemetry{hub: hub, rollouts: map[types.UID]*rollout{}, measured: map[string]bool{}, propagation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	propagation := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "fleetwright_propagation_seconds",
 		Help:    "From when a new generation of an AppService is seen until the member is Ready with it.",
 		Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900},
-	}, []string{"member"})}
+	}, []string{"member"})
+	return &telemetry{hub: hub, propagation: propagation, rollouts: map[types.UID]*rollout{}, members: map[string]bool{}}
 }
 
-// Describe tells what there is.
+// Describe sends the descriptions of all metrics.
 func (t *telemetry) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{membersDesc, appServicesDesc, readyDesc, stalledDesc} {
 		to <- d
@@ -62,11 +64,11 @@ func (t *telemetry) Describe(to chan<- *prometheus.Desc) {
 	t.propagation.Describe(to)
 }
 
-// Collect counts.
+// Collect sends the current values of all metrics.
 func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 	var members v1alpha1.MemberClusterList
 	var apps v1alpha1.AppServiceList
-	ctx := context.Background() // of a read from a cache
+	ctx := context.Background() // reads from the cache do not block
 	if err := errors.Join(t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy), t.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy)); err != nil {
 		to <- prometheus.NewInvalidMetric(appServicesDesc, err)
 		return
@@ -81,7 +83,7 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 		app := &apps.Items[i]
 		statuses[reasonOf(app.Status.Conditions)]++
 		if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionSuspended) {
-			continue // nobody waits for it to be ready
+			continue // a suspended AppService is not expected to become ready
 		}
 		for desc, condition := range map[*prometheus.Desc]string{readyDesc: v1alpha1.ConditionReady, stalledDesc: v1alpha1.ConditionStalled} {
 			value := 0.0
@@ -91,42 +93,44 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, app.Namespace, app.Name)
 		}
 	}
-	count(to, membersDesc, states)
-	count(to, appServicesDesc, statuses)
+	sendGauges(to, membersDesc, states)
+	sendGauges(to, appServicesDesc, statuses)
 	t.forgetMembers(known)
 	t.propagation.Collect(to)
 }
 
-func count(to chan<- prometheus.Metric, desc *prometheus.Desc, by map[string]int) {
+func sendGauges(to chan<- prometheus.Metric, desc *prometheus.Desc, by map[string]int) {
 	for reason, n := range by {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), reason)
 	}
 }
 
-// forgetMembers drops the series of members that are no more.
+// forgetMembers removes the series of deleted members.
 func (t *telemetry) forgetMembers(known map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name := range t.measured {
+	for name := range t.members {
 		if !known[name] {
 			t.propagation.DeleteLabelValues(name)
-			delete(t.measured, name)
+			delete(t.members, name)
 		}
 	}
 }
 
-// saw notes the generation of an AppService, which is new unless its status speaks of it already.
-func (t *telemetry) saw(app *v1alpha1.AppService, now time.Time) {
+// recordGeneration starts a rollout if the generation of the AppService is new: its status does not
+// describe the generation yet.
+func (t *telemetry) recordGeneration(app *v1alpha1.AppService, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.rollouts[app.UID]; app.Generation == app.Status.ObservedGeneration || r != nil && r.generation == app.Generation {
 		return
 	}
-	t.rollouts[app.UID] = &rollout{generation: app.Generation, begun: now, reached: map[string]bool{}}
+	t.rollouts[app.UID] = &rollout{generation: app.Generation, startTime: now, ready: map[string]bool{}}
 }
 
-// wrote measures what a status says for the first time of the clusters that are Ready with its generation.
-func (t *telemetry) wrote(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus, now time.Time) {
+// recordStatus observes the duration of the rollout for each cluster that is Ready for the first
+// time with the generation of the status.
+func (t *telemetry) recordStatus(app *v1alpha1.AppService, status v1alpha1.AppServiceStatus, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.rollouts[app.UID]
@@ -134,28 +138,28 @@ func (t *telemetry) wrote(app *v1alpha1.AppService, status v1alpha1.AppServiceSt
 		return
 	}
 	for i := range status.Clusters {
-		row := &status.Clusters[i]
-		if row.Phase == v1alpha1.ClusterReady && row.Generation == r.generation && !r.reached[row.Name] {
-			r.reached[row.Name], t.measured[row.Name] = true, true
-			t.propagation.WithLabelValues(row.Name).Observe(now.Sub(r.begun).Seconds())
+		entry := &status.Clusters[i]
+		if entry.Phase == v1alpha1.ClusterReady && entry.Generation == r.generation && !r.ready[entry.Name] {
+			r.ready[entry.Name], t.members[entry.Name] = true, true
+			t.propagation.WithLabelValues(entry.Name).Observe(now.Sub(r.startTime).Seconds())
 		}
 	}
 	if status.Summary.Ready == status.Summary.Clusters {
-		delete(t.rollouts, app.UID) // what happens later has other causes
+		delete(t.rollouts, app.UID) // later changes have other causes
 	}
 }
 
-// forget drops an AppService that is no more.
+// forget removes a deleted AppService.
 func (t *telemetry) forget(app types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.rollouts, app)
 }
 
-// reasonOf is that of the Ready condition.
+// reasonOf returns the reason of the Ready condition.
 func reasonOf(conditions []metav1.Condition) string {
 	if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil {
 		return ready.Reason
 	}
-	return unsaid
+	return unknownReason
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// exposed are the series of a collector whose labels hold one of the texts, as "name{label} value", or count and sum of a histogram.
+// exposed returns the series of a collector whose labels contain one of the texts, as "name{label}
+// value", or as count and sum of a histogram.
 func exposed(t *testing.T, collector prometheus.Collector, labelled ...string) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -47,7 +48,7 @@ func series(metric *dto.Metric) string {
 	return fmt.Sprintf("{%s} %g", strings.Join(labels, ","), metric.GetGauge().GetValue())
 }
 
-func TestMetrics_count_what_the_hub_has(t *testing.T) {
+func TestMetrics_count_the_objects_of_the_hub(t *testing.T) {
 	s := running(t, "east", "west")
 	ours := newTelemetry(hub)
 	app := s.app.Namespace + "}"
@@ -69,7 +70,7 @@ func TestMetrics_count_what_the_hub_has(t *testing.T) {
 	}
 }
 
-func TestMetrics_measure_how_long_a_change_takes_once(t *testing.T) {
+func TestMetrics_observe_each_rollout_once(t *testing.T) {
 	begun := time.Now()
 	after := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
 	app := &v1alpha1.AppService{}
@@ -100,8 +101,8 @@ func TestMetrics_measure_how_long_a_change_takes_once(t *testing.T) {
 		{99, status(2, ready, progressing), []string{"{east} 1 in 3 s", "{west} 1 in 7 s"}},
 		{100, status(2, ready, ready), []string{"{east} 1 in 3 s", "{west} 1 in 7 s"}},
 	} {
-		measured.saw(app, after(step.at))
-		measured.wrote(app, step.status, after(step.at))
+		measured.recordGeneration(app, after(step.at))
+		measured.recordStatus(app, step.status, after(step.at))
 		app.Status = step.status
 		var want []string
 		for _, line := range step.want {

@@ -12,9 +12,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// Observations holds what was last seen of each AppService on each cluster, and has the planner look at an AppService
-// again when that changes. It is kept in memory: after a restart everything is observed anew. It is safe
-// for concurrent use.
+// Observations holds the last observation of each AppService on each cluster, and enqueues an
+// AppService when one of its observations changes. It is kept in memory only: after a restart,
+// delivery reports everything again. It is safe for concurrent use.
 type Observations struct {
 	mu    sync.Mutex
 	byApp map[types.NamespacedName]map[string]rollup.Observation
@@ -26,7 +26,7 @@ func NewObservations() *Observations {
 	return &Observations{byApp: map[types.NamespacedName]map[string]rollup.Observation{}}
 }
 
-// Report takes what was seen of an AppService on a cluster, in place of what was seen before.
+// Report replaces the observation of an AppService on a cluster.
 func (o *Observations) Report(app types.NamespacedName, cluster string, seen rollup.Observation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +42,7 @@ func (o *Observations) Report(app types.NamespacedName, cluster string, seen rol
 	o.enqueue(app)
 }
 
-// ForgetCluster drops all that was seen on a cluster: it cannot be observed any more.
+// ForgetCluster drops all observations of a cluster that can no longer be observed.
 func (o *Observations) ForgetCluster(cluster string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,28 +54,28 @@ func (o *Observations) ForgetCluster(cluster string) {
 	}
 }
 
-// of returns what was seen of an AppService, by cluster.
+// of returns the observations of an AppService by cluster.
 func (o *Observations) of(app types.NamespacedName) map[string]rollup.Observation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.byApp[app])
 }
 
-// forget drops what was seen of an AppService on one cluster.
+// forget drops the observation of an AppService on one cluster.
 func (o *Observations) forget(app types.NamespacedName, cluster string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byApp[app], cluster)
 }
 
-// forgetApp drops all that was seen of an AppService that is no more.
+// forgetApp drops all observations of a deleted AppService.
 func (o *Observations) forgetApp(app types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byApp, app)
 }
 
-// listen is the planner's source: what is reported from now on is put into its queue.
+// listen is a source of the planner's controller: it enqueues what is reported from now on.
 func (o *Observations) listen(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,7 +84,7 @@ func (o *Observations) listen(_ context.Context, queue workqueue.TypedRateLimiti
 }
 
 func (o *Observations) enqueue(app types.NamespacedName) {
-	if o.queue != nil { // before that, the planner has yet to look at everything
+	if o.queue != nil { // before the start, because the start enqueues every AppService
 		o.queue.Add(reconcile.Request{NamespacedName: app})
 	}
 }

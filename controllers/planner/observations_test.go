@@ -13,29 +13,29 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-func TestPace(t *testing.T) {
+func TestStatusThrottle(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
-	p := newPace()
+	p := newStatusThrottle()
 	at := func(app types.UID, after time.Duration, want time.Duration) {
 		t.Helper()
-		if got := p.wait(app, begin.Add(after)); got != want {
+		if got := p.remaining(app, begin.Add(after)); got != want {
 			t.Errorf("%s after %v: wait %v, want %v", app, after, got, want)
 		}
 	}
 	at("a", 0, 0)
-	p.wrote("a", begin)
+	p.recordWrite("a", begin)
 	at("a", 0, statusInterval)
 	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
 	at("a", statusInterval, 0)
 	at("a", time.Hour, 0)
 	at("b", 0, 0) // each has its own
-	p.wrote("a", begin.Add(statusInterval))
+	p.recordWrite("a", begin.Add(statusInterval))
 	at("a", statusInterval, statusInterval)
 	p.forget("a")
 	at("a", statusInterval, 0)
 }
 
-func TestObservations_queue_an_AppService_when_something_changes(t *testing.T) {
+func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 	web, api := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "api"}
 	ready := rollup.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterReady}
 	failed := rollup.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
@@ -77,7 +77,7 @@ func TestObservations_queue_an_AppService_when_something_changes(t *testing.T) {
 			t.Errorf("%s: of web (-want +got):\n%s", step.name, diff)
 		}
 	}
-	// What is given out is the caller's own.
+	// The returned map is a copy.
 	delete(o.of(api), "west")
 	if len(o.of(api)) != 1 {
 		t.Error("a caller can change what is held")

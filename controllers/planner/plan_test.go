@@ -21,8 +21,8 @@ const (
 	status    = "PATCH appservices/web/status"
 )
 
-// Laws 4 and 8: the finalizer, then the rows, and of the AppService nothing else.
-func TestFinalizer_comes_before_the_rows(t *testing.T) {
+// Invariants 4 and 8: the finalizer is written first, then the entries, and nothing else.
+func TestFinalizer_is_written_before_the_entries(t *testing.T) {
 	s := undeclared(t, "east", "west")
 	s.app.Labels = map[string]string{"theirs": "1"}
 	s.app.Annotations = map[string]string{"theirs": "1"}
@@ -44,7 +44,7 @@ func TestFinalizer_comes_before_the_rows(t *testing.T) {
 	}
 }
 
-func TestPlan_says_where_it_runs_and_why_not_elsewhere(t *testing.T) {
+func TestPlan_explains_included_and_excluded_clusters(t *testing.T) {
 	s := undeclared(t, "east", "north", "south", "west")
 	s.answers("north", metav1.ConditionFalse)
 	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
@@ -62,7 +62,7 @@ func TestPlan_says_where_it_runs_and_why_not_elsewhere(t *testing.T) {
 		t.Errorf("excluded (-want +got):\n%s", diff)
 	}
 
-	// Whatever changes on a member that matters is planned anew.
+	// Every relevant change of a member causes a new plan.
 	s.answers("north", metav1.ConditionTrue)
 	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = false })
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "prod" })
@@ -72,13 +72,13 @@ func TestPlan_says_where_it_runs_and_why_not_elsewhere(t *testing.T) {
 	)
 }
 
-func TestMember_that_joins_gets_a_row(t *testing.T) {
+func TestMember_that_joins_gets_an_entry(t *testing.T) {
 	s := running(t, "east")
 	s.join("west")
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterPending))
 }
 
-func TestObservations_become_rows(t *testing.T) {
+func TestObservations_update_entries(t *testing.T) {
 	s := running(t, "east", "west")
 	s.says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west")
 	if s.app.Status.Replicas != 2 || s.app.Status.Summary.Display != "2/2" {
@@ -95,7 +95,7 @@ func TestObservations_become_rows(t *testing.T) {
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: west (Refused)")
 }
 
-func TestObservation_that_is_not_of_this_AppService_is_ignored(t *testing.T) {
+func TestObservation_of_another_AppService_is_ignored(t *testing.T) {
 	s := planned(t, "east", "west")
 	lost := s.ready()
 	lost.UID = "uid-of-another"
@@ -104,7 +104,7 @@ func TestObservation_that_is_not_of_this_AppService_is_ignored(t *testing.T) {
 	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterReady))
 }
 
-func TestAppService_that_was_made_anew_is_not_taken_for_the_old_one(t *testing.T) {
+func TestAppService_that_was_recreated_ignores_observations_of_its_predecessor(t *testing.T) {
 	s := running(t, "east")
 	s.delete()
 	s.has(s.removing("east"))
@@ -115,7 +115,7 @@ func TestAppService_that_was_made_anew_is_not_taken_for_the_old_one(t *testing.T
 	s.has(s.row("east", v1alpha1.ClusterPending))
 }
 
-func TestEdit_makes_every_row_one_of_the_new_generation(t *testing.T) {
+func TestEdit_updates_the_generation_of_every_entry(t *testing.T) {
 	s := running(t, "east", "west")
 	old := s.ready()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
@@ -128,14 +128,14 @@ func TestEdit_makes_every_row_one_of_the_new_generation(t *testing.T) {
 	s.has(progressing("east"), progressing("west"))
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (RollingOut), west (RollingOut)")
 
-	// An answer to the generation before is none to this one.
+	// An observation of the previous generation does not update the entry.
 	old.ReadyReplicas = 1
 	s.sees("east", old)
 	s.sees("west", s.ready())
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 1 }), s.row("west", v1alpha1.ClusterReady))
 }
 
-func TestPlacement_that_cannot_be_understood_changes_no_row(t *testing.T) {
+func TestInvalid_placement_changes_no_entry(t *testing.T) {
 	s := running(t, "east", "west")
 	want := s.app.Status.Clusters
 	s.edit(func(app *v1alpha1.AppService) {
@@ -148,7 +148,7 @@ func TestPlacement_that_cannot_be_understood_changes_no_row(t *testing.T) {
 	s.neverRemoved()
 }
 
-// Law 5.
+// Invariant 5.
 func TestPlanner_at_rest_writes_nothing(t *testing.T) {
 	s := running(t, "east", "west")
 	s.answers("west", metav1.ConditionFalse)
@@ -179,12 +179,13 @@ func TestPlanner_at_rest_writes_nothing(t *testing.T) {
 	}
 }
 
-// However many reports there are, and of however many clusters, the status is written once a second.
-func TestReports_are_folded_into_a_write_a_second(t *testing.T) {
+// The status is written once per second, regardless of the number of reports and clusters.
+func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 	members := []string{"east", "north", "south", "west"}
 	s := running(t, members...)
 	<-time.After(time.Until(s.sent.all()[len(s.sent.all())-1].at.Add(statusInterval)))
-	// At the end of a second by the clock: a pace that is kept in whole seconds is none.
+	// Start near the end of a second, because a throttle with whole seconds would allow a second
+	// write.
 	<-time.After(time.Until(time.Now().Truncate(time.Second).Add(1800 * time.Millisecond)))
 	s.sent.reset()
 	begin := time.Now()
@@ -216,12 +217,12 @@ func TestReports_are_folded_into_a_write_a_second(t *testing.T) {
 	}
 }
 
-// A change of plan waits for no pace. This one would keep anything else waiting for an hour.
+// A changed plan ignores the throttle, which would delay any other write for an hour here.
 func TestPlan_is_written_at_once(t *testing.T) {
 	s := running(t, "east")
 	s.stop()
 	r := s.reconciler(hub)
-	r.pace.wrote(s.app.UID, time.Now().Add(time.Hour))
+	r.throttle.recordWrite(s.app.UID, time.Now().Add(time.Hour))
 	reconcile := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), s.request())
@@ -241,8 +242,8 @@ func TestPlan_is_written_at_once(t *testing.T) {
 	}
 }
 
-// No event reports that a cluster has not been Ready for too long to be waited for.
-func TestPlan_is_made_again_when_patience_ends(t *testing.T) {
+// No event reports that the wait for a cluster has expired.
+func TestPlan_is_rechecked_after_the_time_limit(t *testing.T) {
 	s := undeclared(t, "east", "west")
 	s.answers("west", metav1.ConditionFalse)
 	most := int32(4)
@@ -267,7 +268,7 @@ func TestPlan_is_made_again_when_patience_ends(t *testing.T) {
 	})
 }
 
-// Each look would copy a thousand MemberClusters.
+// Otherwise each reconciliation would copy a thousand MemberClusters.
 func TestGather_copies_no_MemberCluster(t *testing.T) {
 	s := running(t, "east")
 	s.catchUp()

@@ -23,15 +23,15 @@ import (
 // Reconciler plans AppServices.
 type Reconciler struct {
 	hub          client.Client
-	live         client.Reader // reads the hub itself, not a cache
+	live         client.Reader // reads from the API server, not from the cache
 	events       events.EventRecorder
 	observations *Observations
-	pace         pace
+	throttle     statusThrottle
 	telemetry    *telemetry
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations) *Reconciler {
-	return &Reconciler{hub: hub, live: live, events: events, observations: observations, pace: newPace(), telemetry: newTelemetry(hub)}
+	return &Reconciler{hub: hub, live: live, events: events, observations: observations, throttle: newStatusThrottle(), telemetry: newTelemetry(hub)}
 }
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices,verbs=get;list;watch;patch
@@ -40,53 +40,54 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile brings the status of one AppService up to date.
+// Reconcile updates the status of one AppService.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	app := &v1alpha1.AppService{}
 	if err := r.hub.Get(ctx, request.NamespacedName, app); err != nil {
 		r.observations.forgetApp(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	ctx, traced := tracing.Begin(ctx, tracing.Work{Name: "plan", App: app, Settled: settled(app)})
+	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
 	result, err := r.plan(ctx, app)
-	traced.End(err)
+	record.End(err)
 	if apierrors.IsConflict(err) {
-		// Whoever else has written in the meantime, the cache is about to bring it.
+		// Another client wrote first. The cache will receive that version shortly.
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
 	return result, err
 }
 
-// plan writes what shall be of one AppService, each record before what rests on it.
+// plan plans one AppService and writes the result. Each record is written before anything that
+// depends on it.
 func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconcile.Result, error) {
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
 	}
-	r.telemetry.saw(app, time.Now())
+	r.telemetry.recordGeneration(app, time.Now())
 	in, err := r.gather(ctx, app, metav1.Now().Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if swept, err := r.sweptBy(ctx, in); err != nil {
+	if scope, err := r.terminatingScope(ctx, in); err != nil {
 		return reconcile.Result{}, err
-	} else if swept != nil {
-		return reconcile.Result{}, r.letGo(ctx, app, in, swept)
+	} else if scope != nil {
+		return reconcile.Result{}, r.releaseWithScope(ctx, app, in, scope)
 	}
-	if err := r.remember(ctx, in, slices.Concat(in.ToRemember(), in.ToRememberLost())); err != nil {
+	if err := r.addTombstones(ctx, in, slices.Concat(in.ToRemember(), in.ToRememberLost())); err != nil {
 		return reconcile.Result{}, err
 	}
 	status := rollup.Status(in)
 	if !app.DeletionTimestamp.IsZero() && len(status.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, in, status)
 	}
-	if err := r.forget(ctx, in, in.ToForget(status.Clusters)); err != nil {
+	if err := r.removeTombstones(ctx, in, in.ToForget(status.Clusters)); err != nil {
 		return reconcile.Result{}, err
 	}
 	return r.write(ctx, app, in, status, time.Now())
 }
 
-// gather reads what the status depends on, and has the plan made. The MemberClusters are the cache's own, for there may be a thousand of
-// them, and nobody changes them: what is written is a copy.
+// gather reads the inputs of the status and computes the plan. It does not copy the MemberClusters
+// of the cache, because there may be a thousand of them. They must not be modified.
 func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollup.Input, error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
@@ -111,13 +112,13 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 	return in, nil
 }
 
-// write writes the status where it says something new, and not too often, and then tells what became of clusters.
+// write writes the status if it changed and the throttle allows it, and then announces the changes.
 func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
 	done := reconcile.Result{RequeueAfter: in.RecheckAfter(status)}
 	if equality.Semantic.DeepEqual(app.Status, status) {
 		return done, nil
 	}
-	if wait := r.pace.wait(app.UID, now); wait > 0 && samePlan(app.Status, status) {
+	if wait := r.throttle.remaining(app.UID, now); wait > 0 && isSamePlan(app.Status, status) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	updated := app.DeepCopy()
@@ -129,44 +130,44 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
 	}
-	r.pace.wrote(app.UID, now)
-	r.telemetry.wrote(app, status, now)
-	tracing.From(ctx).Came("", reasonOf(status.Conditions))
-	r.settle(in, status)
+	r.throttle.recordWrite(app.UID, now)
+	r.telemetry.recordStatus(app, status, now)
+	tracing.FromContext(ctx).SetOutcome("", reasonOf(status.Conditions))
+	r.afterWrite(in, status)
 	return done, nil
 }
 
-// settle follows up a status that was written: what was seen in answer to a row that is no more is of no account, and people
-// are told.
-func (r *Reconciler) settle(in rollup.Input, status v1alpha1.AppServiceStatus) {
-	for _, row := range in.App.Status.Clusters {
-		if status.Cluster(row.Name) == nil {
-			r.observations.forget(client.ObjectKeyFromObject(in.App), row.Name)
+// afterWrite drops the observations of clusters whose entries were removed, and announces the
+// changes.
+func (r *Reconciler) afterWrite(in rollup.Input, status v1alpha1.AppServiceStatus) {
+	for i := range in.App.Status.Clusters {
+		if cluster := in.App.Status.Clusters[i].Name; status.Cluster(cluster) == nil {
+			r.observations.forget(client.ObjectKeyFromObject(in.App), cluster)
 		}
 	}
 	r.announce(in, status)
 }
 
-// samePlan tells whether two statuses ask the same of every cluster.
-func samePlan(a, b v1alpha1.AppServiceStatus) bool {
+// isSamePlan reports whether two statuses have the same desired state for every cluster.
+func isSamePlan(a, b v1alpha1.AppServiceStatus) bool {
 	return slices.EqualFunc(a.Clusters, b.Clusters, func(a, b v1alpha1.ClusterStatus) bool { return a.SamePlan(b) })
 }
 
-// release lets go of an AppService that no cluster runs any more.
+// release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alpha1.AppServiceStatus) error {
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
-		return nil // it waits for others
+		return nil // other finalizers remain
 	}
 	if err := r.setFinalizer(ctx, in.App, controllerutil.RemoveFinalizer); err != nil {
-		return client.IgnoreNotFound(err) // it is gone, and was told of
+		return client.IgnoreNotFound(err) // deleted and announced before
 	}
-	r.pace.forget(in.App.UID)
+	r.throttle.forget(in.App.UID)
 	r.telemetry.forget(in.App.UID)
 	r.announce(in, status)
 	return nil
 }
 
-// setFinalizer adds or removes our finalizer, and touches nothing else.
+// setFinalizer adds or removes our finalizer, and changes nothing else.
 func (r *Reconciler) setFinalizer(ctx context.Context, app *v1alpha1.AppService, change func(client.Object, string) bool) error {
 	updated := app.DeepCopy()
 	if !change(updated, v1alpha1.Finalizer) {

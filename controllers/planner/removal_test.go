@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// stalled is an error until the AppService, which it reads, says that it is stalled for the reason.
+// stalled reads the AppService and returns an error until it is Stalled with the reason.
 func (s *scene) stalled(reason string) error {
 	s.read()
 	got := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionStalled)
@@ -26,35 +26,36 @@ func (s *scene) stalled(reason string) error {
 	return nil
 }
 
-// neverRemoved fails the test when a row was ever written as Removing: delivery would have begun to delete.
+// neverRemoved fails the test if an entry was ever Removing, because delivery would have deleted
+// objects.
 func (s *scene) neverRemoved() {
 	s.Helper()
 	for _, w := range s.sent.all() {
 		if strings.Contains(w.body, string(v1alpha1.ClusterRemoving)) {
-			s.Error("a row was Removing:", w.body)
+			s.Error("an entry was Removing:", w.body)
 		}
 	}
 }
 
-// unknown is the row of a member that ran the present generation and does not answer any more.
+// unknown returns the entry of an unreachable member that ran the current generation.
 func (s *scene) unknown(member string) v1alpha1.ClusterStatus {
 	return s.row(member, v1alpha1.ClusterUnknown, saying(v1alpha1.ReasonClusterUnreachable,
 		"MemberCluster "+member+" is not Ready; last known: Ready, 2 of 2 replicas ready"))
 }
 
-// removing is the row of a member that ran generation 1 and is Removing.
+// removing returns the entry of a member that ran generation 1 and is Removing.
 func (s *scene) removing(member string) v1alpha1.ClusterStatus {
 	return s.row(member, v1alpha1.ClusterRemoving, ran(1, 2))
 }
 
-// unreachable is the row of a member that is Removing and does not answer.
+// unreachable returns the entry of an unreachable member that is Removing.
 func (s *scene) unreachable(member string) v1alpha1.ClusterStatus {
 	return s.row(member, v1alpha1.ClusterRemoving, ran(1, 2), saying(v1alpha1.ReasonClusterUnreachable,
 		"it is removed when the cluster can be reached; see MemberCluster "+member))
 }
 
-// Law 3.
-func TestMember_that_does_not_answer_is_Unknown_with_what_was_known(t *testing.T) {
+// Invariant 3.
+func TestUnreachable_member_is_Unknown_with_its_last_known_state(t *testing.T) {
 	s := running(t, "east", "west")
 	before := s.since("west")
 	s.answers("west", metav1.ConditionUnknown)
@@ -65,15 +66,15 @@ func TestMember_that_does_not_answer_is_Unknown_with_what_was_known(t *testing.T
 		t.Errorf("Unknown since %v, Ready since %v", since, before)
 	}
 
-	// An edit changes what it is to run, not what is known.
+	// An edit changes the desired state, not the last known state.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	west := s.unknown("west")
 	ran(1, 2)(&west)
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), west)
 }
 
-// That it answers says nothing of what it runs.
-func TestMember_that_answers_again_is_Ready_when_it_was_seen(t *testing.T) {
+// A reachable member is no evidence of what it runs.
+func TestReachable_member_is_Ready_after_an_observation(t *testing.T) {
 	s := running(t, "east")
 	s.answers("east", metav1.ConditionFalse)
 	s.observations.ForgetCluster("east")
@@ -84,8 +85,8 @@ func TestMember_that_answers_again_is_Ready_when_it_was_seen(t *testing.T) {
 	s.run("east")
 }
 
-// Laws 2 and 8.
-func TestMember_whose_MemberCluster_is_gone_is_Detached_and_never_Removing(t *testing.T) {
+// Invariants 2 and 8.
+func TestMember_without_MemberCluster_is_Detached_and_never_Removing(t *testing.T) {
 	s := running(t, "east", "west")
 	s.detach("west")
 	s.observations.ForgetCluster("west")
@@ -105,14 +106,15 @@ func TestMember_whose_MemberCluster_is_gone_is_Detached_and_never_Removing(t *te
 	s.has(s.row("east", v1alpha1.ClusterReady), detached)
 	s.neverRemoved()
 
-	// Its Secret is back.
+	// The Secret returns.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
 	s.join("west")
 	s.run("east", "west")
 }
 
-// The MemberCluster outlives its Secret, and to an AppService that is as if it were gone: also where it was not Ready before.
-func TestMember_whose_Secret_is_missing_is_Detached_until_it_is_back(t *testing.T) {
+// The MemberCluster outlives its Secret, and to an AppService that is as if it were gone: also
+// where it was not Ready before.
+func TestMember_without_Secret_is_Detached_until_the_Secret_returns(t *testing.T) {
 	s := running(t, "east", "west")
 	s.answers("west", metav1.ConditionFalse)
 	s.observations.ForgetCluster("west")
@@ -133,7 +135,7 @@ func TestMember_whose_Secret_is_missing_is_Detached_until_it_is_back(t *testing.
 	s.run("east", "west")
 }
 
-func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing.T) {
+func TestMember_that_no_longer_matches_is_Removing_until_nothing_is_left(t *testing.T) {
 	s := undeclared(t, "east", "west")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.declare()
@@ -144,7 +146,7 @@ func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing
 	s.has(s.row("east", v1alpha1.ClusterReady), removing)
 	s.says(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster")
 
-	// What was confirmed of an earlier removal is no answer to this one.
+	// The confirmation of an earlier removal does not confirm this one.
 	s.sees("west", s.gone(metav1.NewTime(s.since("west").Add(-time.Minute))))
 	s.look()
 	ran(1, 0)(&removing)
@@ -157,7 +159,7 @@ func TestMember_that_no_longer_fits_is_Removing_until_nothing_is_left(t *testing
 	s.has(s.row("east", v1alpha1.ClusterReady))
 }
 
-func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
+func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 	s := running(t, "east")
 	s.edit(func(app *v1alpha1.AppService) {
 		onlyOn("west")(app) // which has not joined, and would be waited for
@@ -183,7 +185,7 @@ func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {
 	s.sees("east", s.gone(s.since("east")))
 	s.has(s.removing("west"))
 	if !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) {
-		t.Error("the finalizer is gone before the last row")
+		t.Error("the finalizer was removed before the last entry")
 	}
 	s.restart()
 	s.look()
@@ -198,7 +200,7 @@ func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {
 	})
 }
 
-func TestDeletion_waits_for_a_member_that_cannot_be_reached_and_names_it(t *testing.T) {
+func TestDeletion_waits_for_an_unreachable_member_and_names_it(t *testing.T) {
 	s := running(t, "east", "west")
 	s.answers("west", metav1.ConditionFalse)
 	s.has(s.row("east", v1alpha1.ClusterReady), s.unknown("west"))
@@ -215,9 +217,9 @@ func TestDeletion_waits_for_a_member_that_cannot_be_reached_and_names_it(t *test
 	s.isGone()
 }
 
-// What runs on a cluster whose Secret is gone is left, so the AppService is let go: but not at once, for a
-// MemberCluster that was deleted by hand is made again.
-func TestDeletion_lets_go_of_a_member_that_is_Detached_for_a_while(t *testing.T) {
+// The workload on a cluster without Secret is kept, so the AppService is released, but not at once:
+// a MemberCluster that was deleted by hand is created again.
+func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
 	s := running(t, "east")
 	s.detach("east")
 	detached := s.row("east", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
@@ -237,7 +239,7 @@ func TestDeletion_lets_go_of_a_member_that_is_Detached_for_a_while(t *testing.T)
 	s.neverRemoved()
 }
 
-func TestAppService_that_never_had_a_row_is_let_go_at_once(t *testing.T) {
+func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 	s := undeclared(t)
 	s.declare()
 	eventually(t, func() error {
@@ -255,7 +257,7 @@ func TestAppService_that_never_had_a_row_is_let_go_at_once(t *testing.T) {
 	s.isGone()
 }
 
-// behind has a cache that still shows an AppService as it was.
+// behind is a client whose cache still has an old version of an AppService.
 type behind struct {
 	client.Client
 	shown *v1alpha1.AppService
@@ -274,7 +276,7 @@ func (b behind) List(ctx context.Context, into client.ObjectList, options ...cli
 	return b.Client.List(ctx, into, options...)
 }
 
-func TestAppService_that_goes_while_it_is_looked_at_is_no_error(t *testing.T) {
+func TestAppService_that_is_deleted_during_a_reconciliation_is_no_error(t *testing.T) {
 	s := running(t, "east")
 	s.stop()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
@@ -287,7 +289,8 @@ func TestAppService_that_goes_while_it_is_looked_at_is_no_error(t *testing.T) {
 	}
 }
 
-// Delivery says once that nothing is left: were that lost, the row would be Removing for ever.
+// Delivery reports once that nothing is left. If the report were lost, the entry would stay
+// Removing forever.
 func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 	s := running(t, "east")
 	shown := s.app.DeepCopy()

@@ -31,18 +31,18 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// patience is how long is waited for what must come. It is only ever used up by a test that fails.
+// patience is the time limit for every expected state. Only a failing test uses it up.
 const patience = time.Minute
 
-// scene is an AppService in a namespace of its own, and a planner of that namespace. The test is the clusters, and what
-// delivery reports of them.
+// scene is an AppService in a namespace of its own, and a planner for that namespace. The test
+// plays the clusters, and reports observations as delivery does.
 type scene struct {
 	*testing.T
 	*planner
 	app *v1alpha1.AppService
 }
 
-// planner is one life of the planner.
+// planner is one run of the planner.
 type planner struct {
 	observations *Observations
 	client       client.Client // the planner's, which reads from its cache
@@ -50,7 +50,7 @@ type planner struct {
 	stop         func()
 }
 
-// undeclared has the members, and a planner that runs, but no AppService yet.
+// undeclared returns a scene with members and a running planner, but without an AppService.
 func undeclared(t *testing.T, members ...string) *scene {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
 	s := &scene{T: t, app: &v1alpha1.AppService{}}
@@ -64,7 +64,7 @@ func undeclared(t *testing.T, members ...string) *scene {
 	return s
 }
 
-// planned has an AppService that the planner has planned on all members.
+// planned returns a scene with an AppService that is planned on all members.
 func planned(t *testing.T, members ...string) *scene {
 	s := undeclared(t, members...)
 	s.declare()
@@ -76,14 +76,14 @@ func planned(t *testing.T, members ...string) *scene {
 	return s
 }
 
-// running has an AppService that all members run.
+// running returns a scene with an AppService that all members run.
 func running(t *testing.T, members ...string) *scene {
 	s := planned(t, members...)
 	s.run(members...)
 	return s
 }
 
-// run has the members report that they run the present generation, and waits for the rows.
+// run reports that the members run the current generation, and waits for the entries.
 func (s *scene) run(members ...string) {
 	s.Helper()
 	var want []v1alpha1.ClusterStatus
@@ -105,14 +105,14 @@ func (s *scene) key() client.ObjectKey { return client.ObjectKeyFromObject(s.app
 
 func (s *scene) request() reconcile.Request { return reconcile.Request{NamespacedName: s.key()} }
 
-// declare makes the AppService, when the planner knows of all members.
+// declare creates the AppService after the planner's cache has all members.
 func (s *scene) declare() {
 	s.Helper()
 	s.catchUp()
 	s.must(hub.Create(s.Context(), s.app))
 }
 
-// start begins a new life of the planner.
+// start starts a new planner.
 func (s *scene) start() {
 	s.Helper()
 	p := &planner{observations: NewObservations(), sent: &traffic{}}
@@ -147,7 +147,7 @@ func (s *scene) restart() {
 	s.start()
 }
 
-// join makes a MemberCluster that is Ready.
+// join creates a Ready MemberCluster.
 func (s *scene) join(name string) *v1alpha1.MemberCluster {
 	s.Helper()
 	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "prod"}}}
@@ -157,7 +157,7 @@ func (s *scene) join(name string) *v1alpha1.MemberCluster {
 	return member
 }
 
-// answers says whether a member is Ready.
+// answers sets the Ready condition of a member.
 func (s *scene) answers(name string, status metav1.ConditionStatus) {
 	s.Helper()
 	s.member(name, func(member *v1alpha1.MemberCluster) {
@@ -186,7 +186,7 @@ func (s *scene) detach(name string) {
 	s.must(hub.Delete(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
-// edit changes the AppService as people do.
+// edit changes the AppService as a user does.
 func (s *scene) edit(change func(*v1alpha1.AppService)) {
 	s.Helper()
 	s.read()
@@ -206,7 +206,8 @@ func (s *scene) delete() {
 	s.read()
 }
 
-// sees reports an observation, as delivery does, which learns of a row no sooner than the planner: they share a cache.
+// sees reports an observation. Like delivery, which shares the cache, it learns of an entry no
+// sooner than the planner.
 func (s *scene) sees(member string, seen rollup.Observation) {
 	if seen.Planned == 0 && !seen.Found {
 		seen.Planned = s.app.DesiredReplicas() // it answers the row
@@ -216,7 +217,7 @@ func (s *scene) sees(member string, seen rollup.Observation) {
 	s.observations.Report(s.key(), member, seen)
 }
 
-// ready is what delivery reports of a member that runs the present generation.
+// ready returns the observation of a member that runs the current generation.
 func (s *scene) ready() rollup.Observation {
 	return rollup.Observation{
 		UID:           s.app.UID,
@@ -229,12 +230,12 @@ func (s *scene) ready() rollup.Observation {
 	}
 }
 
-// gone is what delivery reports when nothing is left, in answer to a row that is Removing since then.
+// gone returns the observation that nothing is left, for an entry that is Removing since then.
 func (s *scene) gone(since metav1.Time) rollup.Observation {
 	return rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
 }
 
-// row is that of a member in a phase, for the present generation.
+// row returns the entry of a member in a phase, for the current generation.
 func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
 	row := v1alpha1.ClusterStatus{
 		Name:       member,
@@ -263,7 +264,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 	return row
 }
 
-// ran says what the member was seen to run last.
+// ran sets the last observed state of an entry.
 func ran(generation int64, pods int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
 		row.ObservedGeneration, row.CurrentReplicas, row.ReadyReplicas = generation, pods, pods
@@ -277,19 +278,19 @@ func saying(reason, message string) func(*v1alpha1.ClusterStatus) {
 // Transitions are tested in rollup.
 var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition")
 
-// has waits until the AppService has these rows and no other, and reads it.
+// has waits until the AppService has exactly these entries, and reads it.
 func (s *scene) has(rows ...v1alpha1.ClusterStatus) {
 	s.Helper()
 	eventually(s.T, func() error {
 		s.read()
 		if diff := cmp.Diff(rows, s.app.Status.Clusters, withoutTimes); diff != "" {
-			return fmt.Errorf("rows (-want +got):\n%s", diff)
+			return fmt.Errorf("entries (-want +got):\n%s", diff)
 		}
 		return nil
 	})
 }
 
-// says fails the test when a condition of the AppService, as it was read last, is another.
+// says fails the test if a condition of the AppService, as last read, differs.
 func (s *scene) says(condition string, status metav1.ConditionStatus, reason, message string) {
 	s.Helper()
 	got := meta.FindStatusCondition(s.app.Status.Conditions, condition)
@@ -303,17 +304,17 @@ func (s *scene) says(condition string, status metav1.ConditionStatus, reason, me
 	}
 }
 
-// since is when the row of a member took its phase.
+// since returns the lastTransitionTime of a member's entry.
 func (s *scene) since(member string) metav1.Time {
 	s.Helper()
 	row := s.app.Status.Cluster(member)
 	if row == nil {
-		s.Fatalf("there is no row of %s", member)
+		s.Fatalf("there is no entry for %s", member)
 	}
 	return row.LastTransitionTime
 }
 
-// isGone waits until the AppService is no more.
+// isGone waits until the AppService is deleted.
 func (s *scene) isGone() {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -325,7 +326,7 @@ func (s *scene) isGone() {
 	})
 }
 
-// catchUp waits until the planner's cache shows what the hub holds.
+// catchUp waits until the planner's cache is up to date.
 func (s *scene) catchUp() {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -337,7 +338,7 @@ func (s *scene) catchUp() {
 	})
 }
 
-// look has the planner look at the AppService once more, now, with its cache up to date.
+// look reconciles the AppService once with an up-to-date cache.
 func (s *scene) look() reconcile.Result {
 	s.Helper()
 	s.catchUp()
@@ -347,12 +348,12 @@ func (s *scene) look() reconcile.Result {
 	return result
 }
 
-// reconciler is one beside the planner's own, that the test calls. What it tells nobody hears.
+// reconciler returns a second Reconciler for the test to call. Its events are dropped.
 func (s *scene) reconciler(hubClient client.Client) *Reconciler {
 	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations)
 }
 
-// versions of all that the planner reads.
+// versions returns the resource versions of all objects that the planner reads.
 func (s *scene) versions(from client.Reader) map[string]string {
 	s.Helper()
 	var apps v1alpha1.AppServiceList
@@ -370,7 +371,7 @@ func (s *scene) versions(from client.Reader) map[string]string {
 	return versions
 }
 
-// hasSent fails the test when the hub was sent anything else since the planner started than said.
+// hasSent fails the test if the planner sent other writes since its start.
 func (s *scene) hasSent(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.sent.lines()); diff != "" {
@@ -378,7 +379,7 @@ func (s *scene) hasSent(want ...string) {
 	}
 }
 
-// eventually waits until there is no error.
+// eventually waits until try returns no error.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -394,7 +395,7 @@ func eventually(t *testing.T, try func() error) {
 	}
 }
 
-// traffic is what the hub was sent by the planner, but for reads.
+// traffic records the writes that were sent to the hub.
 type traffic struct {
 	mu     sync.Mutex
 	writes []write
@@ -445,7 +446,7 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// hold keeps every write waiting from now on, until release.
+// hold blocks every write until release.
 func (f *traffic) hold() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -473,7 +474,7 @@ func (f *traffic) lines() []string {
 	return lines
 }
 
-// refusing has writes of paths with this end fail from now on; none when it is empty.
+// refusing makes writes to paths with this suffix fail. An empty suffix makes none fail.
 func (f *traffic) refusing(end string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,31 +21,33 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// workers is how many AppServices are planned at the same time. A worker mostly waits for the hub to answer a status write,
-// and the client of the hub has no rate limit, so that more workers cost little.
+// workers is the number of AppServices that are planned concurrently. A worker mostly waits for the
+// response to a status write, and the client of the hub has no rate limit, so more workers cost
+// little.
 const workers = 16
 
-// SetupWithManager adds the planner to the hub's manager, and returns its metrics, which are a leader's. The observations are those that
-// delivery reports to.
+// SetupWithManager adds the planner to the hub's manager. It returns the planner's metrics, which
+// only the leader may register. Delivery reports to the same observations.
 func SetupWithManager(hub manager.Manager, observations *Observations) (prometheus.Collector, error) {
 	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations)
-	lanes := newLanes()
+	queue := newEditQueue()
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
-		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(edited()))).
-		Watches(&v1alpha1.AppService{}, lanes.enqueueEdits(), builder.WithPredicates(edited())).
-		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(matters())).
-		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.dividedByCapacity), builder.WithPredicates(resized())).
+		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(isEdit()))).
+		Watches(&v1alpha1.AppService{}, queue.enqueueEdits(), builder.WithPredicates(isEdit())).
+		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.allAppServices), builder.WithPredicates(affectsPlan())).
+		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.dividedByCapacity), builder.WithPredicates(allocatableChanged())).
 		WatchesRawSource(source.Func(observations.listen)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: lanes.newQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: queue.newWorkQueue}).
 		Complete(r)
 }
 
-// all requests every AppService: any of them may be placed on a member that changed.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+// allAppServices returns a request for every AppService, because a changed member may affect any
+// plan.
+func (r *Reconciler) allAppServices(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.requests(ctx, func(*v1alpha1.AppService) bool { return true })
 }
 
-// dividedByCapacity requests the AppServices whose shares follow what the members can hold.
+// dividedByCapacity returns requests for the AppServices whose shares follow the members' capacity.
 func (r *Reconciler) dividedByCapacity(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.requests(ctx, func(app *v1alpha1.AppService) bool {
 		policy := app.Spec.ReplicaPolicy
@@ -53,7 +55,8 @@ func (r *Reconciler) dividedByCapacity(ctx context.Context, _ client.Object) []r
 	})
 }
 
-func (r *Reconciler) requests(ctx context.Context, of func(*v1alpha1.AppService) bool) []reconcile.Request {
+// requests returns requests for the AppServices that match.
+func (r *Reconciler) requests(ctx context.Context, matches func(*v1alpha1.AppService) bool) []reconcile.Request {
 	var apps v1alpha1.AppServiceList
 	if err := r.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List AppServices")
@@ -61,15 +64,15 @@ func (r *Reconciler) requests(ctx context.Context, of func(*v1alpha1.AppService)
 	}
 	requests := make([]reconcile.Request, 0, len(apps.Items))
 	for i := range apps.Items {
-		if of(&apps.Items[i]) {
+		if matches(&apps.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
 		}
 	}
 	return requests
 }
 
-// resized passes the changes of what a member can hold.
-func resized() predicate.Predicate {
+// allocatableChanged passes changes of a member's allocatable resources.
+func allocatableChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -80,8 +83,8 @@ func resized() predicate.Predicate {
 	}
 }
 
-// matters passes the changes of a member that may change a plan or a row.
-func matters() predicate.Predicate {
+// affectsPlan passes the changes of a member that may change a plan or an entry.
+func affectsPlan() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.MemberCluster), e.ObjectNew.(*v1alpha1.MemberCluster)
 		return before.UID != after.UID ||

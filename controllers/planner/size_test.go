@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// A bad edit fails on 1,300 clusters, each of which has a lot to say. The hub takes the status.
-func TestStatus_of_1300_failures_is_taken_by_the_hub(t *testing.T) {
+// A bad edit fails on 1,300 clusters, each with a long message. The hub accepts the status.
+func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 	s := undeclared(t)
 	s.stop() // the test is the planner
 	s.must(hub.Create(t.Context(), s.app))

@@ -25,7 +25,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The hub that all tests share, one after the other: MemberClusters have no namespace.
+// All tests share this hub, one after the other, because MemberClusters have no namespace.
 var (
 	kinds   = runtime.NewScheme()
 	hub     client.Client // the administrator's, without a cache
@@ -80,7 +80,7 @@ func start(environment *envtest.Environment) error {
 	return grant(environment, config)
 }
 
-// grant lets a user do what config/rbac says that the operator may.
+// grant gives a user the permissions in config/rbac.
 func grant(environment *envtest.Environment, config *rest.Config) error {
 	file, err := os.ReadFile("../../config/rbac/role.yaml")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// settled tells that an AppService is Ready as it was last edited: what is done for it now is no part of that edit.
-func settled(app *v1alpha1.AppService) bool {
+// isSettled reports whether an AppService is Ready at its current generation, so that further work
+// does not belong to the last edit.
+func isSettled(app *v1alpha1.AppService) bool {
 	return app.Status.ObservedGeneration == app.Generation && meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// onlyOn places the AppService on these members and no other.
+// onlyOn places the AppService on exactly these members.
 func onlyOn(members ...string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
 		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: members}}
@@ -22,12 +22,12 @@ func annotate(key, value string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { metav1.SetMetaDataAnnotation(&app.ObjectMeta, key, value) }
 }
 
-// of says which generation the row asks for.
+// of sets the generation of an entry.
 func of(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Generation = generation }
 }
 
-func TestEdit_that_leaves_clusters_takes_them_one_after_the_other(t *testing.T) {
+func TestEdit_that_removes_clusters_removes_them_in_turn(t *testing.T) {
 	s := running(t, "east", "north", "south")
 	s.edit(onlyOn("east"))
 	s.sees("east", s.ready())
@@ -47,8 +47,8 @@ func TestEdit_that_leaves_clusters_takes_them_one_after_the_other(t *testing.T) 
 	s.has(s.row("east", v1alpha1.ClusterReady))
 }
 
-// Law 2: labels that went, everywhere, by accident.
-func TestMembers_that_no_longer_fit_all_at_once_keep_it_until_that_is_accepted(t *testing.T) {
+// Invariant 2: labels were removed everywhere by accident.
+func TestMembers_that_stop_matching_together_need_approval(t *testing.T) {
 	s := undeclared(t, "east", "north", "south")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.declare()
@@ -91,7 +91,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 			t.Errorf("it is %s", absent)
 		}
 	}
-	// It goes on being observed.
+	// It is still observed.
 	s.sees("east", rollup.Observation{UID: s.app.UID, Generation: 1, Applied: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonCrashLoopBackOff, Replicas: 2})
 	s.answers("west", metav1.ConditionFalse)
 	crashes := s.row("east", v1alpha1.ClusterFailed, of(1), ran(1, 2), saying(v1alpha1.ReasonCrashLoopBackOff, ""), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 })
@@ -118,8 +118,8 @@ func TestSuspended_AppService_can_be_deleted(t *testing.T) {
 	s.isGone()
 }
 
-// A hub that was restored without its status: what is found on a member becomes a row again.
-func TestFound_objects_become_rows_again(t *testing.T) {
+// After a restore without status, objects that are found on a member become an entry again.
+func TestFound_objects_become_entries_again(t *testing.T) {
 	s := running(t, "east")
 	s.edit(onlyOn("east", "north"))
 	north := s.join("north")
@@ -148,7 +148,8 @@ func TestFound_objects_become_rows_again(t *testing.T) {
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 }
 
-// A tombstone may come from a backup. While its AppService lives, what is found is held like everything that is found, and the tombstone goes.
+// A tombstone may come from a backup. While its AppService exists, found objects need approval as
+// usual, and the tombstone is removed.
 func TestFound_objects_with_a_tombstone_are_held_while_the_AppService_lives(t *testing.T) {
 	s := running(t, "east")
 	s.edit(onlyOn("east"))

@@ -1,9 +1,20 @@
-// Package tracing puts what is done for one edit of an AppService into one trace, whoever does it: the planner, and delivery to each
-// member. Nothing is written on an object for that: the trace's ID is made of the UID and the generation, so all come to the same.
+// Package tracing collects everything that is done for one edit of an AppService in one trace, across
+// the planner and the delivery to each member. It stores nothing on objects: the trace ID is derived
+// from the UID and the generation, so every component computes the same ID.
 //
-// A reconcile leaves a span when it changed something, failed, or came to something new, and below that one for each request that it
-// sent. One that finds everything as it was leaves none, even where it had to ask. What is done for a generation after it has become
-// Ready is a trace of its own, which has a link to the edit's: so a trace ends, and what happens in a year does not grow it.
+// A reconciliation emits a span if it changed something, failed, or had a new outcome, with a child
+// span for each request that it sent. A reconciliation that changes nothing emits no span, even if it
+// sent reads. After a generation has become Ready, later work for it gets a trace of its own with a
+// link to the trace of the edit, so that a trace ends and does not grow for months.
 //
-// Nothing is recorded until the process has a TracerProvider: until then a reconcile costs two small allocations.
+// Nothing is recorded until the process has a TracerProvider. Without one, a reconciliation costs two
+// small allocations.
+//
+// # Usage
+//
+//	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app})
+//	err := plan(ctx, app) // may call tracing.FromContext(ctx).SetOutcome(phase, reason)
+//	record.End(err)
+//
+// The clients whose requests are to be recorded need [Transport] around their round tripper.
 package tracing

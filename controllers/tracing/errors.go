@@ -8,21 +8,22 @@ import (
 	"syscall"
 )
 
-// maxMessage is how many bytes of an error are told.
+// maxMessage is the maximum length of an error message in a span, in bytes.
 const maxMessage = 256
 
-// message is what is told of an error. Those of the network hold addresses, and queries: of them only the kind is told.
-func message(err error) string {
+// safeMessage returns the message of an error for a span. Of a network error it returns only the kind,
+// because its text contains addresses and queries.
+func safeMessage(err error) string {
 	var request *url.Error
 	var network net.Error
 	if errors.As(err, &request) || errors.As(err, &network) {
-		return broken(err)
+		return requestFailure(err)
 	}
-	return bounded(err.Error())
+	return truncate(err.Error())
 }
 
-// broken is what is told of a request that had no answer.
-func broken(err error) string {
+// requestFailure returns the message for a request without a response.
+func requestFailure(err error) string {
 	var errno syscall.Errno
 	var network net.Error
 	switch {
@@ -34,8 +35,8 @@ func broken(err error) string {
 	return "the request failed"
 }
 
-// bounded is a text that the wire format takes.
-func bounded(text string) string {
+// truncate returns the text as valid UTF-8 of limited length.
+func truncate(text string) string {
 	if len(text) > maxMessage {
 		text = text[:maxMessage] + "…"
 	}

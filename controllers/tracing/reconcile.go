@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// scope names who makes the spans.
+// scope is the instrumentation scope of the spans.
 const scope = "github.com/fleetwright/fleetwright"
 
-// Attributes of a reconcile's span.
+// Attributes of the span of a reconciliation.
 const (
 	namespaceKey  = attribute.Key("fleetwright.namespace")
 	nameKey       = attribute.Key("fleetwright.name")
@@ -30,57 +30,59 @@ const (
 	sentKey       = attribute.Key("fleetwright.sent")
 )
 
-// Work is what one reconcile does.
+// Work describes one reconciliation.
 type Work struct {
-	// Name is that of the span.
+	// Name is the name of the span.
 	Name string
-	// App is the AppService, as it was read.
+	// App is the AppService as it was read.
 	App metav1.Object
-	// Cluster is the member that it is done on, if it is.
+	// Cluster is the member; empty for work on the hub.
 	Cluster string
-	// Settled tells that the generation was Ready before: it is no longer the edit that something is done for.
+	// Settled reports that the generation was Ready before, so the work no longer belongs to the edit.
 	Settled bool
 }
 
-// Reconcile is what one did, of which a span is made at its end when there is something to tell. It is safe for concurrent use; a nil one
-// takes nothing.
+// Reconcile records one reconciliation and emits a span on End if it changed something, failed or had
+// a new outcome. It is safe for concurrent use. A nil Reconcile records nothing.
 type Reconcile struct {
-	work  Work
-	begun time.Time
+	work      Work
+	startTime time.Time
 
 	mu            sync.Mutex
-	requests      []sent
-	news          bool
+	requests      []sentRequest
+	hasOutcome    bool
 	phase, reason string
 }
 
-// key is that of a Reconcile in a context.
-type key struct{}
+// contextKey is the key of a Reconcile in a context.
+type contextKey struct{}
 
-// Begin begins a reconcile. The requests that are sent with the context are told below it.
-func Begin(ctx context.Context, work Work) (context.Context, *Reconcile) {
-	r := &Reconcile{work: work, begun: time.Now()}
-	return context.WithValue(ctx, key{}, r), r
+// Start starts to record a reconciliation. Requests that are sent with the returned context become
+// child spans.
+func Start(ctx context.Context, work Work) (context.Context, *Reconcile) {
+	r := &Reconcile{work: work, startTime: time.Now()}
+	return context.WithValue(ctx, contextKey{}, r), r
 }
 
-// From returns the reconcile that the context is of, or nil.
-func From(ctx context.Context) *Reconcile {
-	r, _ := ctx.Value(key{}).(*Reconcile)
+// FromContext returns the Reconcile of the context, or nil.
+func FromContext(ctx context.Context) *Reconcile {
+	r, _ := ctx.Value(contextKey{}).(*Reconcile)
 	return r
 }
 
-// Came takes what the reconcile came to, when that is not what was known before. The phase may be empty.
-func (r *Reconcile) Came(phase, reason string) {
+// SetOutcome sets the outcome of the reconciliation. Callers set it only if it differs from the
+// previous outcome. The phase may be empty.
+func (r *Reconcile) SetOutcome(phase, reason string) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.news, r.phase, r.reason = true, phase, reason
+	r.hasOutcome, r.phase, r.reason = true, phase, reason
 }
 
-// add notes a request.
-func (r *Reconcile) add(request sent) {
+// addRequest records a request, up to maxRequests.
+func (r *Reconcile) addRequest(request sentRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.requests) < maxRequests {
@@ -88,71 +90,73 @@ func (r *Reconcile) add(request sent) {
 	}
 }
 
-// End makes the spans, when there is something to tell.
+// End emits the spans if the reconciliation changed something, failed or had a new outcome.
 func (r *Reconcile) End(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil && !r.news && !slices.ContainsFunc(r.requests, sent.changes) {
+	if err == nil && !r.hasOutcome && !slices.ContainsFunc(r.requests, sentRequest.isWrite) {
 		return
 	}
 	tracer := otel.Tracer(scope)
-	ctx, span := tracer.Start(r.parent(), r.work.Name, r.options()...)
+	ctx, span := tracer.Start(r.parent(), r.work.Name, r.startOptions()...)
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(r.attributes()...)
 	if err != nil {
-		span.SetStatus(codes.Error, message(err))
+		span.SetStatus(codes.Error, safeMessage(err))
 	}
 	for _, request := range r.requests {
-		request.tell(ctx, tracer)
+		request.emitSpan(ctx, tracer)
 	}
 }
 
-// parent is where the span belongs.
+// parent returns the context of the parent span: that of the edit, or none for settled work.
 func (r *Reconcile) parent() context.Context {
 	if r.work.Settled {
 		return context.Background() // a trace of its own
 	}
-	return trace.ContextWithRemoteSpanContext(context.Background(), r.edit())
+	return trace.ContextWithRemoteSpanContext(context.Background(), r.editTrace())
 }
 
-func (r *Reconcile) edit() trace.SpanContext {
-	return Edit(r.work.App.GetUID(), r.work.App.GetGeneration())
+// editTrace returns the span context of the generation that is reconciled.
+func (r *Reconcile) editTrace() trace.SpanContext {
+	return TraceForGeneration(r.work.App.GetUID(), r.work.App.GetGeneration())
 }
 
-func (r *Reconcile) options() []trace.SpanStartOption {
-	options := []trace.SpanStartOption{trace.WithTimestamp(r.begun)}
+func (r *Reconcile) startOptions() []trace.SpanStartOption {
+	options := []trace.SpanStartOption{trace.WithTimestamp(r.startTime)}
 	if r.work.Settled {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: r.edit()}))
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: r.editTrace()}))
 	}
 	return options
 }
 
 func (r *Reconcile) attributes() []attribute.KeyValue {
 	app := r.work.App
-	all := []attribute.KeyValue{namespaceKey.String(app.GetNamespace()), nameKey.String(app.GetName()), generationKey.Int64(app.GetGeneration())}
+	attributes := []attribute.KeyValue{namespaceKey.String(app.GetNamespace()), nameKey.String(app.GetName()), generationKey.Int64(app.GetGeneration())}
 	for key, value := range map[attribute.Key]string{clusterKey: r.work.Cluster, phaseKey: r.phase, reasonKey: r.reason} {
 		if value != "" {
-			all = append(all, key.String(value))
+			attributes = append(attributes, key.String(value))
 		}
 	}
-	var changes []string
+	var writes []string
 	for _, request := range r.requests {
-		if request.changes() && !slices.Contains(changes, request.name()) {
-			changes = append(changes, request.name())
+		if request.isWrite() && !slices.Contains(writes, request.name()) {
+			writes = append(writes, request.name())
 		}
 	}
-	if len(changes) > 0 {
-		all = append(all, sentKey.StringSlice(changes))
+	if len(writes) > 0 {
+		attributes = append(attributes, sentKey.StringSlice(writes))
 	}
-	return all
+	return attributes
 }
 
-// Edit is what all spans of a generation of an AppService hang off. The trace's ID is the beginning of the SHA-256 of "UID/GENERATION", so
-// that it can be made in a shell. It says of itself that it is sampled, but the sampler has to go by the ID: nobody has decided yet.
-func Edit(app types.UID, generation int64) trace.SpanContext {
+// TraceForGeneration returns the span context that is the parent of all spans of a generation of an
+// AppService. The trace ID is the beginning of the SHA-256 of "UID/GENERATION", so that it can be
+// computed in a shell. Its sampled flag is always set, so a sampler must decide by the trace ID.
+func TraceForGeneration(app types.UID, generation int64) trace.SpanContext {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", app, generation))
 	c := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled, Remote: true}
 	copy(c.SpanID[:], sum[copy(c.TraceID[:], sum[:]):])

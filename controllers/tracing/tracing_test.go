@@ -24,35 +24,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestEdit(t *testing.T) {
-	t.Run("is the same for all who ask, and another for each generation and AppService", func(t *testing.T) {
+func TestTraceForGeneration(t *testing.T) {
+	t.Run("is stable, and unique for each generation and AppService", func(t *testing.T) {
 		seen := map[trace.TraceID]string{}
 		for _, uid := range []string{"a", "b", "b/1"} {
 			for generation := range int64(20) {
 				of := fmt.Sprintf("%s, %d", uid, generation)
-				edit := Edit(types.UID(uid), generation)
-				if !edit.IsValid() || !edit.IsRemote() || !edit.Equal(Edit(types.UID(uid), generation)) {
+				edit := TraceForGeneration(types.UID(uid), generation)
+				if !edit.IsValid() || !edit.IsRemote() || !edit.Equal(TraceForGeneration(types.UID(uid), generation)) {
 					t.Errorf("%s: %+v", of, edit)
 				}
-				if other, taken := seen[edit.TraceID()]; taken {
+				if other, found := seen[edit.TraceID()]; found {
 					t.Errorf("%s has the trace of %s", of, other)
 				}
 				seen[edit.TraceID()] = of
 			}
 		}
 	})
-	t.Run("can be made in a shell", func(t *testing.T) {
+	t.Run("can be computed in a shell", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s/%s 9d0f3ae6-6a5b-4a0c-8a53-0d3f0f6d2c11 7 | sha256sum | cut -c1-32").Output()
 		if err != nil {
 			t.Skip(err)
 		}
-		if got, want := Edit("9d0f3ae6-6a5b-4a0c-8a53-0d3f0f6d2c11", 7).TraceID().String(), strings.TrimSpace(string(out)); got != want {
+		if got, want := TraceForGeneration("9d0f3ae6-6a5b-4a0c-8a53-0d3f0f6d2c11", 7).TraceID().String(), strings.TrimSpace(string(out)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
 }
 
-// scene has a reconcile of an AppService, whose requests go to a server that answers with the status that is in the path.
+// scene is a reconciliation whose requests go to a server that responds with the status in the path.
 type scene struct {
 	*testing.T
 	ended  *tracetest.InMemoryExporter
@@ -76,11 +76,11 @@ func newScene(t *testing.T) *scene {
 
 var app = &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Generation: 3}
 
-// reconcile is one that sends requests, each "METHOD STATUS", and ends with an error.
+// reconcile records a reconciliation that sends requests, each "METHOD STATUS", and returns an error.
 func (s *scene) reconcile(work Work, err error, requests ...string) {
 	s.Helper()
 	work.Name, work.App = "deliver", app
-	ctx, r := Begin(s.Context(), work)
+	ctx, r := Start(s.Context(), work)
 	for _, request := range requests {
 		method, status, _ := strings.Cut(request, " ")
 		sent, err := http.NewRequestWithContext(ctx, method, s.server.URL+"/"+status+"/apis/apps/v1/namespaces/shop/deployments/web?token=secret", http.NoBody)
@@ -97,14 +97,14 @@ func (s *scene) reconcile(work Work, err error, requests ...string) {
 	r.End(err)
 }
 
-// span is one with what the cases are about.
+// span has the properties of a span that the cases compare.
 type span struct {
 	Name, Message string
 	Failed        bool
 	Attributes    map[string]string
 }
 
-// spans are those that ended, the reconcile's first.
+// spans returns the exported spans, with the span of the reconciliation first.
 func (s *scene) spans() []span {
 	var all []span
 	for _, ended := range s.ended.GetSpans() {
@@ -143,13 +143,13 @@ func answered(method, status string) span {
 }
 
 func TestReconcile(t *testing.T) {
-	t.Run("that finds everything as it was leaves no span, even where it asked", func(t *testing.T) {
+	t.Run("that changes nothing emits no span, even after reads", func(t *testing.T) {
 		s := newScene(t)
 		s.reconcile(Work{}, nil)
 		s.reconcile(Work{}, nil, "GET 200", "GET 404")
 		s.made()
 	})
-	t.Run("that changes something is told with each request", func(t *testing.T) {
+	t.Run("that changes something emits a span for each request", func(t *testing.T) {
 		s := newScene(t)
 		s.reconcile(Work{Cluster: "east"}, nil, "GET 404", "PATCH 201", "PATCH 200")
 		s.made(
@@ -157,25 +157,25 @@ func TestReconcile(t *testing.T) {
 			answered("GET", "404"), answered("PATCH", "201"), answered("PATCH", "200"),
 		)
 	})
-	t.Run("that comes to something new is told", func(t *testing.T) {
+	t.Run("with an outcome emits a span", func(t *testing.T) {
 		s := newScene(t)
-		ctx, r := Begin(t.Context(), Work{Name: "deliver", App: app})
-		From(ctx).Came("Failed", "ImagePullBackOff")
+		ctx, r := Start(t.Context(), Work{Name: "deliver", App: app})
+		FromContext(ctx).SetOutcome("Failed", "ImagePullBackOff")
 		r.End(nil)
 		s.made(span{Name: "deliver", Attributes: attributes("fleetwright.phase", "Failed", "fleetwright.reason", "ImagePullBackOff")})
 	})
-	t.Run("that fails says why", func(t *testing.T) {
+	t.Run("that fails has the error in its span", func(t *testing.T) {
 		s := newScene(t)
 		s.reconcile(Work{}, errors.New("out of luck"), "GET 500")
 		refused := answered("GET", "500")
 		refused.Failed = true
 		s.made(span{Name: "deliver", Failed: true, Message: "out of luck", Attributes: attributes()}, refused)
 	})
-	t.Run("of an edit belongs to its trace, and a later one to one of its own with a link", func(t *testing.T) {
+	t.Run("of an edit belongs to its trace, and settled work to a linked trace", func(t *testing.T) {
 		s := newScene(t)
 		s.reconcile(Work{}, nil, "PATCH 200")
 		s.reconcile(Work{Settled: true}, nil, "PATCH 200")
-		edit, all := Edit("uid", 3), s.ended.GetSpans()
+		edit, all := TraceForGeneration("uid", 3), s.ended.GetSpans()
 		for i, within := range []bool{true, true, false, false} {
 			if got := all[i].SpanContext.TraceID() == edit.TraceID(); got != within {
 				t.Errorf("%d, %s: within the edit's trace: %v", i, all[i].Name, got)
@@ -188,10 +188,10 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("the later is under %v, with links %v", later.Parent, later.Links)
 		}
 		if all[2].SpanContext.TraceID() != all[3].SpanContext.TraceID() {
-			t.Error("a request is in another trace than its reconcile")
+			t.Error("a request is in another trace than its reconciliation")
 		}
 	})
-	t.Run("tells so many requests, and no more", func(t *testing.T) {
+	t.Run("records a limited number of requests", func(t *testing.T) {
 		s := newScene(t)
 		many := make([]string, maxRequests+10)
 		for i := range many {
@@ -202,9 +202,9 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%d spans", got)
 		}
 	})
-	t.Run("that is none takes nothing", func(t *testing.T) {
+	t.Run("that is nil records nothing", func(t *testing.T) {
 		s := newScene(t)
-		From(t.Context()).Came("Ready", "")
+		FromContext(t.Context()).SetOutcome("Ready", "")
 		answer, err := s.client.Get(s.server.URL + "/200/api/v1/pods")
 		if err != nil {
 			t.Fatal(err)
@@ -212,10 +212,10 @@ func TestReconcile(t *testing.T) {
 		_ = answer.Body.Close()
 		s.made()
 	})
-	t.Run("costs two allocations where nothing is recorded", func(t *testing.T) {
+	t.Run("costs two allocations without a TracerProvider", func(t *testing.T) {
 		ctx := t.Context()
 		if got := testing.AllocsPerRun(100, func() {
-			_, r := Begin(ctx, Work{Name: "deliver", App: app, Cluster: "east"})
+			_, r := Start(ctx, Work{Name: "deliver", App: app, Cluster: "east"})
 			r.End(nil)
 		}); got > 2 {
 			t.Errorf("%v allocations", got)
@@ -223,7 +223,7 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-func TestName(t *testing.T) {
+func TestRequestName(t *testing.T) {
 	for path, want := range map[string]string{
 		"/apis/apps/v1/namespaces/shop/deployments/web":                             "PATCH deployments",
 		"/k8s/clusters/c-1/apis/apps/v1/namespaces/shop/deployments/web":            "PATCH deployments",
@@ -237,30 +237,30 @@ func TestName(t *testing.T) {
 		"/version": "PATCH",
 		"":         "PATCH",
 	} {
-		if got := (sent{method: "PATCH", path: path}).name(); got != want {
+		if got := (sentRequest{method: "PATCH", path: path}).name(); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
 }
 
-func TestMessage(t *testing.T) {
+func TestSafeMessage(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 443}, Err: syscall.ECONNREFUSED}
 	request := &url.Error{Op: "Patch", URL: "https://10.1.2.3/x?token=secret", Err: dial}
 	for name, test := range map[string]struct {
 		err  error
 		want string
 	}{
-		"an error of ours is told":                {errors.New("read Deployment: gone"), "read Deployment: gone"},
-		"one of the network holds no address":     {fmt.Errorf("apply Deployment: %w", dial), "the request failed: connection refused"},
-		"one of a request holds no query":         {fmt.Errorf("apply Deployment: %w", request), "the request failed: connection refused"},
-		"one beside another holds none either":    {errors.Join(errors.New("x"), request), "the request failed: connection refused"},
-		"of one that is not known nothing is":     {&url.Error{URL: "https://10.1.2.3", Err: errors.New("certificate is valid for 10.9.9.9")}, "the request failed"},
-		"time that is up is called so":            {&url.Error{URL: "https://10.1.2.3", Err: &net.DNSError{IsTimeout: true}}, "the request failed: timed out"},
-		"a long one is cut, at a whole character": {errors.New(strings.Repeat("ä", 500) + "x"), strings.Repeat("ä", maxMessage/2) + "…"},
-		"one that is no text is made one":         {errors.New("a\xffb"), "ab"},
+		"our own error is kept":                    {errors.New("read Deployment: gone"), "read Deployment: gone"},
+		"a network error has no address":           {fmt.Errorf("apply Deployment: %w", dial), "the request failed: connection refused"},
+		"a request error has no query":             {fmt.Errorf("apply Deployment: %w", request), "the request failed: connection refused"},
+		"a joined network error has no address":    {errors.Join(errors.New("x"), request), "the request failed: connection refused"},
+		"an unknown request error has no details":  {&url.Error{URL: "https://10.1.2.3", Err: errors.New("certificate is valid for 10.9.9.9")}, "the request failed"},
+		"a timeout is named":                       {&url.Error{URL: "https://10.1.2.3", Err: &net.DNSError{IsTimeout: true}}, "the request failed: timed out"},
+		"a long message is cut between characters": {errors.New(strings.Repeat("ä", 500) + "x"), strings.Repeat("ä", maxMessage/2) + "…"},
+		"invalid UTF-8 is removed":                 {errors.New("a\xffb"), "ab"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := message(test.err); got != test.want || !utf8.ValidString(got) {
+			if got := safeMessage(test.err); got != test.want || !utf8.ValidString(got) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -11,78 +11,80 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// maxRequests is how many requests of one reconcile are told.
+// maxRequests is the maximum number of requests that one reconciliation records.
 const maxRequests = 64
 
-// Attributes of a request's span: those of OpenTelemetry's conventions that hold no address.
+// Attributes of the span of a request: those of OpenTelemetry's conventions that contain no address.
 const (
 	methodKey = attribute.Key("http.request.method")
 	statusKey = attribute.Key("http.response.status_code")
 )
 
-// Transport notes the requests of each [Reconcile], from the sending until the answer begins. Nothing of a request is told but its method and
-// its kind: no address, no query, no header and no body.
+// Transport returns a round tripper that records the requests of each [Reconcile], from sending the
+// request until the response headers arrive. It records the method and the resource, and never an
+// address, a query, a header or a body.
 func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next} }
 
 type transport struct{ next http.RoundTripper }
 
-// RoundTrip sends the request.
+// RoundTrip sends the request and records it.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	of := From(request.Context())
-	if of == nil {
+	record := FromContext(request.Context())
+	if record == nil {
 		return t.next.RoundTrip(request)
 	}
-	s := sent{method: request.Method, path: request.URL.Path, begun: time.Now()}
+	s := sentRequest{method: request.Method, path: request.URL.Path, startTime: time.Now()}
 	response, err := t.next.RoundTrip(request)
-	s.ended, s.err = time.Now(), err
+	s.endTime, s.err = time.Now(), err
 	if err == nil {
 		s.status = response.StatusCode
 	}
-	of.add(s)
+	record.addRequest(s)
 	return response, err
 }
 
 // WrappedRoundTripper lets client-go find the transport below.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// sent is a request that was sent.
-type sent struct {
-	method, path string
-	begun, ended time.Time
-	status       int // 0 without an answer
-	err          error
+// sentRequest is a request and its result.
+type sentRequest struct {
+	method, path       string
+	startTime, endTime time.Time
+	status             int // 0 without a response
+	err                error
 }
 
-func (s sent) changes() bool { return s.method != http.MethodGet }
+func (s sentRequest) isWrite() bool { return s.method != http.MethodGet }
 
-// failed tells of an answer that says no. That there is no such object is an answer like another.
-func (s sent) failed() bool {
-	return s.status >= http.StatusBadRequest && (s.changes() || s.status != http.StatusNotFound)
+// isRefused reports whether the server refused the request. A read of an object that does not exist
+// is not refused.
+func (s sentRequest) isRefused() bool {
+	return s.status >= http.StatusBadRequest && (s.isWrite() || s.status != http.StatusNotFound)
 }
 
-// resourcePath is the end of the path of a request to an API server: what is before it may be a proxy's.
+// resourcePath matches the end of the path of a request to an API server. A proxy may add a prefix.
 var resourcePath = regexp.MustCompile(`/(?:api|apis/[^/]+)/v[0-9][a-z0-9]*(?:/namespaces/[^/]+)?/([a-z]+)(?:/[^/]+)?(/[a-z]+)?$`)
 
-// name is the method, and the resource with its subresource: PATCH appservices/status.
-func (s sent) name() string {
-	found := resourcePath.FindStringSubmatch(s.path)
-	if found == nil {
+// name returns the method, and the resource with its subresource: PATCH appservices/status.
+func (s sentRequest) name() string {
+	match := resourcePath.FindStringSubmatch(s.path)
+	if match == nil {
 		return s.method
 	}
-	return s.method + " " + found[1] + found[2]
+	return s.method + " " + match[1] + match[2]
 }
 
-// tell makes a span of it.
-func (s sent) tell(ctx context.Context, tracer trace.Tracer) {
-	_, span := tracer.Start(ctx, s.name(), trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(s.begun), trace.WithAttributes(methodKey.String(s.method)))
-	defer span.End(trace.WithTimestamp(s.ended))
+// emitSpan emits the span of the request.
+func (s sentRequest) emitSpan(ctx context.Context, tracer trace.Tracer) {
+	_, span := tracer.Start(ctx, s.name(), trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(s.startTime), trace.WithAttributes(methodKey.String(s.method)))
+	defer span.End(trace.WithTimestamp(s.endTime))
 	if s.status != 0 {
 		span.SetAttributes(statusKey.Int(s.status))
 	}
 	switch {
 	case s.err != nil:
-		span.SetStatus(codes.Error, broken(s.err))
-	case s.failed():
+		span.SetStatus(codes.Error, requestFailure(s.err))
+	case s.isRefused():
 		span.SetStatus(codes.Error, "")
 	}
 }

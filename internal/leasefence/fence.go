@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// Fence refuses the writes of a replica that does not hold the Lease. It is safe for concurrent use.
+// Fence refuses the writes of a replica that does not hold the Lease. It is safe for concurrent
+// use.
 type Fence struct {
 	renewDeadline time.Duration
-	// renewedAt is the time just before the request that renewed the Lease last; nil if the Lease is not held.
+	// renewedAt is the time just before the request that renewed the Lease last; nil if the Lease
+	// is not held.
 	renewedAt atomic.Pointer[time.Time]
 }
 

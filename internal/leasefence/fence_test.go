@@ -64,7 +64,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// isFenced reports whether the fence refused a request for a reason, in the way that delivery detects it.
+// isFenced reports whether the fence refused a request for a reason, in the way that delivery
+// detects it.
 func isFenced(err error, reason string) bool {
 	var refusal interface{ Fenced() bool }
 	return errors.As(err, &refusal) && refusal.Fenced() && strings.Contains(err.Error(), reason)

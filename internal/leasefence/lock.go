@@ -14,7 +14,8 @@ import (
 
 // NewLock returns a lock on a Lease for the leader election. It opens the fence when the Lease is
 // acquired or renewed, and closes it when the Lease is released or held by another replica. The
-// configuration must not pass the fence. The lock records no Event, because the log names the leader.
+// configuration must not pass the fence. The lock records no Event, because the log names the
+// leader.
 func (f *Fence) NewLock(hub *rest.Config, namespace, name string) (resourcelock.Interface, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -34,7 +35,8 @@ func (f *Fence) NewLock(hub *rest.Config, namespace, name string) (resourcelock.
 	return &lock{Interface: lease, fence: f}, nil
 }
 
-// lock opens and closes the fence as the Lease changes hands. Only the goroutine of the election uses it.
+// lock opens and closes the fence as the Lease changes hands. Only the goroutine of the election
+// uses it.
 type lock struct {
 	resourcelock.Interface
 	fence *Fence
@@ -77,8 +79,8 @@ func (l *lock) write(
 }
 
 // release closes the fence before it releases the Lease, because another replica may acquire the
-// Lease before the response arrives. It keeps a Lease that was not renewed in time: writes may still
-// be in flight, so the successor must wait until the Lease expires.
+// Lease before the response arrives. It keeps a Lease that was not renewed in time: writes may
+// still be in flight, so the successor must wait until the Lease expires.
 func (l *lock) release(
 	ctx context.Context,
 	record resourcelock.LeaderElectionRecord,

@@ -19,17 +19,18 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Law 2: who deletes a namespace of the hub does not say that the members are to lose what they run.
-func TestNamespace_that_is_deleted_takes_nothing_from_the_members(t *testing.T) {
+// Invariant 2: the deletion of a namespace of the hub is no evidence that members are to lose their
+// workloads.
+func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
 	s := running(t, "east", "west")
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.must(hub.Delete(t.Context(), s.app)) // as the namespace controller does
 	s.isGone()
 	s.neverRemoved()
-	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web goes with Namespace %[1]s; 2 clusters keep what they run of it", s.app.Namespace))
+	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web is deleted with Namespace %[1]s; 2 clusters keep what they run of it", s.app.Namespace))
 }
 
-func TestNamespace_that_is_deleted_ends_the_deletion_of_what_is_in_it(t *testing.T) {
+func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {
 	s := running(t, "east", "west")
 	s.answers("west", metav1.ConditionFalse)
 	s.delete()
@@ -40,12 +41,13 @@ func TestNamespace_that_is_deleted_ends_the_deletion_of_what_is_in_it(t *testing
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.look()
 	s.isGone()
-	// Somebody has deleted the AppService before the namespace: what runs on west is removed when west is back.
+	// The AppService was deleted before the namespace: the workload on west is removed when west
+	// returns.
 	s.onRecord(s.record())
 }
 
-// Law 8: the tombstone is there before the AppService goes.
-func TestNamespace_that_is_deleted_leaves_a_tombstone_first(t *testing.T) {
+// Invariant 8: the tombstone is written before the AppService is released.
+func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
 	s := running(t, "west")
 	s.answers("west", metav1.ConditionFalse)
 	s.delete()
@@ -65,7 +67,7 @@ func TestNamespace_that_is_deleted_leaves_a_tombstone_first(t *testing.T) {
 	}
 }
 
-func TestCRD_that_is_deleted_takes_nothing_from_the_members(t *testing.T) {
+func TestCRD_deletion_removes_nothing_from_members(t *testing.T) {
 	ownHub(t)
 	s := running(t, "east", "west")
 	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: crdName}}
@@ -73,10 +75,10 @@ func TestCRD_that_is_deleted_takes_nothing_from_the_members(t *testing.T) {
 	s.must(hub.Delete(t.Context(), crd)) // the API server deletes every AppService then
 	s.isGone()
 	s.neverRemoved()
-	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web goes with CustomResourceDefinition %s; 2 clusters keep what they run of it", s.app.Namespace, crdName))
+	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web is deleted with CustomResourceDefinition %s; 2 clusters keep what they run of it", s.app.Namespace, crdName))
 }
 
-// unreadable is a hub that cannot be asked about objects of a kind.
+// unreadable is a reader that fails for objects of one kind.
 type unreadable struct {
 	client.Reader
 	kind string
@@ -89,8 +91,8 @@ func (u unreadable) Get(ctx context.Context, key client.ObjectKey, into client.O
 	return u.Reader.Get(ctx, key, into, options...)
 }
 
-// Law 2: what cannot be read is no evidence.
-func TestDeletion_waits_until_it_is_known_who_deletes(t *testing.T) {
+// Invariant 2: a failed read is no evidence.
+func TestDeletion_waits_until_its_scope_is_known(t *testing.T) {
 	s := running(t, "east")
 	s.stop()
 	s.delete()
@@ -108,8 +110,9 @@ func TestDeletion_waits_until_it_is_known_who_deletes(t *testing.T) {
 	s.has(s.removing("east"))
 }
 
-// A status that was lost says nothing of where it runs. Whoever can be asked is asked; the others are noted.
-func TestDeletion_without_a_status_asks_every_cluster(t *testing.T) {
+// After its status was lost, the AppService may run on any cluster. Reachable clusters are asked,
+// the others get a tombstone.
+func TestDeletion_without_status_asks_every_cluster(t *testing.T) {
 	s := running(t, "east", "west")
 	s.stop()
 	s.answers("west", metav1.ConditionFalse)
@@ -123,8 +126,8 @@ func TestDeletion_without_a_status_asks_every_cluster(t *testing.T) {
 	s.onRecord(s.record())
 }
 
-// Where nobody can be asked, all that can be done is to note it.
-func TestDeletion_without_a_status_and_without_reachable_clusters_leaves_tombstones(t *testing.T) {
+// If no cluster is reachable, each one gets a tombstone.
+func TestDeletion_without_status_and_reachable_clusters_adds_tombstones(t *testing.T) {
 	s := running(t, "west")
 	s.stop()
 	s.answers("west", metav1.ConditionFalse)
@@ -135,8 +138,8 @@ func TestDeletion_without_a_status_and_without_reachable_clusters_leaves_tombsto
 	s.onRecord(s.record())
 }
 
-// Law 2: who deletes a namespace says nothing of the members, also when no status says where it runs.
-func TestNamespace_that_is_deleted_leaves_no_tombstone_without_a_status(t *testing.T) {
+// Invariant 2: the deletion of a namespace is no evidence, also if the status was lost.
+func TestNamespace_deletion_adds_no_tombstone_without_status(t *testing.T) {
 	s := running(t, "east", "west")
 	s.stop()
 	s.answers("west", metav1.ConditionFalse)
@@ -149,8 +152,8 @@ func TestNamespace_that_is_deleted_leaves_no_tombstone_without_a_status(t *testi
 	s.onRecord()
 }
 
-// One that was planned for no cluster is gone at once, as ever.
-func TestDeletion_of_what_runs_nowhere_asks_nobody(t *testing.T) {
+// An AppService that was never planned on a cluster is released at once.
+func TestDeletion_without_entries_asks_no_cluster(t *testing.T) {
 	s := undeclared(t, "east")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "none"}}}}
 	s.declare()
@@ -166,7 +169,7 @@ func TestDeletion_of_what_runs_nowhere_asks_nobody(t *testing.T) {
 	s.neverRemoved()
 }
 
-// loseStatus is a restore of what has a finalizer and no status.
+// loseStatus removes the status and keeps the finalizer, as a restore does.
 func (s *scene) loseStatus() {
 	s.Helper()
 	s.read()
@@ -174,7 +177,7 @@ func (s *scene) loseStatus() {
 	s.must(hub.Status().Update(s.Context(), s.app))
 }
 
-// ownHub has the test run on an API server that no other test does.
+// ownHub runs the test on an API server of its own.
 func ownHub(t *testing.T) {
 	t.Helper()
 	sharedHub, sharedGranted := hub, granted

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Fails, with the difference, if `make generate` would change anything. It generates in a copy,
-# so that a tree with uncommitted work can be checked and is left as it is.
+# Fails and prints the difference if `make generate` would change a file. It generates in a copy, so it
+# also works in a tree with uncommitted changes, and does not modify the tree.
 #
-#   tools/generated.sh BINDIR
+#   tools/verify-generated.sh BINDIR
 set -euo pipefail
 bin=$1
 cd "$(dirname "$0")/.."
 
 copy=$(mktemp -d); trap 'rm -rf "$copy"' EXIT
-cp -R Makefile go.mod go.sum tools api clusters cmd config controllers "$copy"
+cp -R Makefile go.mod go.sum tools api clusters cmd config controllers internal "$copy"
 mkdir -p "$copy/docs"; cp docs/api.md "$copy/docs" 2>/dev/null || true
 make -C "$copy" --silent generate BIN="$bin" >"$copy/log" 2>&1 || { cat "$copy/log" >&2; exit 1; }
 

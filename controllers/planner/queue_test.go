@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// A bulk of observations is queued while every worker waits for the hub. An edit that comes after them is planned first.
+// Many observations are queued while every worker waits for the hub. A later edit is planned first.
 func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing.T) {
 	const others = 120
 	s := undeclared(t, "east")
@@ -31,7 +31,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	for _, app := range slices.Concat(busy, []*v1alpha1.AppService{s.app}) {
 		eventually(t, func() error { return isPlanned(s, app) })
 	}
-	eventually(t, func() error { // until none of the observations is put off by the pace
+	eventually(t, func() error { // until the throttle delays none of the observations
 		writes := s.sent.all()
 		if age := time.Since(writes[len(writes)-1].at); age < 2*statusInterval {
 			return fmt.Errorf("the last write was %v ago", age)
@@ -49,7 +49,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	}
 	eventually(t, func() error {
 		if n := len(s.sent.all()); n < workers {
-			return fmt.Errorf("%d writes are under way, want one for each of %d workers", n, workers)
+			return fmt.Errorf("%d writes are in progress, want one for each of %d workers", n, workers)
 		}
 		return nil
 	})
@@ -79,10 +79,10 @@ func queued(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}
 }
 
-// planQueue is a work queue with lanes, and requests for numbered AppServices.
-func planQueue() (*lanes, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	l := newLanes()
-	return l, l.newQueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+// newTestQueue returns an editQueue and the work queue around it.
+func newTestQueue() (*editQueue, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	q := newEditQueue()
+	return q, q.newWorkQueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 }
 
 func edit(name string) *v1alpha1.AppService {
@@ -91,15 +91,15 @@ func edit(name string) *v1alpha1.AppService {
 	return app
 }
 
-func TestLanes_hand_out_edits_first(t *testing.T) {
-	l, queue := planQueue()
+func TestEditQueue_returns_edits_first(t *testing.T) {
+	q, queue := newTestQueue()
 	defer queue.ShutDown()
 	for _, name := range []string{"a", "b", "c"} {
 		queue.Add(queued(name))
 	}
-	l.addEdit(queue, edit("d"))
-	l.addEdit(queue, edit("b")) // it is queued already, as an observation
-	queue.Add(queued("d"))      // it stays an edit
+	q.addEdit(queue, edit("d"))
+	q.addEdit(queue, edit("b")) // is already queued as an observation
+	queue.Add(queued("d"))      // remains an edit
 	var got []string
 	for queue.Len() > 0 {
 		request, _ := queue.Get()
@@ -107,30 +107,30 @@ func TestLanes_hand_out_edits_first(t *testing.T) {
 		queue.Done(request)
 	}
 	if want := []string{"d", "b", "a", "c"}; !slices.Equal(want, got) {
-		t.Errorf("handed out %v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestLanes_do_not_starve_observations(t *testing.T) {
-	l, queue := planQueue()
+func TestEditQueue_does_not_starve_observations(t *testing.T) {
+	q, queue := newTestQueue()
 	defer queue.ShutDown()
 	queue.Add(queued("observed"))
-	for i := range 3 * editsInARow {
-		l.addEdit(queue, edit(fmt.Sprint(i)))
+	for i := range 3 * maxConsecutiveEdits {
+		q.addEdit(queue, edit(fmt.Sprint(i)))
 	}
-	for i := range editsInARow + 1 {
+	for i := range maxConsecutiveEdits + 1 {
 		request, _ := queue.Get()
-		if observed := request.Name == "observed"; observed != (i == editsInARow) {
+		if observed := request.Name == "observed"; observed != (i == maxConsecutiveEdits) {
 			t.Fatalf("number %d is %s", i, request.Name)
 		}
 	}
 }
 
-// Whatever is added, while it is processed too: each request is handed out to one worker at a time, at least once after it was
-// added, and never without having been added.
-func TestLanes_keep_the_guarantees_of_a_work_queue(t *testing.T) {
+// Each request is processed by one worker at a time, at least once after it was added, and never
+// without having been added, also if it is added during its processing.
+func TestEditQueue_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, queue := planQueue()
+		q, queue := newTestQueue()
 		defer queue.ShutDown()
 		dirty, processing := map[string]bool{}, map[string]bool{}
 		ready := func() (n int) {
@@ -150,7 +150,7 @@ func TestLanes_keep_the_guarantees_of_a_work_queue(t *testing.T) {
 			},
 			"edit": func(t *rapid.T) {
 				n := name.Draw(t, "name")
-				l.addEdit(queue, edit(n))
+				q.addEdit(queue, edit(n))
 				dirty[n] = true
 			},
 			"get": func(t *rapid.T) {
@@ -159,7 +159,7 @@ func TestLanes_keep_the_guarantees_of_a_work_queue(t *testing.T) {
 				}
 				request, _ := queue.Get()
 				if !dirty[request.Name] || processing[request.Name] {
-					t.Fatalf("%s was handed out: queued %v, processed %v", request.Name, dirty, processing)
+					t.Fatalf("Get returned %s: queued %v, processed %v", request.Name, dirty, processing)
 				}
 				delete(dirty, request.Name)
 				processing[request.Name] = true
@@ -167,7 +167,7 @@ func TestLanes_keep_the_guarantees_of_a_work_queue(t *testing.T) {
 			"done": func(t *rapid.T) {
 				n := name.Draw(t, "name")
 				if !processing[n] {
-					t.Skip("it is not processed")
+					t.Skip("not processed")
 				}
 				delete(processing, n)
 				queue.Done(queued(n))

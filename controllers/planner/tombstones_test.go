@@ -17,7 +17,7 @@ import (
 
 const onWest = "PATCH memberclusters/west/status"
 
-// onRecord waits until west has these on record as let go of.
+// onRecord waits until west has exactly these tombstones.
 func (s *scene) onRecord(want ...v1alpha1.AbandonedAppService) {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -37,8 +37,8 @@ func (s *scene) record() v1alpha1.AbandonedAppService {
 	return v1alpha1.AbandonedAppService{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}
 }
 
-// Law 8: what may be left there is on record before the AppService goes.
-func TestAbandoned_cluster_is_on_record_before_a_deletion_ends(t *testing.T) {
+// Invariant 8: the tombstone is written before the AppService is released.
+func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T) {
 	s := running(t, "west")
 	s.answers("west", metav1.ConditionFalse)
 	s.has(s.unknown("west"))
@@ -69,7 +69,7 @@ func TestAbandoned_cluster_is_on_record_before_a_deletion_ends(t *testing.T) {
 	}
 }
 
-func TestAbandoned_cluster_whose_workload_is_to_be_left_is_not_on_record(t *testing.T) {
+func TestAbandoned_cluster_has_no_tombstone_with_deletionPolicy_Orphan(t *testing.T) {
 	s := running(t, "west")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan })
 	s.answers("west", metav1.ConditionFalse)
@@ -80,7 +80,7 @@ func TestAbandoned_cluster_whose_workload_is_to_be_left_is_not_on_record(t *test
 	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
 }
 
-func TestAbandoned_cluster_whose_Secret_is_gone_is_let_go_of_at_once(t *testing.T) {
+func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
 	s := running(t, "east", "west")
 	s.detach("west")
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterDetached, saying(v1alpha1.ReasonClusterDetached,
@@ -110,8 +110,9 @@ func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *test
 	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there is removed when it can be reached")
 }
 
-// It is its row's again, so its record goes before the row comes: else delivery would remove what the row asks for.
-func TestAbandoned_cluster_that_is_chosen_again_is_no_longer_on_record(t *testing.T) {
+// The tombstone is removed before the entry is written. Otherwise delivery would delete the objects
+// of the entry.
+func TestAbandoned_cluster_that_is_chosen_again_loses_its_tombstone(t *testing.T) {
 	s := running(t, "east", "west")
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.edit(onlyOn("east"))
@@ -129,8 +130,8 @@ func TestAbandoned_cluster_that_is_chosen_again_is_no_longer_on_record(t *testin
 	}
 }
 
-// Others write that status too: what is on record of other AppServices stays.
-func TestAbandoned_clusters_keep_what_else_is_on_record(t *testing.T) {
+// The status has other writers: the tombstones of other AppServices stay.
+func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
 	s := running(t, "west")
 	other := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "other", UID: "uid-other"}
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{other} })

@@ -1,0 +1,127 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// countDelay is the time between a change and the count. Changes of many AppServices then cost one
+// count, and each MemberCluster gets at most one write per countDelay.
+const countDelay = time.Second
+
+// countRequest is the only request of the counter, because one pass counts for every MemberCluster.
+var countRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: "memberclusters"}}
+
+// counter writes status.appServices of MemberClusters.
+//
+// One pass over all entries of status.clusters serves every MemberCluster. A request for each
+// MemberCluster would read the AppServices of each one separately, and a field index of the cluster
+// names would keep two strings in memory for each entry.
+type counter struct {
+	hub client.Client
+}
+
+// SetupCounterWithManager adds a controller to the hub's manager that writes status.appServices of
+// MemberClusters: the number of AppServices with an entry for the cluster in status.clusters.
+func SetupCounterWithManager(hub manager.Manager) error {
+	return ctrl.NewControllerManagedBy(hub).Named("appservice-count").
+		Watches(&v1alpha1.AppService{}, enqueueCount(), builder.WithPredicates(entriesChanged())).
+		Watches(&v1alpha1.MemberCluster{}, enqueueCount(), builder.WithPredicates(countChanged())).
+		Complete(&counter{hub: hub.GetClient()})
+}
+
+// Reconcile counts the AppServices of each MemberCluster and writes the numbers that changed. It
+// reads the cache's own objects without copying them, and does not modify them.
+func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var apps v1alpha1.AppServiceList
+	var members v1alpha1.MemberClusterList
+	if err := errors.Join(
+		c.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy),
+		c.hub.List(ctx, &members, client.UnsafeDisableDeepCopy),
+	); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list AppServices and MemberClusters: %w", err)
+	}
+	counts := countByCluster(apps.Items)
+	var errs []error
+	for i := range members.Items {
+		if member := &members.Items[i]; member.Status.AppServices != counts[member.Name] {
+			errs = append(errs, c.write(ctx, member, counts[member.Name]))
+		}
+	}
+	return reconcile.Result{}, errors.Join(errs...)
+}
+
+// countByCluster returns the number of AppServices with an entry for each cluster, by cluster name.
+func countByCluster(apps []v1alpha1.AppService) map[string]int32 {
+	counts := map[string]int32{}
+	for i := range apps {
+		for j := range apps[i].Status.Clusters {
+			counts[apps[i].Status.Clusters[j].Name]++
+		}
+	}
+	return counts
+}
+
+// write writes only the number. It needs no optimistic lock, because nobody else writes this field
+// and the number belongs to the name of the cluster.
+func (c *counter) write(ctx context.Context, member *v1alpha1.MemberCluster, count int32) error {
+	updated := member.DeepCopy()
+	updated.Status.AppServices = count
+	if err := c.hub.Status().Patch(ctx, updated, client.MergeFrom(member)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the number of AppServices of MemberCluster %s: %w", member.Name, err)
+	}
+	return nil
+}
+
+// enqueueCount returns an event handler that requests one count after countDelay.
+func enqueueCount() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(countRequest, countDelay) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(countRequest, countDelay) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(countRequest, countDelay) },
+	}
+}
+
+// entriesChanged passes the events of AppServices that gain or lose an entry. Entries are sorted by
+// name.
+func entriesChanged() predicate.Predicate {
+	hasEntries := func(object client.Object) bool { return len(object.(*v1alpha1.AppService).Status.Clusters) > 0 }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return hasEntries(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return hasEntries(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*v1alpha1.AppService), e.ObjectNew.(*v1alpha1.AppService)
+			sameName := func(a, b v1alpha1.ClusterStatus) bool { return a.Name == b.Name }
+			return !slices.EqualFunc(before.Status.Clusters, after.Status.Clusters, sameName)
+		},
+	}
+}
+
+// countChanged passes new MemberClusters and changes of the number itself. A pass that read an old
+// number from the cache is then followed by one that reads the written number.
+func countChanged() predicate.Predicate {
+	return predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*v1alpha1.MemberCluster), e.ObjectNew.(*v1alpha1.MemberCluster)
+			return before.UID != after.UID || before.Status.AppServices != after.Status.AppServices
+		},
+	}
+}

@@ -1,0 +1,63 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollup"
+)
+
+// addTombstones adds a tombstone of the AppService to MemberClusters, before its entries are
+// removed.
+func (r *Reconciler) addTombstones(ctx context.Context, in rollup.Input, clusters []string) error {
+	tombstone := v1alpha1.AbandonedAppService{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}
+	for _, name := range clusters {
+		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
+			return append(tombstones, tombstone)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTombstones removes the tombstones of the AppService from MemberClusters, before it is
+// placed there again: its entry then accounts for the objects on the cluster.
+func (r *Reconciler) removeTombstones(ctx context.Context, in rollup.Input, clusters []string) error {
+	for _, name := range clusters {
+		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
+			return slices.DeleteFunc(tombstones, func(a v1alpha1.AbandonedAppService) bool { return a.UID == in.App.UID })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchTombstones changes the tombstones of a MemberCluster, on the hub and in the input. A missing
+// MemberCluster is an error: the next reconciliation no longer has it in its input.
+func (r *Reconciler) patchTombstones(
+	ctx context.Context,
+	in rollup.Input,
+	name string,
+	change func([]v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService,
+) error {
+	members := in.Members
+	if members[name] == nil {
+		members = in.Secretless
+	}
+	updated := members[name].DeepCopy()
+	updated.Status.Abandoned = change(updated.Status.Abandoned)
+	patch := client.MergeFromWithOptions(members[name], client.MergeFromWithOptimisticLock{})
+	if err := r.hub.Status().Patch(ctx, updated, patch); err != nil {
+		return fmt.Errorf("write the tombstones of MemberCluster %s: %w", name, err)
+	}
+	members[name] = updated
+	return nil
+}
