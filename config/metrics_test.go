@@ -256,7 +256,7 @@ func TestAlerts(t *testing.T) {
 					t.Errorf("it speaks of the label %s, which it does not keep", match[1])
 				}
 			}
-			if !leadsSomewhere(t, a.Annotations["runbook_url"]) {
+			if !leadsSomewhere(a.Annotations["runbook_url"]) {
 				t.Errorf("there is no %s", a.Annotations["runbook_url"])
 			}
 			if !strings.Contains(string(docs), "| `"+a.Alert+"` |") {
@@ -266,22 +266,11 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// leadsSomewhere tells whether a link to our docs has a file and a heading to lead to.
-func leadsSomewhere(t *testing.T, link string) bool {
-	t.Helper()
+// leadsSomewhere reports whether a link to our docs has a file and a heading to lead to.
+func leadsSomewhere(link string) bool {
 	path, ours := strings.CutPrefix(link, "https://github.com/fleetwright/fleetwright/blob/main/")
 	file, anchor, _ := strings.Cut(path, "#")
-	content, err := os.ReadFile(filepath.Join("..", file))
-	if !ours || err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(content)) {
-		heading := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(strings.TrimLeft(line, "#")), " ", "-"))
-		if strings.HasPrefix(line, "#") && regexp.MustCompile("[^a-z0-9-]").ReplaceAllString(heading, "") == anchor {
-			return true
-		}
-	}
-	return false
+	return ours && hasHeading(filepath.Join("..", file), anchor)
 }
 
 // monitor is a ServiceMonitor, as far as ours goes.

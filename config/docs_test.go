@@ -1,0 +1,114 @@
+package config_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// reasons returns the values of the constants in api/v1alpha1 whose names begin with Reason.
+func reasons(t *testing.T) map[string]bool {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../api/v1alpha1/conditions.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]bool{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
+			return true
+		}
+		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[value] = true
+		return false
+	})
+	return values
+}
+
+func TestEveryReasonIsInTheOperationsGuide(t *testing.T) {
+	content, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inCode := reasons(t)
+	for _, reason := range slices.Sorted(maps.Keys(inCode)) {
+		if !strings.Contains(string(content), "`"+reason+"`") {
+			t.Errorf("docs/operations.md does not explain %s", reason)
+		}
+	}
+	firstCell := regexp.MustCompile("(?m)^\\| ((?:`[A-Za-z]+`(?:, )?)+) \\|")
+	for _, match := range firstCell.FindAllStringSubmatch(string(content), -1) {
+		for reason := range strings.SplitSeq(match[1], ", ") {
+			if !inCode[strings.Trim(reason, "`")] {
+				t.Errorf("docs/operations.md explains %s, which is no reason", reason)
+			}
+		}
+	}
+}
+
+func TestEveryLinkOfTheDocumentationResolves(t *testing.T) {
+	target := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin"):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".md" || path == "../docs/api.md": // generated, without links of ours
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		for _, match := range target.FindAllStringSubmatch(string(content), -1) {
+			if link := match[1]; !strings.Contains(link, "://") && !resolves(t, path, link) {
+				t.Errorf("%s: there is no %s", strings.TrimPrefix(path, "../"), link)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resolves reports whether a relative link in a document has a file and a heading to lead to.
+func resolves(t *testing.T, document, link string) bool {
+	t.Helper()
+	file, anchor, _ := strings.Cut(link, "#")
+	path := document
+	if file != "" {
+		path = filepath.Join(filepath.Dir(document), file)
+	}
+	if anchor == "" {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	return hasHeading(path, anchor)
+}
+
+// hasHeading reports whether a document has a heading with that anchor.
+func hasHeading(document, anchor string) bool {
+	content, err := os.ReadFile(document)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(content)) {
+		heading := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(strings.TrimLeft(line, "#")), " ", "-"))
+		if strings.HasPrefix(line, "#") && regexp.MustCompile("[^a-z0-9-]").ReplaceAllString(heading, "") == anchor {
+			return true
+		}
+	}
+	return false
+}
