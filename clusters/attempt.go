@@ -29,7 +29,7 @@ type attempt struct {
 func (m *member) begin(ctx context.Context, want expectation) {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &attempt{want: want, again: m.fails > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
-	swap := m.session != nil && m.held.sameServer(want.target)
+	swap := m.session != nil && m.held.SameServer(want.target)
 	m.attempt = a
 	go func() {
 		defer close(a.done)
@@ -78,7 +78,7 @@ func (m *member) finish(ctx context.Context) {
 		m.held, m.fails, m.misses = a.want.target, 0, 0
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
 		m.tell(func(s *snapshot) {
-			s.ready, s.credentials, s.expiry, s.contested = connected, accepted, a.want.target.expiry(), ""
+			s.ready, s.credentials, s.expiry, s.contested = connected, accepted, a.want.target.Expiry(), ""
 			if id := m.session.facts.id; s.facts.id != id { // else what is known of the cluster stays
 				s.facts = facts{id: id}
 			}

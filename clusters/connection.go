@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // Bounds of a connection. There is no time-out over a whole request: it would cut watches.
@@ -34,7 +36,7 @@ const (
 
 // connection is the HTTP side of one member. Its credentials can be swapped while it is in use.
 type connection struct {
-	credentials atomic.Pointer[target]
+	credentials atomic.Pointer[kubeconfig.Config]
 	tracker     *connrotation.ConnectionTracker
 	transports  transports
 	client      *http.Client
@@ -43,14 +45,14 @@ type connection struct {
 }
 
 // newConnection dials nothing yet.
-func (o *Options) newConnection(t *target) *connection {
+func (o *Options) newConnection(t *kubeconfig.Config) *connection {
 	c := &connection{tracker: connrotation.NewConnectionTracker()}
 	c.credentials.Store(t)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.guard}
 	newTransport := func(idle time.Duration) *http.Transport {
 		// The defaults add HTTP/2 with pings: a silent connection is noticed within 45 s.
 		return utilnet.SetTransportDefaults(&http.Transport{
-			Proxy:                 func(*http.Request) (*url.URL, error) { return t.proxy, nil }, // never the environment's
+			Proxy:                 func(*http.Request) (*url.URL, error) { return t.Proxy, nil }, // never the environment's
 			TLSClientConfig:       c.tlsConfig(t),
 			DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
 			TLSHandshakeTimeout:   tlsTimeout,
@@ -62,7 +64,7 @@ func (o *Options) newConnection(t *target) *connection {
 		})
 	}
 	c.transports = transports{lists: newTransport(listsIdle), rest: newTransport(restIdle)}
-	server := t.server()
+	server := serverURL(t)
 	limiter := newResponseLimiter(c.transports, rate.NewLimiter(rate.Limit(o.ReadRate), o.ReadBurst), o.MaxListBytes)
 	sender := &sender{next: limiter, to: server.Host, credentials: &c.credentials}
 	c.client = &http.Client{
@@ -82,15 +84,15 @@ func (o *Options) newConnection(t *target) *connection {
 	return c
 }
 
-func (c *connection) tlsConfig(t *target) *tls.Config {
+func (c *connection) tlsConfig(t *kubeconfig.Config) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		ServerName: t.serverName,
-		RootCAs:    t.roots,
+		ServerName: t.ServerName,
+		RootCAs:    t.CAPool,
 		// Only what the administrator permits gets here.
-		InsecureSkipVerify: t.insecure,
+		InsecureSkipVerify: t.Insecure,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			if certificate := c.credentials.Load().certificate; certificate != nil {
+			if certificate := c.credentials.Load().Certificate; certificate != nil {
 				return certificate, nil
 			}
 			return &tls.Certificate{}, nil
@@ -100,9 +102,9 @@ func (c *connection) tlsConfig(t *target) *tls.Config {
 
 // rotate swaps the credentials in place. A new certificate needs new TLS handshakes: the connections are
 // closed, and watches go on from where they were.
-func (c *connection) rotate(t *target) {
+func (c *connection) rotate(t *kubeconfig.Config) {
 	old := c.credentials.Swap(t)
-	if !sameCertificate(old.certificate, t.certificate) {
+	if !sameCertificate(old.Certificate, t.Certificate) {
 		c.tracker.CloseAll()
 	}
 }
@@ -157,9 +159,9 @@ func (t transports) closeIdle() {
 // label of it, and errors quote it. So no address gets there, and the members together have one series, not each its own.
 const anyMember = "member"
 
-// server is where the requests go.
-func (t *target) server() *url.URL {
-	server, err := url.Parse(t.host)
+// serverURL returns where the requests go.
+func serverURL(t *kubeconfig.Config) *url.URL {
+	server, err := url.Parse(t.Server)
 	if err != nil {
 		return &url.URL{} // which cannot be dialled; the kubeconfig was refused for it before
 	}
@@ -171,7 +173,7 @@ func (t *target) server() *url.URL {
 type sender struct {
 	next        http.RoundTripper
 	to          string
-	credentials *atomic.Pointer[target]
+	credentials *atomic.Pointer[kubeconfig.Config]
 }
 
 // RoundTrip sends the request.
@@ -181,15 +183,15 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	at.Host = s.to
 	request.URL, request.Host = &at, s.to
 	credentials := s.credentials.Load()
-	if credentials.token != "" {
-		request.Header.Set("Authorization", credentials.authorization)
+	if credentials.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+credentials.Token)
 	}
 	response, err := s.next.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices && !odd(request, response) {
 		return response, err
 	}
 	soon(response.Header)
-	response.Body = withhold(credentials.token, response.Body)
+	response.Body = withhold(credentials.Token, response.Body)
 	response.ContentLength = -1
 	response.Header.Del("Content-Length")
 	return response, nil

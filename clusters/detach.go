@@ -14,18 +14,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // detachOthers detaches the MemberClusters that were made from a Secret and that it makes no more: all if the claim is nil, else
 // those of another name. It returns when to look again; 0 for never.
-func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *claim) (again time.Duration, err error) {
+func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *kubeconfig.MemberSecret) (again time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
 		return 0, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	for i := range members.Items {
 		mc := &members.Items[i]
-		if claim != nil && claim.member == mc.Name {
+		if claim != nil && claim.Name == mc.Name {
 			continue
 		}
 		left, err := r.detach(ctx, mc)

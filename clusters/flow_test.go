@@ -10,11 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // throttledOptions throttle at once.
 func throttledOptions() *Options {
-	return &Options{ReadRate: 1, ReadBurst: readChunk, MaxListBytes: 1 << 30, Policy: Policy{AllowLoopback: true}}
+	return &Options{ReadRate: 1, ReadBurst: readChunk, MaxListBytes: 1 << 30, Policy: kubeconfig.Policy{AllowLoopback: true}}
 }
 
 // A stream that the hub does not read takes from the flow control of its HTTP/2 connection. The connection's window is much larger than
@@ -39,7 +41,7 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 						return
 					}
 				}
-			}, func(server *httptest.Server, _ *target) { server.EnableHTTP2 = http2 })
+			}, func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = http2 })
 			c := throttledOptions().newConnection(member)
 			defer c.close()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -81,7 +83,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 						w.Header().Set("X-Large-"+string(rune('A'+i)), string(bytes.Repeat([]byte("x"), size/16)))
 					}
 					identityAnswer(w, r)
-				}, func(server *httptest.Server, _ *target) { server.EnableHTTP2 = http2 })
+				}, func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = http2 })
 				if _, err := probing(t, member, true); (err != nil) != (size > maxHeaderBytes) {
 					t.Errorf("headers of %d bytes: %v", size, err)
 				}

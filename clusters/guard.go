@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // Prefixes of IPv6 addresses that lead to an IPv4 address which they hold.
@@ -40,17 +41,17 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 func (o *Options) guard(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return refuse(v1alpha1.ReasonServerRefused, "the server's address cannot be read")
+		return &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "the server's address cannot be read"}
 	}
 	ip := embedded(at.Addr())
 	switch {
 	case ip.IsLoopback() && o.Policy.AllowLoopback:
 		return nil
 	case ip.IsLoopback():
-		return refuse(v1alpha1.ReasonServerRefused, "the server's address is the hub's own loopback; --allow-loopback-members permits it")
+		return &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "the server's address is the hub's own loopback; --allow-loopback-members permits it"}
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
 		slices.ContainsFunc(nobodys, func(p netip.Prefix) bool { return p.Contains(ip) }):
-		return refuse(v1alpha1.ReasonServerRefused, "the server's address is link-local, multicast, unspecified, reserved or of a metadata service, where no member can be")
+		return &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "the server's address is link-local, multicast, unspecified, reserved or of a metadata service, where no member can be"}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // expectation is what the hub asks of a member.
 type expectation struct {
 	// target is the newest accepted kubeconfig; nil before there is one.
-	target *target
+	target *kubeconfig.Config
 	// pinned is the cluster that the member is known to be; empty before the first connection.
 	pinned types.UID
 	// acknowledged is the cluster that it may be from now on.
@@ -69,12 +70,12 @@ type member struct {
 
 	mu       sync.Mutex
 	expected expectation
-	refusal  *Refusal // why the Secret is refused now; nil when it is not
-	snapshot snapshot // what the member went through
+	refusal  *kubeconfig.RejectedError // why the Secret is refused now; nil when it is not
+	snapshot snapshot                  // what the member went through
 
 	// Only the goroutine uses these.
 	session  *session
-	held     *target // what the session runs with
+	held     *kubeconfig.Config // what the session runs with
 	attempt  *attempt
 	tried    expectation
 	retryAt  time.Time // not to be tried before
@@ -89,13 +90,13 @@ type member struct {
 type snapshot struct {
 	ready, credentials verdict
 	facts              facts
-	expiry             expiry
+	expiry             kubeconfig.Expiry
 	// contested is the identity that the last attempt met and that belongs to another member.
 	contested types.UID
 }
 
 func (s snapshot) equal(other snapshot) bool {
-	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.equal(other.expiry) && s.facts.equal(other.facts) &&
+	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.facts.equal(other.facts) &&
 		s.contested == other.contested
 }
 
@@ -105,14 +106,14 @@ var (
 )
 
 // expect tells the member what its Secret holds now. A refused kubeconfig changes nothing but what is told.
-func (m *member) expect(e expectation, refusal *Refusal) {
+func (m *member) expect(e expectation, refusal *kubeconfig.RejectedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusal = refusal
 	if refusal != nil {
 		return
 	}
-	if known := m.expected.target; known != nil && known.equal(e.target) {
+	if known := m.expected.target; known != nil && known.Equal(e.target) {
 		e.target = known
 	}
 	if m.expected == e {
@@ -219,20 +220,20 @@ func (m *member) untilNextStep() time.Duration {
 }
 
 // failed notes that the member could not be reached with these credentials. A session that goes on stays Ready.
-func (s *snapshot) failed(err error, with *target, goesOn bool) {
+func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	v := diagnose(err)
 	s.contested = ""
 	if wrong := new(identityError); errors.As(err, &wrong) {
 		s.contested = wrong.contested
 	}
-	var refusal *Refusal
+	var refusal *kubeconfig.RejectedError
 	switch {
 	case errors.As(err, &refusal):
 		s.credentials = verdict{metav1.ConditionFalse, refusal.Reason, refusal.Message}
-	case v.reason == v1alpha1.ReasonUnauthorized && with.hasEnded(time.Now()):
+	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
 		// What the member says of them is less to the point: they were never accepted, or are no longer.
 		s.credentials = verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired,
-			"the credentials ended at " + with.expiry().end.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
+			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:
 		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:

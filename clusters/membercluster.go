@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // statusOf returns the status of a MemberCluster, given the one that it has and what is known of the member. What
@@ -26,7 +27,7 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 			status.Version = known.facts.version
 		}
 		status.ClusterID = known.facts.id
-		status.CredentialsExpirationTime = timeOrNil(known.expiry.end)
+		status.CredentialsExpirationTime = timeOrNil(known.expiry.End)
 	}
 	for _, c := range []struct {
 		kind         string
@@ -57,29 +58,29 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 }
 
 // at is the verdict on credentials that are accepted, given when they end.
-func (v verdict) at(expires expiry, now time.Time) verdict {
-	if v != accepted || expires.end.IsZero() {
+func (v verdict) at(expires kubeconfig.Expiry, now time.Time) verdict {
+	if v != accepted || expires.End.IsZero() {
 		return v
 	}
-	end := expires.end.UTC().Format(time.RFC3339)
+	end := expires.End.UTC().Format(time.RFC3339)
 	switch {
-	case !now.Before(expires.end):
+	case !now.Before(expires.End):
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
-	case !now.Before(expires.warning):
+	case !now.Before(expires.Warning):
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
 	}
 	return v
 }
 
 // recheckAfter is when the verdict on credentials changes by time alone; 0 for never.
-func recheckAfter(expires expiry, now time.Time) time.Duration {
-	if expires.end.IsZero() {
+func recheckAfter(expires kubeconfig.Expiry, now time.Time) time.Duration {
+	if expires.End.IsZero() {
 		return 0
 	}
-	if now.Before(expires.warning) {
-		return expires.warning.Sub(now) + time.Second
+	if now.Before(expires.Warning) {
+		return expires.Warning.Sub(now) + time.Second
 	}
-	return max(0, expires.end.Sub(now)+time.Second)
+	return max(0, expires.End.Sub(now)+time.Second)
 }
 
 func timeOrNil(t time.Time) *metav1.Time {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 func TestStatusOf(t *testing.T) {
@@ -128,7 +129,7 @@ func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
 	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, snapshot: snapshot{contested: "uid"}}
 	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, snapshot: snapshot{contested: "another uid"}}
 	provider := &Provider{members: map[multicluster.ClusterName]*member{"new": waiting, "other": other}}
-	r := &Reconciler{provider: provider, sources: Sources{ourSecrets}}
+	r := &Reconciler{provider: provider, sources: kubeconfig.Sources{ourSecrets}}
 	old := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "old", Annotations: map[string]string{v1alpha1.AnnotationSecret: "fleet/old"}}}
 	old.Status.ClusterID = "uid"
 	want := []reconcile.Request{

@@ -42,13 +42,13 @@ func (s snapshot) measure(member string) {
 		value = 1
 	}
 	up.WithLabelValues(member).Set(value)
-	if s.expiry.end.IsZero() {
+	if s.expiry.End.IsZero() {
 		credentialExpiry.DeleteLabelValues(member)
 		credentialWarning.DeleteLabelValues(member)
 		return
 	}
-	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.end.Unix()))
-	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.warning.Unix()))
+	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.End.Unix()))
+	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.Warning.Unix()))
 }
 
 // measureDetached sets the metrics of a member whose Secret is missing.

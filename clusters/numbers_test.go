@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -145,4 +147,12 @@ func TestNumbersCostLittle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowness returns about how much slower the race detector makes a computation.
+func slowness() time.Duration {
+	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 10
+	}
+	return 1
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // Defaults of the Options.
@@ -68,7 +70,7 @@ type Options struct {
 	// to DefaultSecretGrace.
 	SecretGrace time.Duration
 	// Policy is what kubeconfigs may hold beyond what is safe.
-	Policy Policy
+	Policy kubeconfig.Policy
 	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
 	Wrap transport.WrapperFunc
 

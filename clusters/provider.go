@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // Provider has the members that are connected. It is safe for concurrent use.
@@ -120,11 +122,11 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 }
 
 // forget ends the members of a Secret, but the one that is claimed now. It does not wait for the end.
-func (p *Provider) forget(secret types.NamespacedName, claimed *claim) {
+func (p *Provider) forget(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, m := range p.members {
-		if m.secret != secret || claimed != nil && claimed.member == name.String() {
+		if m.secret != secret || claimed != nil && claimed.Name == name.String() {
 			continue
 		}
 		m.cancel()

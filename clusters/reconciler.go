@@ -37,7 +37,7 @@ const secretField = "metadata.annotations.secret"
 type Reconciler struct {
 	hub      client.Client
 	events   events.EventRecorder
-	sources  Sources
+	sources  kubeconfig.Sources
 	provider *Provider
 }
 
@@ -48,7 +48,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the Reconciler of the Secrets of the sources. Members are engaged with aware, by the elected
 // leader only.
-func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources Sources) error {
+func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources kubeconfig.Sources) error {
 	p.aware = aware
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
 		return err
@@ -142,9 +142,9 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // join brings the member and the MemberCluster of a claim in line with its Secret, and returns when to look again; 0 for never.
-func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, error) {
+func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (time.Duration, error) {
 	mc := &v1alpha1.MemberCluster{}
-	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.member}, mc); client.IgnoreNotFound(err) != nil {
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.Name}, mc); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("read MemberCluster: %w", err)
 	}
 	m, err := r.memberOf(ctx, mc, claim)
@@ -152,8 +152,8 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 		return 0, err
 	}
 	if m == nil {
-		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
-			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
+		r.events.Eventf(claim.Secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
+			"MemberCluster %s is made from another Secret; rename one of the two", claim.Name)
 		return nameRetry, nil
 	}
 	contested := m.known().contested
@@ -161,7 +161,7 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	target, refusal := claim.read(r.provider.options.Policy)
+	target, refusal := claim.Parse(r.provider.options.Policy)
 	m.expect(expectation{
 		target:       target,
 		pinned:       mc.Status.ClusterID,
@@ -207,29 +207,29 @@ func sooner(a, b time.Duration) time.Duration {
 const nameRetry = time.Minute
 
 // memberOf is the member that a Secret makes; nil when its name is another Secret's.
-func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (*member, error) {
+func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (*member, error) {
 	if taken, err := r.taken(ctx, mc, wants); err != nil || taken {
 		return nil, err
 	}
-	return r.provider.ensure(multicluster.ClusterName(wants.member), wants.key()), nil
+	return r.provider.ensure(multicluster.ClusterName(wants.Name), wants.Key()), nil
 }
 
 // taken tells whether the MemberCluster is made from another Secret that still claims its name: after a restart too, the one that had it
 // first keeps it.
-func (r *Reconciler) taken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (bool, error) {
+func (r *Reconciler) taken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
 	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if !made || key == wants.key() {
+	if !made || key == wants.Key() {
 		return false, nil
 	}
 	has, err := r.claim(ctx, key)
-	return has != nil && has.member == wants.member, err
+	return has != nil && has.Name == wants.Name, err
 }
 
 // claim returns what a Secret says of a member; nil when it is gone, or none's. A namespace without a source has no Secrets of members: a
 // MemberCluster that was made from one, by an operator with other flags, has lost its Secret.
-func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*claim, error) {
-	if !r.sources.in(key.Namespace) {
+func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
+	if !r.sources.HasNamespace(key.Namespace) {
 		return nil, nil // the cache does not have that namespace
 	}
 	secret := &corev1.Secret{}
@@ -238,12 +238,12 @@ func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*clai
 	} else if err != nil {
 		return nil, fmt.Errorf("read Secret: %w", err)
 	}
-	return r.sources.claim(secret), nil
+	return r.sources.Member(secret), nil
 }
 
 // publish writes what is known of a member to its MemberCluster, when that says something else.
-func (r *Reconciler) publish(ctx context.Context, claim *claim, mc *v1alpha1.MemberCluster, known snapshot) error {
-	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
+func (r *Reconciler) publish(ctx context.Context, claim *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, known snapshot) error {
+	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.Key().String() {
 		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
 	known.measure(mc.Name)
@@ -269,12 +269,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 }
 
 // apply makes the MemberCluster, or gives it the labels of its Secret.
-func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
+func (r *Reconciler) apply(ctx context.Context, claim *kubeconfig.MemberSecret) error {
 	mc := &unstructured.Unstructured{}
 	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
-	mc.SetName(claim.member)
-	mc.SetLabels(kubeconfig.CopyLabels(claim.secret.Labels))
-	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.key().String()})
+	mc.SetName(claim.Name)
+	mc.SetLabels(kubeconfig.CopyLabels(claim.Secret.Labels))
+	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.Key().String()})
 	err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(mc), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply MemberCluster: %w", err)

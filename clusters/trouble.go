@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // maxMessage is how many bytes of an error are told in a condition.
@@ -38,7 +39,7 @@ type verdict struct {
 
 // diagnose turns the error of a connection into the verdict of the member's Ready condition.
 func diagnose(err error) verdict {
-	var refusal *Refusal
+	var refusal *kubeconfig.RejectedError
 	if errors.As(err, &refusal) {
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, refusal.Message}
 	}

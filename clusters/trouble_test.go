@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +22,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // The errors are those of real connections to servers on this machine.
@@ -41,7 +43,7 @@ func TestDiagnose(t *testing.T) {
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
 	}
 	tests := map[string]struct {
-		member *target
+		member *kubeconfig.Config
 		want   verdict
 	}{
 		"nobody listens":              {to(refusing(t), nil), unreachable("connection refused")},
@@ -51,7 +53,7 @@ func TestDiagnose(t *testing.T) {
 		"answers with plain HTTP":     {plainHTTP(t), impostor("it speaks plain HTTP, not HTTPS")},
 		"a certificate of another CA": {serving(t, identityAnswer, otherCA), impostor("its certificate is not signed by the CA in the kubeconfig")},
 		"a certificate of another name": {
-			serving(t, identityAnswer, func(_ *httptest.Server, member *target) { member.serverName = "canary.example" }),
+			serving(t, identityAnswer, func(_ *httptest.Server, member *kubeconfig.Config) { member.ServerName = "canary.example" }),
 			impostor("its certificate is for another name than the kubeconfig's server"),
 		},
 		"an old certificate": {
@@ -65,7 +67,7 @@ func TestDiagnose(t *testing.T) {
 			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
 		},
 		"demands a client certificate, HTTP/1.1": {
-			serving(t, identityAnswer, demanding(tls.VersionTLS13), func(server *httptest.Server, _ *target) { server.EnableHTTP2 = false }),
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = false }),
 			unauthorized("the member demands a client certificate"),
 		},
 		"demands a client certificate of its own CA": {
@@ -73,7 +75,7 @@ func TestDiagnose(t *testing.T) {
 			unauthorized("the member does not know the authority that signed the client certificate"),
 		},
 		"demands a client certificate that has not ended": {
-			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(newPair(-time.Hour))),
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(testcert.New(-time.Hour))),
 			unauthorized("the member says that the client certificate has expired"),
 		},
 		"401": {
@@ -111,26 +113,31 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// canary is in what a kubeconfig or a member says, and must be in no message.
+const canary = "canary"
+
+var (
+	identityA = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+	identityB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+)
+
 // probing probes once, within a second.
-func probing(t *testing.T, member *target, allowLoopback bool) (types.UID, error) {
+func probing(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	connection := (&Options{ReadRate: 1, ReadBurst: 1, Policy: Policy{AllowLoopback: allowLoopback}}).newConnection(member)
+	connection := (&Options{ReadRate: 1, ReadBurst: 1, Policy: kubeconfig.Policy{AllowLoopback: allowLoopback}}).newConnection(member)
 	defer connection.close()
 	return probe(ctx, connection)
 }
 
 // to is a target at an address, with the CA in PEM form.
-func to(address string, ca []byte) *target {
+func to(address string, ca []byte) *kubeconfig.Config {
 	if ca == nil {
-		ca = identityA().certificate
+		ca = identityA().Certificate
 	}
-	user := &api.AuthInfo{Token: "canary-token"}
-	t, refusal := newTarget(&api.Cluster{Server: "https://" + address, CertificateAuthorityData: ca}, user)
-	if refusal != nil {
-		panic(refusal)
-	}
-	return t
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	return &kubeconfig.Config{Server: "https://" + address, CA: ca, CAPool: pool, Token: "canary-token"}
 }
 
 // refusing is an address where nobody listens any more.
@@ -164,12 +171,12 @@ func accepting(t *testing.T, serve func(net.Conn)) string {
 }
 
 // serving is a target at a server over TLS.
-func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.Server, *target)) *target {
+func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.Server, *kubeconfig.Config)) *kubeconfig.Config {
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.EnableHTTP2 = true
 	member := to(server.Listener.Addr().String(), nil)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{identityA().tls()}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{identityA().TLS()}}
 	for _, change := range changes {
 		change(server, member)
 	}
@@ -179,40 +186,40 @@ func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.S
 	return member
 }
 
-func otherCA(server *httptest.Server, _ *target) {
-	server.TLS.Certificates[0] = identityB().tls()
+func otherCA(server *httptest.Server, _ *kubeconfig.Config) {
+	server.TLS.Certificates[0] = identityB().TLS()
 }
 
-func expired(server *httptest.Server, member *target) {
-	old := newPair(-time.Hour)
-	server.TLS.Certificates[0] = old.tls()
-	*member = *to(server.Listener.Addr().String(), old.certificate)
+func expired(server *httptest.Server, member *kubeconfig.Config) {
+	old := testcert.New(-time.Hour)
+	server.TLS.Certificates[0] = old.TLS()
+	*member = *to(server.Listener.Addr().String(), old.Certificate)
 }
 
 // plainHTTP is a target at a server without TLS.
-func plainHTTP(t *testing.T) *target {
+func plainHTTP(t *testing.T) *kubeconfig.Config {
 	server := httptest.NewServer(http.HandlerFunc(identityAnswer))
 	t.Cleanup(server.Close)
 	return to(server.Listener.Addr().String(), nil)
 }
 
 // demanding has a server demand client certificates, as a proxy before an API server may.
-func demanding(version uint16) func(*httptest.Server, *target) {
-	return func(server *httptest.Server, _ *target) {
+func demanding(version uint16) func(*httptest.Server, *kubeconfig.Config) {
+	return func(server *httptest.Server, _ *kubeconfig.Config) {
 		known := x509.NewCertPool()
-		known.AppendCertsFromPEM(identityA().certificate)
+		known.AppendCertsFromPEM(identityA().Certificate)
 		server.TLS.ClientAuth, server.TLS.ClientCAs, server.TLS.MaxVersion = tls.RequireAndVerifyClientCert, known, version
 	}
 }
 
 // bringing has a target bring a client certificate.
-func bringing(p pair) func(*httptest.Server, *target) {
-	return func(server *httptest.Server, member *target) {
-		if p.tls().Leaf.NotAfter.Before(time.Now()) {
-			server.TLS.ClientCAs.AppendCertsFromPEM(p.certificate)
+func bringing(p testcert.Pair) func(*httptest.Server, *kubeconfig.Config) {
+	return func(server *httptest.Server, member *kubeconfig.Config) {
+		if p.TLS().Leaf.NotAfter.Before(time.Now()) {
+			server.TLS.ClientCAs.AppendCertsFromPEM(p.Certificate)
 		}
-		certificate := p.tls()
-		member.certificate = &certificate
+		certificate := p.TLS()
+		member.Certificate = &certificate
 	}
 }
 
@@ -238,7 +245,7 @@ func redirecting(t *testing.T) http.HandlerFunc {
 		identityAnswer(w, r)
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.host+identityPath, http.StatusFound)
+		http.Redirect(w, r, elsewhere.Server+identityPath, http.StatusFound)
 	}
 }
 
@@ -269,7 +276,7 @@ func TestDiagnoseWithoutAddresses(t *testing.T) {
 			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
 		},
 		"an address that no member may have": {
-			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: refuse(v1alpha1.ReasonServerRefused, "not there")}},
+			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "not there"}}},
 			verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
 		},
 		"a list that is forbidden": {
@@ -333,12 +340,12 @@ func TestGuard(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.address, func(t *testing.T) {
 			usually := (&Options{}).guard("tcp", test.address, nil)
-			onOneHost := (&Options{Policy: Policy{AllowLoopback: true}}).guard("tcp", test.address, nil)
+			onOneHost := (&Options{Policy: kubeconfig.Policy{AllowLoopback: true}}).guard("tcp", test.address, nil)
 			if (usually == nil) != test.usually || (onOneHost == nil) != test.onOneHost {
 				t.Errorf("usually %v, with AllowLoopback %v", usually, onOneHost)
 			}
 			for _, err := range []error{usually, onOneHost} {
-				var refusal *Refusal
+				var refusal *kubeconfig.RejectedError
 				if err != nil && (!errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(err.Error(), test.address)) {
 					t.Errorf("refused with %+v", err)
 				}
@@ -352,7 +359,7 @@ func TestAddressesAreGuardedWhenTheyAreDialled(t *testing.T) {
 	dialled := make(chan struct{}, 10)
 	_, port, _ := net.SplitHostPort(accepting(t, func(net.Conn) { dialled <- struct{}{} }))
 	_, err := probing(t, to("localhost:"+port, nil), false)
-	var refusal *Refusal
+	var refusal *kubeconfig.RejectedError
 	if !errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused {
 		t.Errorf("got %v", err)
 	}

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 func TestWatchTroubleLasts(t *testing.T) {
@@ -241,10 +243,10 @@ func TestAnErrorThatDoesNotEnd(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := silence()
 					go server.tell("canary-tok")
-					s := &sender{credentials: &atomic.Pointer[target]{}, next: respond(func() *http.Response {
+					s := &sender{credentials: &atomic.Pointer[kubeconfig.Config]{}, next: respond(func() *http.Response {
 						return &http.Response{StatusCode: code, Header: http.Header{}, Body: server}
 					})}
-					s.credentials.Store(&target{token: token})
+					s.credentials.Store(&kubeconfig.Config{Token: token})
 					begun := time.Now()
 					response, err := s.RoundTrip(watching(t, true))
 					if err != nil {

@@ -192,7 +192,7 @@ func identify(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (str
 
 func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
-	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: o.sources.Cache()}
+	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(o.sources)}
 	if o.clusterProfiles {
 		// They are in one namespace, and it may read no others.
 		cached[&clusterinventory.ClusterProfile{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.secretNamespace: {}}}
