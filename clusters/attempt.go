@@ -73,7 +73,7 @@ func (m *member) finish(ctx context.Context) {
 	case a.session == nil && m.session != a.previous: // it was lost meanwhile; the next step connects
 	default:
 		if a.session == nil {
-			m.session.connection.rotate(a.want.target)
+			m.session.connection.Rotate(a.want.target)
 		}
 		m.held, m.fails, m.misses = a.want.target, 0, 0
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))

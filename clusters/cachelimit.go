@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // objectOverhead is what a cached object takes up in addition to itself: its key, and its place in the store and its
@@ -44,7 +46,7 @@ func (l *cacheLimit) err() error {
 	if !l.exceeded.Load() {
 		return nil
 	}
-	return &limitError{fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+	return &transport.LimitError{Message: fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
 		resource.NewQuantity(l.most, resource.BinarySI))}
 }
 

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // A panic ends the operator, with one exception: a panic of the decoding of what a member sends fails that member's session. A
@@ -66,7 +68,7 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 }
 
 // errPages ends a list that a member sends in pages although the hub asks for the whole list.
-var errPages = &limitError{"the member sends a page of a list where the whole list was requested; no API server does"}
+var errPages = &transport.LimitError{Message: "the member sends a page of a list where the whole list was requested; no API server does"}
 
 // refusePages returns an error if a list is not whole. The limit on lists holds for one response, and client-go's pager would
 // follow the pages without end and keep them all in memory.
@@ -111,11 +113,11 @@ func (s *session) survive(ctx context.Context, err *error) {
 	}
 	*err = errUndecodable
 	s.logPanic.Do(func() { // client-go tries again
-		s.trouble.log.Error(errors.New(clean(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))
+		s.health.Log.Error(errors.New(transport.Sanitize(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))
 	})
-	if isEssential(ctx) {
+	if transport.IsRequired(ctx) {
 		s.undecodable.Store(true)
-		s.trouble.refused() // ends the waiting for the caches
+		s.health.OnRefused() // ends the waiting for the caches
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
@@ -59,7 +60,7 @@ func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
 
 // A client certificate or a token that has ended is not accepted, whatever the member says of it.
 func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
-	refused := &statusError{code: http.StatusUnauthorized}
+	refused := &transport.StatusError{Code: http.StatusUnauthorized}
 	ended, valid := testcert.New(-time.Hour).TLS(), identityA().TLS()
 	for name, test := range map[string]struct {
 		err  error

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // identityError is why a cluster that answers is not taken for the member.
@@ -30,7 +31,7 @@ func (m *member) identify(ctx context.Context, id types.UID) error {
 	want := m.wanted()
 	pinned := cmp.Or(want.pinned, m.known().facts.id)
 	if pinned != "" && id != pinned && id != want.acknowledged {
-		shown := cut(clean(string(id)), maxVersion)
+		shown := transport.Truncate(transport.Sanitize(string(id)), maxVersion)
 		return &identityError{reason: v1alpha1.ReasonIdentityChanged, message: fmt.Sprintf(
 			"another cluster answers: its kube-system has UID %s, not %s. To go on with it, annotate the MemberCluster: %s=%s",
 			shown, pinned, v1alpha1.AnnotationAcceptIdentity, shown)}
@@ -47,7 +48,7 @@ type owner struct {
 
 // duplicateError says that the cluster that answers is another member already.
 func duplicateError(id types.UID, of owner) *identityError {
-	shown := cut(clean(string(id)), maxVersion)
+	shown := transport.Truncate(transport.Sanitize(string(id)), maxVersion)
 	message := fmt.Sprintf("the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, of.name)
 	if of.secretMissing {
 		message = fmt.Sprintf("the cluster (its kube-system has UID %s) belongs to MemberCluster %s, which has no Secret any more. "+

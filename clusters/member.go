@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 const (
@@ -246,8 +247,8 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 
 // rotate proves that the credentials work on the same cluster. It returns a new session only if the cluster is another one, as acknowledged.
 func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
-	trial := m.options.newConnection(a.want.target)
-	defer trial.close()
+	trial := transport.New(a.want.target, m.options.transport())
+	defer trial.Close()
 	id, err := probe(ctx, trial)
 	if err != nil {
 		return nil, err
@@ -307,7 +308,7 @@ func (m *member) check(ctx context.Context) error {
 		return errors.New("the watches ended")
 	default:
 	}
-	if err := cmp.Or(m.session.broken(), m.session.trouble.lasting(time.Now())); err != nil {
+	if err := cmp.Or(m.session.broken(), m.session.health.PersistentError(time.Now())); err != nil {
 		m.misses = maxMisses // the probe may succeed all the same
 		return err
 	}

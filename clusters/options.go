@@ -8,11 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/transport"
+	clienttransport "k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // Defaults of the Options.
@@ -72,7 +73,7 @@ type Options struct {
 	// Policy is what kubeconfigs may hold beyond what is safe.
 	Policy kubeconfig.Policy
 	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
-	Wrap transport.WrapperFunc
+	Wrap clienttransport.WrapperFunc
 
 	lanes    lanes
 	decoders runtime.ClientNegotiator
@@ -86,8 +87,8 @@ func (o *Options) complete() error {
 		defaulted("QPS", &o.QPS, DefaultQPS, 0),
 		defaulted("Burst", &o.Burst, DefaultBurst, 1),
 		defaulted("ReadRate", &o.ReadRate, DefaultReadRate, 1),
-		defaulted("ReadBurst", &o.ReadBurst, DefaultReadBurst, readChunk),
-		defaulted("MaxListBytes", &o.MaxListBytes, DefaultMaxListBytes, maxEventBytes),
+		defaulted("ReadBurst", &o.ReadBurst, DefaultReadBurst, transport.MinReadBurst),
+		defaulted("MaxListBytes", &o.MaxListBytes, DefaultMaxListBytes, transport.MaxEventBytes),
 		defaulted("ConnectTimeout", &o.ConnectTimeout, DefaultConnectTimeout, time.Millisecond),
 		defaulted("ProbeInterval", &o.ProbeInterval, DefaultProbeInterval, time.Millisecond),
 		defaulted("WatchSilence", &o.WatchSilence, DefaultWatchSilence, time.Millisecond),
@@ -99,6 +100,14 @@ func (o *Options) complete() error {
 		o.lanes = newLanes(o.MaxConnecting)
 	}
 	return err
+}
+
+// transport returns the options of a member's HTTP client.
+func (o *Options) transport() transport.Options {
+	return transport.Options{
+		UserAgent: o.UserAgent, QPS: o.QPS, Burst: o.Burst, ReadRate: o.ReadRate, ReadBurst: o.ReadBurst, MaxListBytes: o.MaxListBytes,
+		AllowLoopback: o.Policy.AllowLoopback, Wrap: o.Wrap,
+	}
 }
 
 func required(field string, set bool) error {

@@ -22,18 +22,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // session is one connected life of a member: a connection, the Cluster on it, and the context that both end with.
 type session struct {
-	connection *connection
+	connection *transport.Client
 	cluster    cluster.Cluster
 	facts      facts           // only the identity, which never changes
 	ctx        context.Context // the lifetime of the engagement, not of a request
 	cancel     context.CancelFunc
 	since      time.Time
-	trouble    watchTrouble
-	connecting *memberTimer // ends connecting when the member has been waited for long enough
+	health     transport.WatchHealth
+	connecting *transport.Timer // ends connecting when the member has been waited for long enough
 	cached     cacheLimit
 	decoders   runtime.ClientNegotiator // of watches
 	logPanic   sync.Once
@@ -47,12 +48,12 @@ type session struct {
 // connect makes a session whose caches are in step. The session lives on the attempt's context, and ends it; the waiting
 // is bounded apart from it.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
-	connection := m.options.newConnection(a.want.target)
+	connection := transport.New(a.want.target, m.options.transport())
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // what client-go logs names the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
-	s.trouble.log, s.trouble.silence = m.log, m.options.WatchSilence
-	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.trouble.refused() }
+	s.health.Log, s.health.Silence = m.log, m.options.WatchSilence
+	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.health.OnRefused() }
 	defer func() {
 		if err != nil {
 			s.close()
@@ -96,9 +97,9 @@ const maxConnectTimeouts = 20
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
-	s.connecting = newMemberTimer(m.options.ConnectTimeout, cancel)
-	defer s.connecting.stop()
-	s.trouble.refused = cancel // no need to wait any longer
+	s.connecting = transport.NewTimer(m.options.ConnectTimeout, cancel)
+	defer s.connecting.Stop()
+	s.health.OnRefused = cancel // no need to wait any longer
 	if s.cluster, err = m.options.newCluster(s); err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
@@ -115,9 +116,9 @@ func (m *member) build(s *session) (err error) {
 		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("list and watch: %w", cmp.Or(s.broken(), s.trouble.last(), s.ctx.Err(), context.DeadlineExceeded))
+		return fmt.Errorf("list and watch: %w", cmp.Or(s.broken(), s.health.LastError(), s.ctx.Err(), context.DeadlineExceeded))
 	}
-	s.trouble.clear()
+	s.health.Reset()
 	return s.broken()
 }
 
@@ -134,15 +135,17 @@ func (s *session) broken() error {
 // network nothing.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	watched := &http.Client{
-		Transport:     &takeBody{&observed{s.connection.client.Transport, &s.trouble, o.ConnectTimeout, s.connecting}},
-		CheckRedirect: s.connection.client.CheckRedirect,
+		Transport: &takeBody{&transport.WatchMonitor{
+			Next: s.connection.HTTP.Transport, Health: &s.health, Timeout: o.ConnectTimeout, Connecting: s.connecting,
+		}},
+		CheckRedirect: s.connection.HTTP.CheckRedirect,
 	}
-	return cluster.New(s.connection.config, func(to *cluster.Options) {
+	return cluster.New(s.connection.Config, func(to *cluster.Options) {
 		to.Scheme, to.HTTPClient = o.Scheme, watched
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // a slip must not start a cluster-wide watch
-		to.Cache.DefaultWatchErrorHandler = s.trouble.handle
+		to.Cache.DefaultWatchErrorHandler = s.health.HandleError
 		to.Cache.NewInformer = s.newInformer
 	})
 }
@@ -152,7 +155,7 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	// What a member sends must not flood the log: client-go has a line for each event that it does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
 	if s.watches(object) {
-		ctx = withEssential(ctx, fmt.Sprintf("%T", object))
+		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
 	}
 	i := newInformer(ctx, s.contain(lw, object), object, indexers, &s.cached)
 	i.survive = s.survive
@@ -177,5 +180,5 @@ func (s *session) watches(object runtime.Object) bool {
 // close ends the session. It does not wait for the goroutines, and may be called again.
 func (s *session) close() {
 	s.cancel()
-	s.connection.close()
+	s.connection.Close()
 }

@@ -2,13 +2,7 @@ package clusters
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,17 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 const (
-	// probeTimeout bounds one probe.
-	probeTimeout = 5 * time.Second
 	// surveyInterval is how often a member is asked for what seldom changes.
 	surveyInterval = 5 * time.Minute
 	// surveyTimeout bounds one survey, surveyPageTimeout how long the hub waits for one page of nodes.
 	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
-	// maxAnswer is how many bytes of an answer to a probe are read.
-	maxAnswer = 64 << 10
 )
 
 // facts are what a member says of itself.
@@ -49,58 +40,15 @@ func (f facts) equal(other facts) bool {
 
 // probe asks a member who it is: the UID of its kube-system namespace. So it is seen whether it is reachable, is an API
 // server, takes the credentials, and is still the same cluster.
-func probe(ctx context.Context, c *connection) (types.UID, error) {
+func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	var namespace metav1.PartialObjectMetadata
-	if err := c.get(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
+	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
 		return "", err
 	}
-	if id := string(namespace.UID); id == "" || id != cut(clean(id), maxVersion) {
-		return "", errNoAPIServer // no API server gives such a UID, which goes into statuses and messages
+	if id := string(namespace.UID); id == "" || id != transport.Truncate(transport.Sanitize(id), maxVersion) {
+		return "", transport.ErrNotAPIServer // no API server gives such a UID, which goes into statuses and messages
 	}
 	return namespace.UID, nil
-}
-
-var errNoAPIServer = errors.New("the server answers, but not as a Kubernetes API server does")
-
-// get reads a small JSON object. It bypasses the limits on requests and responses: a busy member is not a dead one.
-func (c *connection) get(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.config.Host+path, http.NoBody)
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	request.Header.Set("Accept", "application/json")
-	response, err := c.client.Do(request)
-	for tries := 1; isUnexplained(err) && tries < 3; tries++ {
-		response, err = c.client.Do(request)
-	}
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }() // read only
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return &statusError{code: response.StatusCode}
-	}
-	if json.Unmarshal(body, into) != nil { // its text may quote what the server sent
-		return errNoAPIServer
-	}
-	return nil
-}
-
-// isUnexplained reports whether the server had closed the connection before the request was written. The cause, such as a TLS alert that
-// demands a client certificate, is then in what was not read.
-func isUnexplained(err error) bool {
-	var request *url.Error
-	if !errors.As(err, &request) {
-		return false
-	}
-	var network *net.OpError
-	return request.Err.Error() == "http2: client conn could not be established" || errors.As(err, &network) && network.Op == "write"
 }
 
 // survey returns what is known of a member now. What it does not tell stays as it was.
@@ -108,17 +56,17 @@ func (s *session) survey(ctx context.Context, known facts) facts {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	var info version.Info
-	if err := s.connection.get(ctx, "/version", &info); err == nil {
-		known.version = cut(clean(info.GitVersion), maxVersion)
+	if err := s.connection.GetJSON(ctx, "/version", &info); err == nil {
+		known.version = transport.Truncate(transport.Sanitize(info.GitVersion), maxVersion)
 	}
-	switch sum, err := s.connection.allocatable(ctx); {
+	switch sum, err := allocatable(ctx, s.connection); {
 	case err == nil:
 		known.allocatable = sum
 		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"}
-	case statusCode(err) == http.StatusForbidden:
+	case transport.StatusCode(err) == http.StatusForbidden:
 		known.counted = verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
 	case known.counted.status == "":
-		known.counted = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + describe(err)}
+		known.counted = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + transport.SafeMessage(err)}
 	}
 	return known
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // The errors are those of real connections to servers on this machine.
@@ -125,8 +126,8 @@ var (
 func probing(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	connection := (&Options{ReadRate: 1, ReadBurst: 1, Policy: kubeconfig.Policy{AllowLoopback: allowLoopback}}).newConnection(member)
-	defer connection.close()
+	connection := transport.New(member, transport.Options{ReadRate: 1, ReadBurst: 1, AllowLoopback: allowLoopback})
+	defer connection.Close()
 	return probe(ctx, connection)
 }
 
@@ -288,8 +289,8 @@ func TestDiagnoseWithoutAddresses(t *testing.T) {
 			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
 		},
 		"an answer without end": {
-			apierrors.NewBadRequest(strings.Repeat("é", maxMessage)),
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", maxMessage/2) + "…"},
+			apierrors.NewBadRequest(strings.Repeat("é", transport.MaxMessage)),
+			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", transport.MaxMessage/2) + "…"},
 		},
 	}
 	for name, test := range tests {
@@ -310,47 +311,6 @@ func TestAProbeReturnsTheIdentityAndSendsTheToken(t *testing.T) {
 	})
 	if id, err := probing(t, member, true); id != "uid-1" || err != nil {
 		t.Errorf("got %q, %v", id, err)
-	}
-}
-
-func TestGuard(t *testing.T) {
-	tests := []struct {
-		address            string
-		usually, onOneHost bool // dialled by default, and with AllowLoopback
-	}{
-		{"10.0.0.1:6443", true, true},
-		{"192.168.1.1:6443", true, true},
-		{"203.0.113.1:443", true, true},
-		{"[fd00::1]:6443", true, true},
-		{"[2001:db8::1]:6443", true, true},
-		{"127.0.0.1:6443", false, true},
-		{"127.255.255.254:6443", false, true},
-		{"[::1]:6443", false, true},
-		{"[::ffff:127.0.0.1]:6443", false, true},
-		{"0.0.0.0:6443", false, false},
-		{"[::]:6443", false, false},
-		{"[::ffff:0.0.0.0]:6443", false, false},
-		{"169.254.169.254:80", false, false},
-		{"[::ffff:169.254.169.254]:80", false, false},
-		{"[fe80::1%eth0]:6443", false, false},
-		{"224.0.0.1:6443", false, false},
-		{"[ff02::1]:6443", false, false},
-		{"canary", false, false},
-	}
-	for _, test := range tests {
-		t.Run(test.address, func(t *testing.T) {
-			usually := (&Options{}).guard("tcp", test.address, nil)
-			onOneHost := (&Options{Policy: kubeconfig.Policy{AllowLoopback: true}}).guard("tcp", test.address, nil)
-			if (usually == nil) != test.usually || (onOneHost == nil) != test.onOneHost {
-				t.Errorf("usually %v, with AllowLoopback %v", usually, onOneHost)
-			}
-			for _, err := range []error{usually, onOneHost} {
-				var refusal *kubeconfig.RejectedError
-				if err != nil && (!errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(err.Error(), test.address)) {
-					t.Errorf("refused with %+v", err)
-				}
-			}
-		})
 	}
 }
 

@@ -1,4 +1,4 @@
-package clusters
+package transport
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func TestNumbers(t *testing.T) {
 				}
 				for _, form := range forms {
 					got, err := priced(`{"a":[{"cpu" : ` + form + `}]}`)
-					if want := max(0, test.want); got != want || errors.Is(err, errAbsurd) != (test.want == absurd) {
+					if want := max(0, test.want); got != want || errors.Is(err, ErrQuantityTooExpensive) != (test.want == absurd) {
 						t.Errorf("%.50s: %d, %v; want %d", form, got, err, test.want)
 					}
 				}
@@ -87,7 +87,7 @@ func TestNumbersThatAreText(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := priced(fmt.Sprintf(test.document, "1e-2000000000")); errors.Is(err, errAbsurd) != test.absurd {
+			if _, err := priced(fmt.Sprintf(test.document, "1e-2000000000")); errors.Is(err, ErrQuantityTooExpensive) != test.absurd {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -96,7 +96,7 @@ func TestNumbersThatAreText(t *testing.T) {
 
 // priced is what a document costs for its numbers.
 func priced(document string) (all int, err error) {
-	var n numbers
+	var n quantityScanner
 	for i := range len(document) {
 		cost, err := n.next(document[i])
 		if err != nil {
@@ -114,7 +114,7 @@ func TestTheLimiterEndsABodyWithAnAbsurdNumber(t *testing.T) {
 			t.Run(name+" "+number, func(t *testing.T) {
 				body := limiterOf(answers{body: pieces(strings.NewReader(`{"cpu":` + number + `} `))}).body(t, asking(t.Context(), http.MethodGet, ""))
 				read, err := io.ReadAll(body)
-				if _, again := body.Read(make([]byte, 1)); !errors.Is(err, errAbsurd) || !errors.Is(again, errAbsurd) || strings.Contains(string(read), "}") {
+				if _, again := body.Read(make([]byte, 1)); !errors.Is(err, ErrQuantityTooExpensive) || !errors.Is(again, ErrQuantityTooExpensive) || strings.Contains(string(read), "}") {
 					t.Errorf("read %s, then %v, then %v", read, err, again)
 				}
 			})
@@ -140,7 +140,7 @@ func TestNumbersCostLittle(t *testing.T) {
 				}
 				took = min(took, time.Since(once))
 			}
-			all := time.Duration(min(numbersBurst/max(1, cost), DefaultReadBurst/len(document))) * took
+			all := time.Duration(min(numbersBurst/max(1, cost), 64<<20/len(document))) * took
 			t.Logf("one takes %s, all that is let through at once %s", took, all)
 			if most := 15 * time.Second * slowness(); all > most {
 				t.Errorf("that is more than %s", most)

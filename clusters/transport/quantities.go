@@ -1,4 +1,4 @@
-package clusters
+package transport
 
 import (
 	"bytes"
@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// errAbsurd ends an answer of a member that has a number in it which takes the hub for ever to read.
-var errAbsurd = errors.New("the member sends a number that nothing can be")
+// ErrQuantityTooExpensive ends an answer of a member that has a number in it which takes the hub for ever to read.
+var ErrQuantityTooExpensive = errors.New("the member sends a number that nothing can be")
 
 // exponentCosts are what a quantity costs by the digits of its exponent, beside its bytes. Measured: to decode 1e-9999 takes 30 µs, and ten times
 // the exponent thirty times that: a second for 1e-9999999. So numbersBurst takes the hub some three seconds, and numbersRate 3 % of a core.
@@ -35,9 +35,9 @@ const maxWord = 14
 // environment is the field that has a list of objects whose values are text.
 const environment = "env"
 
-// numbers finds the numbers in JSON, be they text or not, that are read as quantities. It sees it byte by byte.
-type numbers struct {
-	number          number
+// quantityScanner finds the numbers in JSON, be they text or not, that are read as quantities. It sees it byte by byte.
+type quantityScanner struct {
+	number          decimal
 	quoted, escaped bool
 	// word is the beginning of the last text, and field what a field is called whose value is next.
 	word, field []byte
@@ -45,36 +45,36 @@ type numbers struct {
 	depth, text, until int
 }
 
-// plain bytes change nothing while there can be no number: nearly all of what members send.
-var plain = func() (plain [256]bool) {
-	for b := range plain {
-		plain[b] = !bytes.ContainsRune([]byte("\"\\{}[]:, \t\r\nn"), rune(b))
+// inertBytes change nothing while there can be no number: nearly all of what members send.
+var inertBytes = func() (inert [256]bool) {
+	for b := range inert {
+		inert[b] = !bytes.ContainsRune([]byte("\"\\{}[]:, \t\r\nn"), rune(b))
 	}
-	return plain
+	return inert
 }()
 
-// idle tells whether plain bytes need not be looked at.
-func (n *numbers) idle() bool {
+// idle tells whether inert bytes need not be looked at.
+func (n *quantityScanner) idle() bool {
 	if n.quoted {
-		return n.number.state == noNumber && !n.escaped && len(n.word) == maxWord
+		return n.number.state == notDecimal && !n.escaped && len(n.word) == maxWord
 	}
-	return n.number.state == noNumber
+	return n.number.state == notDecimal
 }
 
 // atEnd reports whether all objects and lists are closed.
-func (n *numbers) atEnd() bool { return n.depth == 0 && !n.quoted }
+func (n *quantityScanner) atEnd() bool { return n.depth == 0 && !n.quoted }
 
 // next takes a byte, and returns what a number costs that ends with it.
-func (n *numbers) next(b byte) (cost int, err error) {
+func (n *quantityScanner) next(b byte) (cost int, err error) {
 	if n.quoted {
 		return n.inText(b)
 	}
 	switch b {
 	case '"':
-		n.quoted, n.number, n.word = true, number{}, n.word[:0]
+		n.quoted, n.number, n.word = true, decimal{}, n.word[:0]
 	case '{', '[', '}', ']', ':', ',', ' ', '\t', '\r', '\n':
 		cost, err = n.number.cost()
-		n.number = number{}
+		n.number = decimal{}
 		n.structure(b)
 	default:
 		n.number.next(b)
@@ -82,7 +82,7 @@ func (n *numbers) next(b byte) (cost int, err error) {
 	return cost, err
 }
 
-func (n *numbers) inText(b byte) (cost int, err error) {
+func (n *quantityScanner) inText(b byte) (cost int, err error) {
 	if len(n.word) < maxWord {
 		n.word = append(n.word, b)
 	}
@@ -90,13 +90,13 @@ func (n *numbers) inText(b byte) (cost int, err error) {
 	case n.escaped:
 		n.escaped = false
 	case b == '\\': // a quantity has none
-		n.escaped, n.number.state = true, noNumber
+		n.escaped, n.number.state = true, notDecimal
 	case b == '"':
 		n.quoted, n.word = false, n.word[:max(0, len(n.word)-1)]
 		if n.text == 0 || n.depth != n.text {
 			cost, err = n.number.cost()
 		}
-		n.number = number{}
+		n.number = decimal{}
 	default:
 		n.number.next(b)
 	}
@@ -104,7 +104,7 @@ func (n *numbers) inText(b byte) (cost int, err error) {
 }
 
 // structure takes a byte that is no part of a value, and keeps in mind where values are text.
-func (n *numbers) structure(b byte) {
+func (n *quantityScanner) structure(b byte) {
 	switch b {
 	case ':':
 		n.field = append(n.field[:0], n.word...)
@@ -128,60 +128,60 @@ func (n *numbers) structure(b byte) {
 	}
 }
 
-// number is what is known of a text that may be one: digits with a point, and an exponent.
-type number struct {
-	state numberState
+// decimal is what is known of a text that may be one: digits with a point, and an exponent.
+type decimal struct {
+	state decimalState
 	// minus tells of a negative exponent. The digits are counted: those before the exponent, and those of it that are not zeros before others.
 	minus            bool
 	digits, exponent int
 }
 
-type numberState int
+type decimalState int
 
 const (
-	before     numberState = iota // space, which does no harm, or a sign
-	inNumber                      // in its digits
-	atExponent                    // behind its e
-	signed                        // behind the sign of its exponent
-	inExponent                    // in the digits of that
-	after                         // space
-	noNumber
+	beforeDecimal decimalState = iota // space, which does no harm, or a sign
+	inDigits                          // in its digits
+	atExponent                        // behind its e
+	afterSign                         // behind the sign of its exponent
+	inExponent                        // in the digits of that
+	afterDecimal                      // space
+	notDecimal
 )
 
 // next takes a byte. A text may have spaces around the number, also such as are not ASCII.
-func (n *number) next(b byte) {
+func (n *decimal) next(b byte) {
 	digit, space := '0' <= b && b <= '9', b == ' ' || b >= 0x80
 	switch {
-	case n.state == before && (space || b == '+' || b == '-'):
-	case n.state <= inNumber && (digit || b == '.'):
-		n.state = inNumber
+	case n.state == beforeDecimal && (space || b == '+' || b == '-'):
+	case n.state <= inDigits && (digit || b == '.'):
+		n.state = inDigits
 		n.digits++
-	case n.state == inNumber && (b == 'e' || b == 'E'):
+	case n.state == inDigits && (b == 'e' || b == 'E'):
 		n.state = atExponent
 	case n.state == atExponent && (b == '+' || b == '-'):
-		n.state, n.minus = signed, b == '-'
+		n.state, n.minus = afterSign, b == '-'
 	case n.state >= atExponent && n.state <= inExponent && digit:
 		n.state = inExponent
 		if n.exponent > 0 || b != '0' {
 			n.exponent++
 		}
-	case (n.state == inExponent || n.state == after) && space:
-		n.state = after
+	case (n.state == inExponent || n.state == afterDecimal) && space:
+		n.state = afterDecimal
 	default:
-		n.state = noNumber
+		n.state = notDecimal
 	}
 }
 
 // cost is what it costs to read it, whatever follows its digits.
-func (n *number) cost() (int, error) {
+func (n *decimal) cost() (int, error) {
 	cost := n.digits * n.digits >> digitsCost
-	if n.state != inExponent && n.state != after {
+	if n.state != inExponent && n.state != afterDecimal {
 		return cost, nil
 	}
 	large := n.digits > maxSmall && !n.minus
 	switch {
 	case n.exponent > maxExponent, large && n.exponent > maxLargeExponent:
-		return 0, errAbsurd
+		return 0, ErrQuantityTooExpensive
 	case large && n.exponent == maxLargeExponent:
 		cost += largeCost
 	}

@@ -1,6 +1,7 @@
-package clusters
+package transport
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
 		for _, address := range test.addresses {
 			t.Run(name+" "+address, func(t *testing.T) {
 				got := v1alpha1.ReasonAccepted
-				if err := (&Options{}).guard("tcp", address, nil); err != nil {
+				if err := checkAddress(false)("tcp", address, nil); err != nil {
 					got = err.(*kubeconfig.RejectedError).Reason //nolint:errorlint // it is returned as such
 				}
 				if got != test.want {
@@ -49,7 +50,7 @@ func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
 
 // docs/kubeconfig.md lists all these addresses, and no others, each with the reason.
 func TestDialledAddressesAreDocumented(t *testing.T) {
-	document, err := os.ReadFile("../docs/kubeconfig.md")
+	document, err := os.ReadFile("../../docs/kubeconfig.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,5 +73,46 @@ func TestDialledAddressesAreDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the document differs from the tests (-tests +document)\n%s", diff)
+	}
+}
+
+func TestCheckAddress(t *testing.T) {
+	tests := []struct {
+		address            string
+		usually, onOneHost bool // dialled by default, and with AllowLoopback
+	}{
+		{"10.0.0.1:6443", true, true},
+		{"192.168.1.1:6443", true, true},
+		{"203.0.113.1:443", true, true},
+		{"[fd00::1]:6443", true, true},
+		{"[2001:db8::1]:6443", true, true},
+		{"127.0.0.1:6443", false, true},
+		{"127.255.255.254:6443", false, true},
+		{"[::1]:6443", false, true},
+		{"[::ffff:127.0.0.1]:6443", false, true},
+		{"0.0.0.0:6443", false, false},
+		{"[::]:6443", false, false},
+		{"[::ffff:0.0.0.0]:6443", false, false},
+		{"169.254.169.254:80", false, false},
+		{"[::ffff:169.254.169.254]:80", false, false},
+		{"[fe80::1%eth0]:6443", false, false},
+		{"224.0.0.1:6443", false, false},
+		{"[ff02::1]:6443", false, false},
+		{"canary", false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.address, func(t *testing.T) {
+			usually := checkAddress(false)("tcp", test.address, nil)
+			onOneHost := checkAddress(true)("tcp", test.address, nil)
+			if (usually == nil) != test.usually || (onOneHost == nil) != test.onOneHost {
+				t.Errorf("usually %v, with AllowLoopback %v", usually, onOneHost)
+			}
+			for _, err := range []error{usually, onOneHost} {
+				var refusal *kubeconfig.RejectedError
+				if err != nil && (!errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(err.Error(), test.address)) {
+					t.Errorf("refused with %+v", err)
+				}
+			}
+		})
 	}
 }
