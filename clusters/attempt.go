@@ -9,7 +9,7 @@ import (
 // attempt tries a kubeconfig in a goroutine of its own, so that the session that there is, is supervised meanwhile. Make
 // before break: that session ends when the attempt has succeeded.
 type attempt struct {
-	want expectation
+	want desiredState
 	// again is true if the last attempt failed.
 	again bool
 	// previous is the session that the attempt began with; nil if there was none.
@@ -26,10 +26,10 @@ type attempt struct {
 }
 
 // begin starts an attempt.
-func (m *member) begin(ctx context.Context, want expectation) {
+func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &attempt{want: want, again: m.fails > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
-	swap := m.session != nil && m.held.SameServer(want.target)
+	a := &attempt{want: want, again: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
+	swap := m.session != nil && m.activeConfig.SameServer(want.target)
 	m.attempt = a
 	go func() {
 		defer close(a.done)
@@ -65,7 +65,7 @@ func (m *member) finish(ctx context.Context) {
 	} else {
 		m.replace(a.session)
 	}
-	m.settle()
+	m.releaseUnusedClaims()
 	switch {
 	case ctx.Err() != nil:
 	case a.err != nil:
@@ -75,26 +75,26 @@ func (m *member) finish(ctx context.Context) {
 		if a.session == nil {
 			m.session.connection.Rotate(a.want.target)
 		}
-		m.held, m.fails, m.misses = a.want.target, 0, 0
+		m.activeConfig, m.connectFailures, m.probeFailures = a.want.target, 0, 0
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
-		m.tell(func(s *snapshot) {
-			s.ready, s.credentials, s.expiry, s.contested = connected, accepted, a.want.target.Expiry(), ""
-			if id := m.session.facts.id; s.facts.id != id { // else what is known of the cluster stays
-				s.facts = facts{id: id}
+		m.update(func(s *snapshot) {
+			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.target.Expiry(), ""
+			if id := m.session.info.id; s.info.id != id { // else what is known of the cluster stays
+				s.info = clusterInfo{id: id}
 			}
 		})
 	}
 }
 
-// failedAttempt puts off the next attempt. One that was superseded, or that did not know of the newest expectation, says
+// failedAttempt puts off the next attempt. One that was superseded, or that did not know of the newest desired, says
 // nothing about that.
 func (m *member) failedAttempt(a *attempt) {
-	if m.wanted().isNews(a.want) {
+	if m.latestDesired().isNews(a.want) {
 		return
 	}
-	m.retryAt = time.Now().Add(backoff(m.fails, maxBackoff))
-	m.fails++
-	m.tell(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
+	m.retryAt = time.Now().Add(backoff(m.connectFailures, maxBackoff))
+	m.connectFailures++
+	m.update(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
 }
 
 // replace makes a new session the member's.
@@ -115,7 +115,7 @@ func (m *member) abort() {
 	m.attempt.cancel()
 	<-m.attempt.done
 	if next := m.attempt.session; next != nil {
-		m.provider.withdraw(m.name, next)
+		m.provider.unpublish(m.name, next)
 		next.close()
 	}
 	m.attempt = nil

@@ -43,7 +43,7 @@ func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedNa
 func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
 	now := metav1.Now().Rfc3339Copy()
 	status := statusWithoutSecret(mc, now)
-	measureDetached(mc.Name)
+	setDetachedMetrics(mc.Name)
 	if err := r.writeStatus(ctx, mc, status); err != nil {
 		return 0, err
 	}

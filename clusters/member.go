@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// maxMisses is how many probes in a row may fail before a member is disengaged.
-	maxMisses = 3
+	// maxProbeFailures is how many probes in a row may fail before a member is disengaged.
+	maxProbeFailures = 3
 	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a probe.
 	maxBackoff = 30 * time.Second
-	// A session that lasted less than steady has flapped. The next one is then put off by up to maxFlapBackoff, so that
+	// A session that lasted less than stableAfter has flapped. The next one is then put off by up to maxShortSessionBackoff, so that
 	// a member that comes and goes makes few events and few writes of status.
-	steady         = 2 * time.Minute
-	maxFlapBackoff = 4 * time.Minute
+	stableAfter            = 2 * time.Minute
+	maxShortSessionBackoff = 4 * time.Minute
 	// idle is how long a member waits that has nothing to do until its Secret changes.
-	idle = time.Hour
+	idleInterval = time.Hour
 )
 
-// expectation is what the hub asks of a member.
-type expectation struct {
+// desiredState is what the hub asks of a member.
+type desiredState struct {
 	// target is the newest accepted kubeconfig; nil before there is one.
 	target *kubeconfig.Config
 	// pinned is the cluster that the member is known to be; empty before the first connection.
@@ -49,10 +49,10 @@ type rival struct {
 	owner
 }
 
-// isNews reports whether an expectation is worth an attempt at once, although one that knew the previous expectation has failed. A
+// isNews reports whether an desired is worth an attempt at once, although one that knew the previous desired has failed. A
 // rival is news only if the owner of the same identity has changed or is gone: which identity a member meets is up to the member, and one
 // that alternates its answers must not undo the back-off.
-func (e expectation) isNews(previous expectation) bool {
+func (e desiredState) isNews(previous desiredState) bool {
 	if e.target != previous.target || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
 		return true
 	}
@@ -70,86 +70,86 @@ type member struct {
 	cancel   context.CancelFunc
 
 	mu       sync.Mutex
-	expected expectation
+	desired  desiredState
 	refusal  *kubeconfig.RejectedError // why the Secret is refused now; nil when it is not
 	snapshot snapshot                  // what the member went through
 
 	// Only the goroutine uses these.
-	session  *session
-	held     *kubeconfig.Config // what the session runs with
-	attempt  *attempt
-	tried    expectation
-	retryAt  time.Time // not to be tried before
-	probeAt  time.Time
-	surveyAt time.Time
-	fails    int // attempts that failed in a row
-	flaps    int // sessions that were short, in a row
-	misses   int // probes that failed in a row
+	session         *session
+	activeConfig    *kubeconfig.Config // of the session
+	attempt         *attempt
+	lastDesired     desiredState
+	retryAt         time.Time // not to be tried before
+	probeAt         time.Time
+	surveyAt        time.Time
+	connectFailures int // attempts that failed in a row
+	shortSessions   int // sessions in a row that were shorter than stableAfter
+	probeFailures   int // probes that failed in a row
 }
 
 // snapshot is what is known of a member. Verdicts without a status are not known yet.
 type snapshot struct {
-	ready, credentials verdict
-	facts              facts
+	ready, credentials conditionState
+	info               clusterInfo
 	expiry             kubeconfig.Expiry
-	// contested is the identity that the last attempt met and that belongs to another member.
-	contested types.UID
+	// contestedID is the identity that the last attempt met and that belongs to another member.
+	contestedID types.UID
 }
 
 func (s snapshot) equal(other snapshot) bool {
-	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.facts.equal(other.facts) &&
-		s.contested == other.contested
+	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.info.equal(other.info) &&
+		s.contestedID == other.contestedID
 }
 
 var (
-	accepted  = verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
-	connected = verdict{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
+	accepted  = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
+	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
 )
 
 // expect tells the member what its Secret holds now. A refused kubeconfig changes nothing but what is told.
-func (m *member) expect(e expectation, refusal *kubeconfig.RejectedError) {
+func (m *member) expect(e desiredState, refusal *kubeconfig.RejectedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusal = refusal
 	if refusal != nil {
 		return
 	}
-	if known := m.expected.target; known != nil && known.Equal(e.target) {
+	if known := m.desired.target; known != nil && known.Equal(e.target) {
 		e.target = known
 	}
-	if m.expected == e {
+	if m.desired == e {
 		return
 	}
-	m.expected = e
+	m.desired = e
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (m *member) wanted() expectation {
+func (m *member) latestDesired() desiredState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.expected
+	return m.desired
 }
 
 // known is what is known of the member: what it went through, and over that, why its Secret is refused.
-func (m *member) known() snapshot {
+func (m *member) observed() snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.snapshot
 	if m.refusal == nil {
 		return s
 	}
-	s.credentials = verdict{metav1.ConditionFalse, m.refusal.Reason, m.refusal.Message}
-	if m.expected.target == nil {
-		s.ready = verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
+	s.credentials = conditionState{metav1.ConditionFalse, m.refusal.Reason, m.refusal.Message}
+	if m.desired.target == nil {
+		s.ready = conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
 	}
 	return s
 }
 
 // tell changes what is known of the member, and says so when that is news.
-func (m *member) tell(change func(*snapshot)) {
+func (m *member) update(change func(*snapshot)) {
 	m.mu.Lock()
 	before := m.snapshot
 	change(&m.snapshot)
@@ -167,7 +167,7 @@ func (m *member) tell(change func(*snapshot)) {
 // run is the member's goroutine. It ends with the context, and leaves nothing connected. It waits for nothing that can take longer than a
 // probe: attempts to connect and surveys have goroutines of their own.
 func (m *member) run(ctx context.Context) {
-	defer m.retire()
+	defer m.closeSession()
 	defer m.abort()
 	for ctx.Err() == nil {
 		timer := time.NewTimer(m.step(ctx))
@@ -184,18 +184,18 @@ func (m *member) run(ctx context.Context) {
 
 // step begins what is due, and returns how long to wait before the next step.
 func (m *member) step(ctx context.Context) time.Duration {
-	want := m.wanted()
+	want := m.latestDesired()
 	if want.target == nil {
-		return idle
+		return idleInterval
 	}
-	if want.isNews(m.tried) { // news is tried at once
+	if want.isNews(m.lastDesired) { // news is tried at once
 		if m.attempt != nil && m.attempt.want.target != want.target {
 			m.attempt.supersede()
 		}
-		m.retryAt, m.fails = time.Time{}, 0
+		m.retryAt, m.connectFailures = time.Time{}, 0
 	}
-	m.tried = want
-	if m.attempt == nil && m.held != want.target && !time.Now().Before(m.retryAt) {
+	m.lastDesired = want
+	if m.attempt == nil && m.activeConfig != want.target && !time.Now().Before(m.retryAt) {
 		m.begin(ctx, want)
 	}
 	if m.session != nil && !time.Now().Before(m.probeAt) {
@@ -203,18 +203,18 @@ func (m *member) step(ctx context.Context) time.Duration {
 	}
 	if m.session != nil && !time.Now().Before(m.surveyAt) {
 		m.surveyAt = time.Now().Add(jitter(surveyInterval))
-		go m.survey(m.session)
+		go m.refreshInfo(m.session)
 	}
 	return m.untilNextStep()
 }
 
 // untilNextStep returns how long nothing is due.
 func (m *member) untilNextStep() time.Duration {
-	next := idle
+	next := idleInterval
 	if m.session != nil {
 		next = min(next, time.Until(m.probeAt), time.Until(m.surveyAt))
 	}
-	if m.attempt == nil && m.held != m.tried.target {
+	if m.attempt == nil && m.activeConfig != m.lastDesired.target {
 		next = min(next, time.Until(m.retryAt))
 	}
 	return next
@@ -222,23 +222,23 @@ func (m *member) untilNextStep() time.Duration {
 
 // failed notes that the member could not be reached with these credentials. A session that goes on stays Ready.
 func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
-	v := diagnose(err)
-	s.contested = ""
+	v := conditionFor(err)
+	s.contestedID = ""
 	if wrong := new(identityError); errors.As(err, &wrong) {
-		s.contested = wrong.contested
+		s.contestedID = wrong.contestedID
 	}
 	var refusal *kubeconfig.RejectedError
 	switch {
 	case errors.As(err, &refusal):
-		s.credentials = verdict{metav1.ConditionFalse, refusal.Reason, refusal.Message}
+		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
 	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
 		// What the member says of them is less to the point: they were never accepted, or are no longer.
-		s.credentials = verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired,
+		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
 			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:
 		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:
-		s.credentials = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
+		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
 	}
 	if !goesOn {
 		s.ready = v
@@ -256,7 +256,7 @@ func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
 	if err := m.identify(ctx, id); err != nil {
 		return nil, err
 	}
-	if id != a.previous.facts.id {
+	if id != a.previous.info.id {
 		return m.reconnect(ctx, a)
 	}
 	return nil, nil
@@ -286,30 +286,30 @@ func (m *member) supervise(ctx context.Context) time.Duration {
 	var wrong *identityError
 	switch {
 	case ctx.Err() != nil:
-		return idle
+		return idleInterval
 	case err == nil:
-		m.misses = 0
+		m.probeFailures = 0
 		return jitter(m.options.ProbeInterval)
-	case !errors.As(err, &wrong) && m.misses+1 < maxMisses:
-		m.misses++
+	case !errors.As(err, &wrong) && m.probeFailures+1 < maxProbeFailures:
+		m.probeFailures++
 		return jitter(m.options.ProbeInterval / 2)
 	}
-	held := m.held
-	m.lose()
-	m.tell(func(s *snapshot) { s.failed(err, held, false) })
-	return idle
+	held := m.activeConfig
+	m.disconnect()
+	m.update(func(s *snapshot) { s.failed(err, held, false) })
+	return idleInterval
 }
 
 // check makes one probe of the session.
 func (m *member) check(ctx context.Context) error {
 	select {
 	case <-m.session.stopped:
-		m.misses = maxMisses
+		m.probeFailures = maxProbeFailures
 		return errors.New("the watches ended")
 	default:
 	}
 	if err := cmp.Or(m.session.broken(), m.session.health.PersistentError(time.Now())); err != nil {
-		m.misses = maxMisses // the probe may succeed all the same
+		m.probeFailures = maxProbeFailures // the probe may succeed all the same
 		return err
 	}
 	begun := time.Now()
@@ -318,7 +318,7 @@ func (m *member) check(ctx context.Context) error {
 		return err
 	}
 	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(begun).Seconds())
-	if id != m.session.facts.id {
+	if id != m.session.info.id {
 		return cmp.Or(m.identify(ctx, id), error(errAnotherCluster))
 	}
 	return nil
@@ -328,37 +328,37 @@ func (m *member) check(ctx context.Context) error {
 // cached is the old one's.
 var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
-// survey reads what seldom changes, in a goroutine of its own, on a session's lifetime.
-func (m *member) survey(on *session) {
-	found := on.survey(on.ctx, m.known().facts)
+// refreshInfo reads what seldom changes, in a goroutine of its own, on a session's lifetime.
+func (m *member) refreshInfo(on *session) {
+	found := on.readClusterInfo(on.ctx, m.observed().info)
 	if on.ctx.Err() != nil {
 		return
 	}
-	m.tell(func(s *snapshot) {
-		if s.facts.id == found.id {
-			s.facts = found
+	m.update(func(s *snapshot) {
+		if s.info.id == found.id {
+			s.info = found
 		}
 	})
 }
 
 // lose ends a session that is not of use any more, and puts off the next: longer, when this one was short.
-func (m *member) lose() {
-	if time.Since(m.session.since) >= steady {
-		m.flaps = 0
+func (m *member) disconnect() {
+	if time.Since(m.session.since) >= stableAfter {
+		m.shortSessions = 0
 	}
-	m.retire()
-	m.retryAt = time.Now().Add(backoff(m.flaps, maxFlapBackoff))
-	m.flaps++
+	m.closeSession()
+	m.retryAt = time.Now().Add(backoff(m.shortSessions, maxShortSessionBackoff))
+	m.shortSessions++
 }
 
 // retire ends the session, if there is one.
-func (m *member) retire() {
+func (m *member) closeSession() {
 	if m.session == nil {
 		return
 	}
-	m.provider.withdraw(m.name, m.session)
+	m.provider.unpublish(m.name, m.session)
 	m.session.close()
-	m.session, m.held, m.misses = nil, nil, 0
+	m.session, m.activeConfig, m.probeFailures = nil, nil, 0
 }
 
 // backoff is how long to wait after so many failures: a second, then twice as long each time, up to a limit.

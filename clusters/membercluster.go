@@ -19,23 +19,23 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
 	status.SecretMissingSince = nil
-	if known.facts.id != "" {
-		if known.facts.allocatable != nil || known.facts.id != status.ClusterID {
-			status.Allocatable = known.facts.allocatable
+	if known.info.id != "" {
+		if known.info.allocatable != nil || known.info.id != status.ClusterID {
+			status.Allocatable = known.info.allocatable
 		}
-		if known.facts.version != "" || known.facts.id != status.ClusterID {
-			status.Version = known.facts.version
+		if known.info.version != "" || known.info.id != status.ClusterID {
+			status.Version = known.info.version
 		}
-		status.ClusterID = known.facts.id
+		status.ClusterID = known.info.id
 		status.CredentialsExpirationTime = timeOrNil(known.expiry.End)
 	}
 	for _, c := range []struct {
 		kind         string
-		known, first verdict
+		known, first conditionState
 	}{
-		{v1alpha1.ConditionReady, known.ready, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
-		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}},
-		{v1alpha1.ConditionAllocatableKnown, known.facts.counted, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
+		{v1alpha1.ConditionReady, known.ready, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}},
+		{v1alpha1.ConditionAllocatableKnown, known.info.nodesCondition, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
 			c.known = c.first // the Secret is back: what is said of the missing one is over
@@ -46,9 +46,9 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 }
 
 // set sets a condition to what is known of it. What is not known stays, or is what is said at first.
-func set(conditions *[]metav1.Condition, generation int64, kind string, known, first verdict) {
+func set(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
 	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
-		known = verdict{previous.Status, previous.Reason, previous.Message}
+		known = conditionState{previous.Status, previous.Reason, previous.Message}
 	} else if known.status == "" {
 		known = first
 	}
@@ -57,22 +57,22 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 	})
 }
 
-// at is the verdict on credentials that are accepted, given when they end.
-func (v verdict) at(expires kubeconfig.Expiry, now time.Time) verdict {
+// at is the conditionState on credentials that are accepted, given when they end.
+func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionState {
 	if v != accepted || expires.End.IsZero() {
 		return v
 	}
 	end := expires.End.UTC().Format(time.RFC3339)
 	switch {
 	case !now.Before(expires.End):
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
 	case !now.Before(expires.Warning):
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
+		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
 	}
 	return v
 }
 
-// recheckAfter is when the verdict on credentials changes by time alone; 0 for never.
+// recheckAfter is when the conditionState on credentials changes by time alone; 0 for never.
 func recheckAfter(expires kubeconfig.Expiry, now time.Time) time.Duration {
 	if expires.End.IsZero() {
 		return 0

@@ -36,7 +36,7 @@ func init() {
 }
 
 // measure sets what the snapshot says.
-func (s snapshot) measure(member string) {
+func (s snapshot) setMetrics(member string) {
 	value := 0.0
 	if s.ready == connected {
 		value = 1
@@ -51,9 +51,9 @@ func (s snapshot) measure(member string) {
 	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.Warning.Unix()))
 }
 
-// measureDetached sets the metrics of a member whose Secret is missing.
-func measureDetached(member string) {
-	snapshot{}.measure(member)
+// setDetachedMetrics sets the metrics of a member whose Secret is missing.
+func setDetachedMetrics(member string) {
+	snapshot{}.setMetrics(member)
 	probeLatency.DeleteLabelValues(member)
 }
 

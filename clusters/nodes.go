@@ -41,8 +41,8 @@ type node struct {
 	} `json:"status"`
 }
 
-// allocatable returns the sum over the nodes that take pods.
-func allocatable(ctx context.Context, c *transport.Client) (sum corev1.ResourceList, err error) {
+// readAllocatable returns the sum over the nodes that take pods.
+func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.ResourceList, err error) {
 	defer func() { // of the parser of quantities, with exponents near 2^31
 		if recover() != nil {
 			sum, err = nil, errors.New("a node has a quantity that cannot be read")

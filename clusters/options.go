@@ -75,7 +75,7 @@ type Options struct {
 	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
 	Wrap clienttransport.WrapperFunc
 
-	lanes    lanes
+	slots    connectSlots
 	decoders runtime.ClientNegotiator
 }
 
@@ -97,7 +97,7 @@ func (o *Options) complete() error {
 	)
 	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
 	if err == nil {
-		o.lanes = newLanes(o.MaxConnecting)
+		o.slots = newConnectSlots(o.MaxConnecting)
 	}
 	return err
 }

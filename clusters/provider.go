@@ -122,7 +122,7 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 }
 
 // forget ends the members of a Secret, but the one that is claimed now. It does not wait for the end.
-func (p *Provider) forget(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
+func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, m := range p.members {
@@ -132,7 +132,7 @@ func (p *Provider) forget(secret types.NamespacedName, claimed *kubeconfig.Membe
 		m.cancel()
 		delete(p.members, name)
 		delete(p.sessions, name)
-		p.release(name, "")
+		p.releaseIdentities(name, "")
 	}
 }
 
@@ -152,7 +152,7 @@ func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, m := range p.members {
-		if m.known().contested == id {
+		if m.observed().contestedID == id {
 			secrets = append(secrets, m.secret)
 		}
 	}
@@ -187,7 +187,7 @@ func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
 }
 
 // withdraw takes a session back, unless another has taken its place.
-func (p *Provider) withdraw(name multicluster.ClusterName, s *session) {
+func (p *Provider) unpublish(name multicluster.ClusterName, s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sessions[name] == s {

@@ -128,11 +128,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim, err := r.claim(ctx, request.NamespacedName)
+	claim, err := r.memberSecret(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.provider.forget(request.NamespacedName, claim)
+	r.provider.removeMembers(request.NamespacedName, claim)
 	detached, err := r.detachOthers(ctx, request.NamespacedName, claim)
 	if err != nil || claim == nil {
 		return reconcile.Result{RequeueAfter: detached}, err
@@ -156,19 +156,19 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 			"MemberCluster %s is made from another Secret; rename one of the two", claim.Name)
 		return nameRetry, nil
 	}
-	contested := m.known().contested
+	contested := m.observed().contestedID
 	owner, err := r.ownerOf(ctx, contested)
 	if err != nil {
 		return 0, err
 	}
 	target, refusal := claim.Parse(r.provider.options.Policy)
-	m.expect(expectation{
+	m.expect(desiredState{
 		target:       target,
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
 	}, refusal)
-	known := m.known()
+	known := m.observed()
 	if err := r.publish(ctx, claim, mc, known); err != nil {
 		return 0, err
 	}
@@ -208,7 +208,7 @@ const nameRetry = time.Minute
 
 // memberOf is the member that a Secret makes; nil when its name is another Secret's.
 func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (*member, error) {
-	if taken, err := r.taken(ctx, mc, wants); err != nil || taken {
+	if taken, err := r.isNameTaken(ctx, mc, wants); err != nil || taken {
 		return nil, err
 	}
 	return r.provider.ensure(multicluster.ClusterName(wants.Name), wants.Key()), nil
@@ -216,19 +216,19 @@ func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, w
 
 // taken tells whether the MemberCluster is made from another Secret that still claims its name: after a restart too, the one that had it
 // first keeps it.
-func (r *Reconciler) taken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
+func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
 	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if !made || key == wants.Key() {
 		return false, nil
 	}
-	has, err := r.claim(ctx, key)
+	has, err := r.memberSecret(ctx, key)
 	return has != nil && has.Name == wants.Name, err
 }
 
 // claim returns what a Secret says of a member; nil when it is gone, or none's. A namespace without a source has no Secrets of members: a
 // MemberCluster that was made from one, by an operator with other flags, has lost its Secret.
-func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
+func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
 	if !r.sources.HasNamespace(key.Namespace) {
 		return nil, nil // the cache does not have that namespace
 	}
@@ -246,7 +246,7 @@ func (r *Reconciler) publish(ctx context.Context, claim *kubeconfig.MemberSecret
 	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.Key().String() {
 		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
-	known.measure(mc.Name)
+	known.setMetrics(mc.Name)
 	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
 }
 

@@ -29,7 +29,7 @@ import (
 type session struct {
 	connection *transport.Client
 	cluster    cluster.Cluster
-	facts      facts           // only the identity, which never changes
+	info       clusterInfo     // only the identity, which never changes
 	ctx        context.Context // the lifetime of the engagement, not of a request
 	cancel     context.CancelFunc
 	since      time.Time
@@ -67,8 +67,8 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	if err := m.identify(s.ctx, id); err != nil {
 		return nil, err
 	}
-	s.facts.id = id
-	leave, err := m.options.lanes.enter(s.ctx, a.again)
+	s.info.id = id
+	leave, err := m.options.slots.acquire(s.ctx, a.again)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,9 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 
 // reportConnecting replaces what the MemberCluster still says from before a restart of the operator, when connecting takes long.
 func (m *member) reportConnecting() {
-	m.tell(func(s *snapshot) {
+	m.update(func(s *snapshot) {
 		if s.ready.status == "" {
-			s.ready = verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
+			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
 		}
 	})
 }

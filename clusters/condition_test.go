@@ -31,21 +31,21 @@ import (
 
 // The errors are those of real connections to servers on this machine.
 func TestDiagnose(t *testing.T) {
-	unreachable := func(message string) verdict {
-		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
+	unreachable := func(message string) conditionState {
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
-	impostor := func(message string) verdict {
-		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
+	impostor := func(message string) conditionState {
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
 	}
-	unauthorized := func(message string) verdict {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
+	unauthorized := func(message string) conditionState {
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
 	}
-	unhealthy := func(message string) verdict {
-		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
+	unhealthy := func(message string) conditionState {
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
 	}
 	tests := map[string]struct {
 		member *kubeconfig.Config
-		want   verdict
+		want   conditionState
 	}{
 		"nobody listens":              {to(refusing(t), nil), unreachable("connection refused")},
 		"accepts and is silent":       {to(accepting(t, func(net.Conn) {}), nil), unreachable("timed out")},
@@ -81,11 +81,11 @@ func TestDiagnose(t *testing.T) {
 		},
 		"401": {
 			serving(t, code(http.StatusUnauthorized)),
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
 		},
 		"403": {
 			serving(t, code(http.StatusForbidden)),
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
 		},
 		"500":                           {serving(t, code(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
 		"503":                           {serving(t, code(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
@@ -103,8 +103,8 @@ func TestDiagnose(t *testing.T) {
 			if err == nil {
 				t.Fatal("the probe succeeds")
 			}
-			got := diagnose(err)
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+			got := conditionFor(err)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(conditionState{})); diff != "" {
 				t.Errorf("%v (-want +got)\n%s", err, diff)
 			}
 			if strings.Contains(got.message, "127.0.0.1") || strings.Contains(got.message, canary) {
@@ -270,32 +270,32 @@ func TestDiagnoseWithoutAddresses(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	tests := map[string]struct {
 		err  error
-		want verdict
+		want conditionState
 	}{
 		"a name without an address": {
 			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "canary.example", Server: "127.0.0.1"}}},
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
+			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
 		},
 		"an address that no member may have": {
 			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "not there"}}},
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
 		},
 		"a list that is forbidden": {
 			fmt.Errorf("list and watch: %w", errors.Join(apierrors.NewForbidden(deployments, "", errors.New("no\nrole\x00")), context.DeadlineExceeded)),
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
 		},
 		"a list that takes too long": {
 			fmt.Errorf("list and watch: %w", errors.Join(nil, context.DeadlineExceeded)),
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
+			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
 		},
 		"an answer without end": {
 			apierrors.NewBadRequest(strings.Repeat("é", transport.MaxMessage)),
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", transport.MaxMessage/2) + "…"},
+			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", transport.MaxMessage/2) + "…"},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, diagnose(test.err), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(test.want, conditionFor(test.err), cmp.AllowUnexported(conditionState{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -23,18 +23,18 @@ const (
 	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
 )
 
-// facts are what a member says of itself.
-type facts struct {
+// clusterInfo is what a member says of itself.
+type clusterInfo struct {
 	id      types.UID
 	version string
 	// allocatable is the sum over the nodes; nil when it is not known.
 	allocatable corev1.ResourceList
-	// counted is the verdict of the AllocatableKnown condition.
-	counted verdict
+	// nodesCondition is the conditionState of the AllocatableKnown condition.
+	nodesCondition conditionState
 }
 
-func (f facts) equal(other facts) bool {
-	return f.id == other.id && f.version == other.version && f.counted == other.counted &&
+func (f clusterInfo) equal(other clusterInfo) bool {
+	return f.id == other.id && f.version == other.version && f.nodesCondition == other.nodesCondition &&
 		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
 }
 
@@ -45,37 +45,37 @@ func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
 		return "", err
 	}
-	if id := string(namespace.UID); id == "" || id != transport.Truncate(transport.Sanitize(id), maxVersion) {
+	if id := string(namespace.UID); id == "" || id != transport.Truncate(transport.Sanitize(id), maxShortText) {
 		return "", transport.ErrNotAPIServer // no API server gives such a UID, which goes into statuses and messages
 	}
 	return namespace.UID, nil
 }
 
-// survey returns what is known of a member now. What it does not tell stays as it was.
-func (s *session) survey(ctx context.Context, known facts) facts {
+// readClusterInfo returns what is known of a member now. What it does not tell stays as it was.
+func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) clusterInfo {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	var info version.Info
 	if err := s.connection.GetJSON(ctx, "/version", &info); err == nil {
-		known.version = transport.Truncate(transport.Sanitize(info.GitVersion), maxVersion)
+		known.version = transport.Truncate(transport.Sanitize(info.GitVersion), maxShortText)
 	}
-	switch sum, err := allocatable(ctx, s.connection); {
+	switch sum, err := readAllocatable(ctx, s.connection); {
 	case err == nil:
 		known.allocatable = sum
-		known.counted = verdict{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"}
+		known.nodesCondition = conditionState{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"}
 	case transport.StatusCode(err) == http.StatusForbidden:
-		known.counted = verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
-	case known.counted.status == "":
-		known.counted = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + transport.SafeMessage(err)}
+		known.nodesCondition = conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
+	case known.nodesCondition.status == "":
+		known.nodesCondition = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + transport.SafeMessage(err)}
 	}
 	return known
 }
 
-// maxVersion is how long a version may be.
-const maxVersion = 64
+// maxShortText is how long a version may be.
+const maxShortText = 64
 
-// maxResources is how many kinds of resources are summed up.
-const maxResources = 64
+// maxResourceNames is how many kinds of resources are summed up.
+const maxResourceNames = 64
 
 // maxQuantity is more than any node has of anything: an exabyte.
 const maxQuantity = 1e18
@@ -84,7 +84,7 @@ const maxQuantity = 1e18
 func add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total, known := sum[name]
-		if !known && (len(sum) >= maxResources || len(validation.IsQualifiedName(string(name))) > 0) {
+		if !known && (len(sum) >= maxResourceNames || len(validation.IsQualifiedName(string(name))) > 0) {
 			continue
 		}
 		if size := quantity.AsApproximateFloat64(); size < 0 || size > maxQuantity { // adding 1 to 1e2000000000 takes a gigabyte

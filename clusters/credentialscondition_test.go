@@ -21,14 +21,14 @@ func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	end := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	var (
-		soon    = verdict{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
-		expired = verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
-		refused = verdict{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
+		soon    = conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
+		expired = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
+		refused = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
 	)
 	tests := map[string]struct {
-		given       verdict
+		given       conditionState
 		expiry, now time.Time
-		want        verdict
+		want        conditionState
 		recheck     time.Duration
 	}{
 		"no end that is known":           {accepted, time.Time{}, end, accepted, 0},
@@ -39,7 +39,7 @@ func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
 		"at the end":                     {accepted, end, end, expired, time.Second},
 		"long after the end":             {accepted, end, end.Add(week), expired, 0},
 		"refused, which counts for more": {refused, end, end.Add(-1), refused, time.Second + 1},
-		"nothing known of them yet":      {verdict{}, end, end.Add(-1), verdict{}, time.Second + 1},
+		"nothing known of them yet":      {conditionState{}, end, end.Add(-1), conditionState{}, time.Second + 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
