@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// maxSlotHold is how long a member keeps its place in a lane. One that takes longer waits for the network and costs the hub
-// next to nothing, so it goes on without a place.
+// maxSlotHold is the longest a member occupies a connect slot. After that it is waiting for the network, which costs the hub
+// almost nothing, so it continues without a slot.
 const maxSlotHold = 2 * time.Second
 
-// retrySlots is how many members may be listing at the same time of those whose last attempt failed.
+// retrySlots is how many members whose last attempt failed may list at the same time.
 const retrySlots = 8
 
-// connectSlots bound how many members are listing at the same time, for that is what costs the hub memory. Those that failed
-// before have a lane of their own: however many there are, a healthy one does not queue behind them.
+// connectSlots limit how many members list at the same time, because lists cost the hub memory. Members that failed before
+// have slots of their own, so that no healthy member queues behind them.
 type connectSlots struct {
-	first, again chan struct{}
+	first, retry chan struct{}
 }
 
-func newConnectSlots(places int) connectSlots {
-	return connectSlots{first: make(chan struct{}, places), again: make(chan struct{}, retrySlots)}
+func newConnectSlots(count int) connectSlots {
+	return connectSlots{first: make(chan struct{}, count), retry: make(chan struct{}, retrySlots)}
 }
 
-// acquire waits for a place, and returns how to give it back; by itself it is given back after maxSlotHold.
-func (l connectSlots) acquire(ctx context.Context, failedBefore bool) (leave func(), err error) {
-	lane := l.first
+// acquire waits for a slot and returns a function that releases it. The slot is released after maxSlotHold in any case.
+func (s connectSlots) acquire(ctx context.Context, failedBefore bool) (release func(), err error) {
+	slots := s.first
 	if failedBefore {
-		lane = l.again
+		slots = s.retry
 	}
 	select {
-	case lane <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	giveBack := sync.OnceFunc(func() { <-lane })
-	timer := time.AfterFunc(maxSlotHold, giveBack)
+	free := sync.OnceFunc(func() { <-slots })
+	timer := time.AfterFunc(maxSlotHold, free)
 	return func() {
 		timer.Stop()
-		giveBack()
+		free()
 	}, nil
 }

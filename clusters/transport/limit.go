@@ -94,8 +94,8 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 
 func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
-// isJSON reports whether a response has the requested form. Other forms would be decoded as what they claim to be,
-// and cannot be weighed.
+// isJSON reports whether a response is JSON, as requested. Others would be decoded as what they claim to be,
+// and their cost cannot be determined.
 func isJSON(response *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	return err == nil && kind == runtime.ContentTypeJSON
@@ -104,7 +104,7 @@ func isJSON(response *http.Response) bool {
 // WrappedRoundTripper lets client-go find the transport below.
 func (l *responseLimiter) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-// limitedBody is a body whose bytes are paid for before they are returned.
+// limitedBody is a body that returns bytes only after the limiter permits them.
 type limitedBody struct {
 	io.ReadCloser
 	ctx     context.Context // of the request
@@ -117,9 +117,9 @@ type limitedBody struct {
 
 	scanner quantityScanner
 	before  byte // the last byte that is not a space
-	// size, memory and computing are those of the event, or of the whole body.
+	// size, memory and computing are the costs of the current event, or of the whole body.
 	size, memory, computing int64
-	ended                   error // why nothing more is returned
+	ended                   error // of all later reads
 }
 
 // Read reads a chunk and waits until the limiter permits it. Bytes over a limit are withheld, because a stream decoder
@@ -145,9 +145,9 @@ func (b *limitedBody) Read(into []byte) (int, error) {
 // price is what bytes cost in addition to their number.
 type price struct{ memory, computing int }
 
-// weigh returns the cost of bytes: for each element of an array and each event of a watch, that is each object or null
-// that is not the value of a field; and for quantities. It fails if the bytes exceed a limit, and if they do not begin an
-// object: all that an API server sends does.
+// weigh returns the cost of bytes in addition to their number: of each element of an array and each event of a watch, which
+// are the objects and nulls that are not the value of a field; and of quantities. It fails if the bytes exceed a limit, or
+// if the body does not begin with an object, as everything that an API server sends does.
 func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	if first := bytes.TrimLeft(read, " \t\r\n"); b.before == 0 && len(first) > 0 && first[0] != '{' {
 		return price{}, ErrNotAPIServer
@@ -183,7 +183,7 @@ func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	return all, b.check()
 }
 
-// objects returns what the element or the event costs that begins with a byte.
+// objects returns the cost of the element or the event that begins with a byte.
 func (b *limitedBody) objects(c byte) (element, event int) {
 	depth := b.scanner.depth
 	switch {
@@ -217,8 +217,8 @@ func (b *limitedBody) check() error {
 	return nil
 }
 
-// wait waits until the limiter permits so many tokens. Meanwhile the timers of the request stand still: the member
-// does not take long, it is kept waiting.
+// wait waits until the limiter permits so many tokens. It holds the timers of the request meanwhile, because it is the hub
+// that is slow and not the member.
 func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 	if limiter.AllowN(time.Now(), tokens) {
 		return nil
@@ -229,7 +229,7 @@ func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// The deadline would pass first.
+			// the deadline is earlier than the permission
 			return fmt.Errorf("read as fast as the limit for one member permits: %w", context.DeadlineExceeded)
 		}
 	}

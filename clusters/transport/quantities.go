@@ -6,42 +6,42 @@ import (
 	"slices"
 )
 
-// ErrQuantityTooExpensive ends an answer of a member that has a number in it which takes the hub for ever to read.
+// ErrQuantityTooExpensive ends a response with a number that would take the hub very long to parse.
 var ErrQuantityTooExpensive = errors.New("the member sends a number that nothing can be")
 
-// exponentCosts are what a quantity costs by the digits of its exponent, beside its bytes. Measured: to decode 1e-9999 takes 30 µs, and ten times
-// the exponent thirty times that: a second for 1e-9999999. So numbersBurst takes the hub some three seconds, and numbersRate 3 % of a core.
+// exponentCosts are the costs of a quantity by the number of digits in its exponent, in addition to its bytes. Measured: decoding 1e-9999
+// takes 30 µs, and each further digit takes thirty times as long: a second for 1e-9999999. So numbersBurst takes the hub three seconds, and
+// numbersRate 3 % of a core. The threat ends when resource.Quantity limits its exponents; this file can be deleted then.
 var exponentCosts = map[int]int{3: 1 << 10, 4: 8 << 10, 5: 64 << 10, 6: 1 << 20, 7: 32 << 20}
 
 const (
-	// maxExponent is how many digits an exponent may have; no quantity needs three. Fewer are no reason to refuse an answer: a hash may look like
-	// such a number, 12e45678.
+	// maxExponent is how many digits an exponent may have, although no quantity needs three: a hash such as 12e45678 may look like one.
 	maxExponent = 7
-	// A number with more digits than maxSmall and a positive exponent is kept with all its zeros, and encoding it again takes a quarter of a
-	// millisecond for an exponent of three digits, 14 ms for four, and a second for five.
+	// A number with more than maxSmall digits and a positive exponent is kept with all its zeros. Encoding it takes a quarter of a millisecond
+	// for an exponent of three digits, 14 ms for four, and a second for five.
 	maxSmall, maxLargeExponent = 18, 3
 	largeCost                  = 16 << 10
-	// Reading a number takes the square of the number of its digits: over a second for a million, which this makes all of numbersBurst.
+	// Parsing a number takes time in proportion to the square of its digits: over a second for a million, which costs all of numbersBurst.
 	digitsCost = 14
 )
 
-// textFields are the fields, of objects of all kinds, whose values are text; so they may hold what looks like a number, and costs nothing.
-// Not the values of values: those of an environment variable can be quantities.
+// textFields are fields whose direct string values are never parsed as quantities, so numbers in them are free. Nested values are not
+// exempt: an environment variable may hold a quantity.
 var textFields = []string{"labels", "annotations", "matchLabels", "nodeSelector", "args", "command"}
 
-// maxWord is how much of a text is kept: more than any of those has, and the quotation mark behind it.
+// maxWord is how many bytes of a text are kept: more than the longest name of a field, and its closing quotation mark.
 const maxWord = 14
 
-// environment is the field that has a list of objects whose values are text.
+// environment is a field with a list of objects whose values are text.
 const environment = "env"
 
-// quantityScanner finds the numbers in JSON, be they text or not, that are read as quantities. It sees it byte by byte.
+// quantityScanner finds the numbers in JSON, quoted or not, that are parsed as quantities. It is given one byte after the other.
 type quantityScanner struct {
 	number          decimal
 	quoted, escaped bool
-	// word is the beginning of the last text, and field what a field is called whose value is next.
+	// word is the beginning of the last text, and field is the name of the field whose value follows.
 	word, field []byte
-	// depth is how many objects and lists are open; those at the depth of text have values that are text, until the depth is less than until.
+	// depth is how many objects and lists are open. The values at the depth text are text, until the depth is less than until.
 	depth, text, until int
 }
 
@@ -53,7 +53,7 @@ var inertBytes = func() (inert [256]bool) {
 	return inert
 }()
 
-// idle tells whether inert bytes need not be looked at.
+// idle reports whether inert bytes need not be looked at.
 func (n *quantityScanner) idle() bool {
 	if n.quoted {
 		return n.number.state == notDecimal && !n.escaped && len(n.word) == maxWord
@@ -64,7 +64,7 @@ func (n *quantityScanner) idle() bool {
 // atEnd reports whether all objects and lists are closed.
 func (n *quantityScanner) atEnd() bool { return n.depth == 0 && !n.quoted }
 
-// next takes a byte, and returns what a number costs that ends with it.
+// next takes a byte, and returns the cost of the number that ends with it.
 func (n *quantityScanner) next(b byte) (cost int, err error) {
 	if n.quoted {
 		return n.inText(b)
@@ -103,7 +103,7 @@ func (n *quantityScanner) inText(b byte) (cost int, err error) {
 	return cost, err
 }
 
-// structure takes a byte that is no part of a value, and keeps in mind where values are text.
+// structure takes a byte that is not part of a value, and tracks where values are text.
 func (n *quantityScanner) structure(b byte) {
 	switch b {
 	case ':':
@@ -128,10 +128,10 @@ func (n *quantityScanner) structure(b byte) {
 	}
 }
 
-// decimal is what is known of a text that may be one: digits with a point, and an exponent.
+// decimal parses what may be a number: digits with a point, and an exponent.
 type decimal struct {
 	state decimalState
-	// minus tells of a negative exponent. The digits are counted: those before the exponent, and those of it that are not zeros before others.
+	// minus reports a negative exponent. digits counts the digits before the exponent, exponent those of the exponent without leading zeros.
 	minus            bool
 	digits, exponent int
 }
@@ -148,7 +148,7 @@ const (
 	notDecimal
 )
 
-// next takes a byte. A text may have spaces around the number, also such as are not ASCII.
+// next takes a byte. A text may have spaces around the number, including such that are not ASCII.
 func (n *decimal) next(b byte) {
 	digit, space := '0' <= b && b <= '9', b == ' ' || b >= 0x80
 	switch {
@@ -172,7 +172,7 @@ func (n *decimal) next(b byte) {
 	}
 }
 
-// cost is what it costs to read it, whatever follows its digits.
+// cost returns the cost of parsing the number, or an error if that is too expensive.
 func (n *decimal) cost() (int, error) {
 	cost := n.digits * n.digits >> digitsCost
 	if n.state != inExponent && n.state != afterDecimal {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Timer calls a function once the hub has waited for a member for some time. It stands still while it is held:
-// when the hub throttles a member, the member is not slow.
+// Timer calls a function once the hub has waited for a member for some time. It does not run while it is
+// held: a member that the hub throttles is not slow.
 type Timer struct {
 	expired func()
 

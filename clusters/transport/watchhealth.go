@@ -93,7 +93,7 @@ func (w *WatchHealth) recordFailure(kind string, err error, now time.Time) {
 	w.recordFailures(kind, err, now, 1)
 }
 
-// recordFailures records an error that counts for so many.
+// recordFailures records an error that counts as several failures.
 func (w *WatchHealth) recordFailures(kind string, err error, now time.Time, weight int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,14 +112,14 @@ func (w *WatchHealth) recordFailures(kind string, err error, now time.Time, weig
 	f.err, f.last, w.err = err, now, err
 }
 
-// recovered forgets the failures of a kind.
+// recovered forgets the failures of a kind, because an event arrived.
 func (w *WatchHealth) recovered(kind string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.kinds, kind)
 }
 
-// Reset forgets all trouble: that the caches are in step shows that it has passed.
+// Reset forgets all failures: synced caches show that they are over.
 func (w *WatchHealth) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *WatchHealth) LastError() error {
 	return w.err
 }
 
-// markFailed records an error that need not come again to be taken seriously.
+// markFailed records an error after which the session is abandoned at once.
 func (w *WatchHealth) markFailed(kind string, err error) {
 	now := time.Now()
 	w.recordFailures(kind, err, now, failureThreshold)
@@ -144,7 +144,7 @@ func (w *WatchHealth) markFailed(kind string, err error) {
 	}
 }
 
-// PersistentError returns the error of the lists and watches of a kind that have failed for long, and still do.
+// PersistentError returns the last error of a kind whose lists and watches have failed for failureWindow and still fail, or nil.
 func (w *WatchHealth) PersistentError(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -210,9 +210,9 @@ func TestASilentWatchOfAnotherKindEnds(t *testing.T) {
 }
 
 // watching is a request for a watch.
-func watching(t *testing.T, IsRequired bool) *http.Request {
+func watching(t *testing.T, required bool) *http.Request {
 	ctx := t.Context()
-	if IsRequired {
+	if required {
 		ctx = WithRequiredKind(ctx, "pods")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://member/api/v1/pods?watch=true", http.NoBody)
