@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// attempt tries a kubeconfig in a goroutine of its own, so that the session that there is, is supervised meanwhile. Make
-// before break: that session ends when the attempt has succeeded.
+// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised meanwhile. Make before break: the
+// current session ends when the attempt has succeeded.
 type attempt struct {
 	want desiredState
-	// again is true if the last attempt failed.
-	again bool
-	// previous is the session that the attempt began with; nil if there was none.
+	// isRetry is true if the last attempt failed.
+	isRetry bool
+	// previous is the session at the start of the attempt; nil if there was none.
 	previous *session
 	cancel   context.CancelFunc
-	// decided is set when the attempt is either cancelled or past cancelling: its session is about to be published.
+	// decided is set when the attempt is cancelled, or can no longer be cancelled because its session is about to be published.
 	decided atomic.Bool
 
-	// done is closed when the attempt has ended. Only then the result may be read.
+	// done is closed when the attempt has ended. The result may be read only then.
 	done chan struct{}
 	// session is the new session. It is nil if the credentials of the previous session work and can be swapped in place.
 	session *session
@@ -28,7 +28,7 @@ type attempt struct {
 // begin starts an attempt.
 func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &attempt{want: want, again: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
+	a := &attempt{want: want, isRetry: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
 	swap := m.session != nil && m.activeConfig.SameServer(want.target)
 	m.attempt = a
 	go func() {
@@ -41,7 +41,7 @@ func (m *member) begin(ctx context.Context, want desiredState) {
 	}()
 }
 
-// ended returns what is closed when the attempt has ended; nil if there is none.
+// ended returns a channel that is closed when the attempt has ended; nil if there is no attempt.
 func (a *attempt) ended() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -70,7 +70,7 @@ func (m *member) finish(ctx context.Context) {
 	case ctx.Err() != nil:
 	case a.err != nil:
 		m.failedAttempt(a)
-	case a.session == nil && m.session != a.previous: // it was lost meanwhile; the next step connects
+	case a.session == nil && m.session != a.previous: // it was closed meanwhile; the next step connects
 	default:
 		if a.session == nil {
 			m.session.connection.Rotate(a.want.target)
@@ -79,15 +79,15 @@ func (m *member) finish(ctx context.Context) {
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
 		m.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.target.Expiry(), ""
-			if id := m.session.info.id; s.info.id != id { // else what is known of the cluster stays
+			if id := m.session.info.id; s.info.id != id { // otherwise the info stays
 				s.info = clusterInfo{id: id}
 			}
 		})
 	}
 }
 
-// failedAttempt puts off the next attempt. One that was superseded, or that did not know of the newest desired, says
-// nothing about that.
+// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest desired state says nothing about that
+// state.
 func (m *member) failedAttempt(a *attempt) {
 	if m.latestDesired().isNews(a.want) {
 		return
@@ -97,7 +97,7 @@ func (m *member) failedAttempt(a *attempt) {
 	m.update(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
 }
 
-// replace makes a new session the member's.
+// replace makes a new session the current one.
 func (m *member) replace(next *session) {
 	previous := m.session
 	m.session, m.surveyAt = next, time.Time{}
@@ -107,7 +107,7 @@ func (m *member) replace(next *session) {
 	connections.WithLabelValues(m.name.String()).Inc()
 }
 
-// abort ends the attempt, if there is one, and what came of it.
+// abort ends the attempt, if there is one, and closes its session.
 func (m *member) abort() {
 	if m.attempt == nil {
 		return

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// surveyInterval is how often a member is asked for what seldom changes.
+	// surveyInterval is how often the cluster info is read.
 	surveyInterval = 5 * time.Minute
-	// surveyTimeout bounds one survey, surveyPageTimeout how long the hub waits for one page of nodes.
+	// surveyTimeout limits one reading of the cluster info, surveyPageTimeout the time that the hub waits for one page of nodes.
 	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
 )
 
@@ -38,8 +38,8 @@ func (f clusterInfo) equal(other clusterInfo) bool {
 		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
 }
 
-// probe asks a member who it is: the UID of its kube-system namespace. So it is seen whether it is reachable, is an API
-// server, takes the credentials, and is still the same cluster.
+// probe returns the identity of a member, the UID of its kube-system namespace. It shows that the member is reachable, is an API server,
+// accepts the credentials, and is still the same cluster.
 func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	var namespace metav1.PartialObjectMetadata
 	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
@@ -51,7 +51,7 @@ func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	return namespace.UID, nil
 }
 
-// readClusterInfo returns what is known of a member now. What it does not tell stays as it was.
+// readClusterInfo returns the info of a member. What cannot be read stays as it was.
 func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) clusterInfo {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
@@ -71,16 +71,16 @@ func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) cluste
 	return known
 }
 
-// maxShortText is how long a version may be.
+// maxShortText is the longest version or identity, in bytes.
 const maxShortText = 64
 
-// maxResourceNames is how many kinds of resources are summed up.
+// maxResourceNames is how many resources are summed up.
 const maxResourceNames = 64
 
 // maxQuantity is more than any node has of anything: an exabyte.
 const maxQuantity = 1e18
 
-// add adds resources to a sum, but those that nothing can have.
+// add adds resources to a sum, except quantities that no node can have.
 func add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total, known := sum[name]

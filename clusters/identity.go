@@ -15,7 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// identityError is why a cluster that answers is not taken for the member.
+// identityError is why a cluster that answers is not used as the member.
 type identityError struct {
 	reason, message string
 	// contestedID is the identity that belongs to another member; empty for any other error.
@@ -25,8 +25,8 @@ type identityError struct {
 // Error returns the message.
 func (e *identityError) Error() string { return e.message }
 
-// identify decides whether a cluster that answers may be the member: it must be the one that it was, or was acknowledged to be,
-// and no other member's.
+// identify returns an error unless a cluster that answers may be the member: it must have the pinned or the acknowledged identity, and
+// no other member may own that.
 func (m *member) identify(ctx context.Context, id types.UID) error {
 	want := m.latestDesired()
 	pinned := cmp.Or(want.pinned, m.observed().info.id)
@@ -46,7 +46,7 @@ type owner struct {
 	secretMissing bool
 }
 
-// duplicateError says that the cluster that answers is another member already.
+// duplicateError returns the error of a cluster whose identity another member owns.
 func duplicateError(id types.UID, of owner) *identityError {
 	shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
 	message := fmt.Sprintf("the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, of.name)
@@ -57,8 +57,8 @@ func duplicateError(id types.UID, of owner) *identityError {
 	return &identityError{reason: v1alpha1.ReasonDuplicateCluster, message: message, contestedID: id}
 }
 
-// claimIdentity claims an identity for a member. It fails if the identity belongs to another MemberCluster, connected or not, or
-// another member of this process has claimed it, or the member has ended.
+// claimIdentity claims an identity for a member. It fails if another MemberCluster owns the identity, connected or not, if another member
+// of this process has claimed it, or if the member has ended.
 func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) error {
 	switch by, err := p.ownerOf(ctx, id); {
 	case err != nil:
@@ -79,7 +79,7 @@ func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) e
 	return nil
 }
 
-// settle lets go of every cluster that the member tried to be and is not.
+// releaseUnusedClaims releases the identities that the member has claimed and does not have.
 func (m *member) releaseUnusedClaims() {
 	keep := cmp.Or(m.observed().info.id, m.latestDesired().pinned)
 	if m.session != nil {
@@ -92,7 +92,7 @@ func (m *member) releaseUnusedClaims() {
 	}
 }
 
-// release lets go of the clusters of a member, but of the one that it keeps. It is called with the lock.
+// releaseIdentities releases the identities of a member, except the one that it keeps. The caller holds the lock.
 func (p *Provider) releaseIdentities(name multicluster.ClusterName, keep types.UID) {
 	maps.DeleteFunc(p.identities, func(id types.UID, holder multicluster.ClusterName) bool { return holder == name && id != keep })
 }
@@ -107,8 +107,8 @@ func identityOf(mc client.Object) []string {
 	return nil
 }
 
-// ownerOf returns the MemberCluster that owns an identity: of several, which an older version may have left, the oldest. The claim
-// lives as long as the MemberCluster, whether or not the cluster is connected.
+// ownerOf returns the MemberCluster that owns an identity: the oldest one if there are several, which an older version may have left.
+// A MemberCluster owns its identity as long as it exists, connected or not.
 func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
 	if id == "" {
 		return owner{}, nil

@@ -23,35 +23,35 @@ const (
 	maxProbeFailures = 3
 	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a probe.
 	maxBackoff = 30 * time.Second
-	// A session that lasted less than stableAfter has flapped. The next one is then put off by up to maxShortSessionBackoff, so that
-	// a member that comes and goes makes few events and few writes of status.
+	// A session that lasted less than stableAfter is short. The next one is delayed by up to maxShortSessionBackoff, so that
+	// a member that comes and goes causes few events and few status writes.
 	stableAfter            = 2 * time.Minute
 	maxShortSessionBackoff = 4 * time.Minute
-	// idle is how long a member waits that has nothing to do until its Secret changes.
+	// idleInterval is how long a member without a kubeconfig sleeps; a change of its Secret wakes it.
 	idleInterval = time.Hour
 )
 
-// desiredState is what the hub asks of a member.
+// desiredState is what the reconciler wants of a member.
 type desiredState struct {
 	// target is the newest accepted kubeconfig; nil before there is one.
 	target *kubeconfig.Config
-	// pinned is the cluster that the member is known to be; empty before the first connection.
+	// pinned is the identity of the member; empty before the first connection.
 	pinned types.UID
-	// acknowledged is the cluster that it may be from now on.
+	// acknowledged is another identity that the member may have from now on.
 	acknowledged types.UID
 	// rival is the owner of the identity that the last attempt met.
 	rival rival
 }
 
-// rival is the MemberCluster that owns an identity which a member met and may not take.
+// rival is the owner of an identity that a member met and that belongs to another MemberCluster.
 type rival struct {
 	id types.UID
 	owner
 }
 
-// isNews reports whether an desired is worth an attempt at once, although one that knew the previous desired has failed. A
-// rival is news only if the owner of the same identity has changed or is gone: which identity a member meets is up to the member, and one
-// that alternates its answers must not undo the back-off.
+// isNews reports whether a state justifies an attempt at once, even if one with the previous state has just failed. A rival is news only
+// if the owner of the same identity has changed or is gone. The member decides which identity it shows, so a member that alternates its
+// answers must not reset the back-off.
 func (e desiredState) isNews(previous desiredState) bool {
 	if e.target != previous.target || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
 		return true
@@ -59,7 +59,7 @@ func (e desiredState) isNews(previous desiredState) bool {
 	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival
 }
 
-// member looks after one member cluster, in one goroutine.
+// member supervises one member cluster in one goroutine.
 type member struct {
 	name     multicluster.ClusterName
 	secret   types.NamespacedName
@@ -71,15 +71,15 @@ type member struct {
 
 	mu       sync.Mutex
 	desired  desiredState
-	refusal  *kubeconfig.RejectedError // why the Secret is refused now; nil when it is not
-	snapshot snapshot                  // what the member went through
+	rejected *kubeconfig.RejectedError // why the Secret is rejected; nil if it is not
+	snapshot snapshot                  // of the connection
 
 	// Only the goroutine uses these.
 	session         *session
 	activeConfig    *kubeconfig.Config // of the session
 	attempt         *attempt
 	lastDesired     desiredState
-	retryAt         time.Time // not to be tried before
+	retryAt         time.Time // the earliest time of the next attempt
 	probeAt         time.Time
 	surveyAt        time.Time
 	connectFailures int // attempts that failed in a row
@@ -87,12 +87,12 @@ type member struct {
 	probeFailures   int // probes that failed in a row
 }
 
-// snapshot is what is known of a member. Verdicts without a status are not known yet.
+// snapshot is what is known of a member. A condition state without a status is not known yet.
 type snapshot struct {
 	ready, credentials conditionState
 	info               clusterInfo
 	expiry             kubeconfig.Expiry
-	// contestedID is the identity that the last attempt met and that belongs to another member.
+	// contestedID is the identity that the last attempt met, if it belongs to another member.
 	contestedID types.UID
 }
 
@@ -106,12 +106,12 @@ var (
 	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
 )
 
-// expect tells the member what its Secret holds now. A refused kubeconfig changes nothing but what is told.
-func (m *member) expect(e desiredState, refusal *kubeconfig.RejectedError) {
+// setDesired gives the member a new desired state. A rejected kubeconfig changes only what is reported.
+func (m *member) setDesired(e desiredState, rejected *kubeconfig.RejectedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refusal = refusal
-	if refusal != nil {
+	m.rejected = rejected
+	if rejected != nil {
 		return
 	}
 	if known := m.desired.target; known != nil && known.Equal(e.target) {
@@ -133,22 +133,22 @@ func (m *member) latestDesired() desiredState {
 	return m.desired
 }
 
-// known is what is known of the member: what it went through, and over that, why its Secret is refused.
+// observed returns the snapshot of the member, and in it why its Secret is rejected, if it is.
 func (m *member) observed() snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.snapshot
-	if m.refusal == nil {
+	if m.rejected == nil {
 		return s
 	}
-	s.credentials = conditionState{metav1.ConditionFalse, m.refusal.Reason, m.refusal.Message}
+	s.credentials = conditionState{metav1.ConditionFalse, m.rejected.Reason, m.rejected.Message}
 	if m.desired.target == nil {
 		s.ready = conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
 	}
 	return s
 }
 
-// tell changes what is known of the member, and says so when that is news.
+// update changes the snapshot of the member, and reports the change to the reconciler.
 func (m *member) update(change func(*snapshot)) {
 	m.mu.Lock()
 	before := m.snapshot
@@ -164,8 +164,8 @@ func (m *member) update(change func(*snapshot)) {
 	m.provider.changed(m.secret)
 }
 
-// run is the member's goroutine. It ends with the context, and leaves nothing connected. It waits for nothing that can take longer than a
-// probe: attempts to connect and surveys have goroutines of their own.
+// run is the member's goroutine. It ends with the context and closes everything. It waits for nothing that can take longer than a probe:
+// attempts to connect and cluster info have goroutines of their own.
 func (m *member) run(ctx context.Context) {
 	defer m.closeSession()
 	defer m.abort()
@@ -182,7 +182,7 @@ func (m *member) run(ctx context.Context) {
 	}
 }
 
-// step begins what is due, and returns how long to wait before the next step.
+// step starts what is due, and returns the time until the next step.
 func (m *member) step(ctx context.Context) time.Duration {
 	want := m.latestDesired()
 	if want.target == nil {
@@ -208,7 +208,7 @@ func (m *member) step(ctx context.Context) time.Duration {
 	return m.untilNextStep()
 }
 
-// untilNextStep returns how long nothing is due.
+// untilNextStep returns the time until something is due.
 func (m *member) untilNextStep() time.Duration {
 	next := idleInterval
 	if m.session != nil {
@@ -220,7 +220,7 @@ func (m *member) untilNextStep() time.Duration {
 	return next
 }
 
-// failed notes that the member could not be reached with these credentials. A session that goes on stays Ready.
+// failed records that the member could not be reached with these credentials. It stays Ready if a session goes on.
 func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	v := conditionFor(err)
 	s.contestedID = ""
@@ -232,7 +232,7 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	case errors.As(err, &refusal):
 		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
 	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
-		// What the member says of them is less to the point: they were never accepted, or are no longer.
+		// This explains more than the answer of the member.
 		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
 			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:
@@ -245,7 +245,7 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	}
 }
 
-// rotate proves that the credentials work on the same cluster. It returns a new session only if the cluster is another one, as acknowledged.
+// rotate verifies that the credentials work on the same cluster. It returns a new session only for another cluster that is acknowledged.
 func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
 	trial := transport.New(a.want.target, m.options.transport())
 	defer trial.Close()
@@ -279,8 +279,8 @@ func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
 	return next, nil
 }
 
-// supervise asks the member for a sign of life, and returns when to ask again. One that has not given any for some time,
-// or is another cluster now, is disengaged: what is cached of it would be of the past when it returns.
+// supervise checks the session, and returns when to check again. It disconnects a member that does not answer or is another cluster now,
+// because its cache would be outdated when it returns.
 func (m *member) supervise(ctx context.Context) time.Duration {
 	err := m.check(ctx)
 	var wrong *identityError
@@ -300,7 +300,7 @@ func (m *member) supervise(ctx context.Context) time.Duration {
 	return idleInterval
 }
 
-// check makes one probe of the session.
+// check returns why the session is not healthy, or nil.
 func (m *member) check(ctx context.Context) error {
 	select {
 	case <-m.session.stopped:
@@ -324,11 +324,10 @@ func (m *member) check(ctx context.Context) error {
 	return nil
 }
 
-// errAnotherCluster ends a session whose server is another cluster now, which is acknowledged to be the member: what is
-// cached is the old one's.
+// errAnotherCluster ends a session whose server is another cluster now. That cluster is acknowledged, but the cache is of the old one.
 var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
-// refreshInfo reads what seldom changes, in a goroutine of its own, on a session's lifetime.
+// refreshInfo reads the cluster info. It runs in a goroutine of its own that ends with the session.
 func (m *member) refreshInfo(on *session) {
 	found := on.readClusterInfo(on.ctx, m.observed().info)
 	if on.ctx.Err() != nil {
@@ -341,7 +340,7 @@ func (m *member) refreshInfo(on *session) {
 	})
 }
 
-// lose ends a session that is not of use any more, and puts off the next: longer, when this one was short.
+// disconnect closes the session and delays the next one, longer if this one was short.
 func (m *member) disconnect() {
 	if time.Since(m.session.since) >= stableAfter {
 		m.shortSessions = 0
@@ -351,7 +350,7 @@ func (m *member) disconnect() {
 	m.shortSessions++
 }
 
-// retire ends the session, if there is one.
+// closeSession closes the session, if there is one.
 func (m *member) closeSession() {
 	if m.session == nil {
 		return
@@ -361,12 +360,12 @@ func (m *member) closeSession() {
 	m.session, m.activeConfig, m.probeFailures = nil, nil, 0
 }
 
-// backoff is how long to wait after so many failures: a second, then twice as long each time, up to a limit.
+// backoff returns the delay after so many failures: a second, doubled with each failure, up to a limit, with jitter.
 func backoff(failures int, limit time.Duration) time.Duration {
 	return jitter(min(time.Second<<min(failures, 10), limit))
 }
 
-// jitter spreads what would else happen at once: a quarter less, or up to a quarter more.
+// jitter returns a duration that is up to a quarter shorter or longer.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }

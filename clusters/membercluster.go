@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// statusOf returns the status of a MemberCluster, given the one that it has and what is known of the member. What
-// is not known yet stays as it is, so that a restart changes nothing by itself.
+// statusOf returns the status of a MemberCluster from its previous one and the snapshot of the member. What is not known yet stays as it
+// is, so that a restart changes nothing by itself.
 func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
@@ -38,14 +38,14 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 		{v1alpha1.ConditionAllocatableKnown, known.info.nodesCondition, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
-			c.known = c.first // the Secret is back: what is said of the missing one is over
+			c.known = c.first // the Secret is back, so what the conditions say about it is outdated
 		}
 		set(&status.Conditions, mc.Generation, c.kind, c.known, c.first)
 	}
 	return status
 }
 
-// set sets a condition to what is known of it. What is not known stays, or is what is said at first.
+// set sets a condition to the known state. If that is not known, the condition stays as it is, or is set to the first state.
 func set(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
 	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
 		known = conditionState{previous.Status, previous.Reason, previous.Message}
@@ -57,7 +57,7 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 	})
 }
 
-// at is the conditionState on credentials that are accepted, given when they end.
+// at returns the state of accepted credentials at a time, which depends on when they expire.
 func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionState {
 	if v != accepted || expires.End.IsZero() {
 		return v
@@ -90,8 +90,8 @@ func timeOrNil(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// holdsLabels tells whether a MemberCluster has the labels of its Secret, and none that it had from it before.
-// Labels that others have set are theirs.
+// holdsLabels reports whether a MemberCluster has the labels of its Secret, and none that the Secret had before. Labels of other field
+// managers are not touched.
 func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	for key, value := range want {
 		if has, found := mc.Labels[key]; !found || has != value {
@@ -101,7 +101,7 @@ func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(want)), appliedLabels(mc))
 }
 
-// appliedLabels are the keys, sorted, of the labels that the API server knows to be ours.
+// appliedLabels returns the sorted keys of the labels whose field manager is ours.
 func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 	var keys []string
 	for _, entry := range mc.ManagedFields {
@@ -110,7 +110,7 @@ func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 		}
 		var fields fieldpath.Set
 		if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
-			continue // not ours to mend: applying again writes it anew
+			continue // the next apply writes it again
 		}
 		fields.Iterate(func(path fieldpath.Path) {
 			if len(path) == 3 && path[:2].Equals(fieldpath.MakePathOrDie("metadata", "labels")) {

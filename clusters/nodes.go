@@ -14,16 +14,15 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// Nodes are read a page at a time, and of each page one node at a time: thousands of nodes have a hundred megabytes, and
-// only two of their fields are needed. They are read with a limit of their own, so that they take nothing from lists,
-// watches and writes.
+// Nodes are read page by page, and each page node by node: thousands of nodes have a hundred megabytes, and only two of their
+// fields are needed. They have a limit of their own, so that they do not slow down lists, watches and writes.
 const (
 	nodesInPage  = 500
 	maxNodePages = 200
 	maxPageBytes = 64 << 20
-	// maxPageMemory allows for the elements of a page, none of which is kept.
+	// maxPageMemory includes the cost of the elements of a page, although none is kept.
 	maxPageMemory = 8 * maxPageBytes
-	// maxContinue is how long the token may be that continues a list.
+	// maxContinue is the longest continue token.
 	maxContinue = 8 << 10
 	// surveyRate and surveyBurst throttle the reading of nodes: 5,000 take half a minute.
 	surveyRate, surveyBurst = 8 << 20, 16 << 20
@@ -31,7 +30,7 @@ const (
 
 var errTooManyNodes = &transport.LimitError{Message: fmt.Sprintf("the member has more than %d nodes", maxNodePages*nodesInPage)}
 
-// node is what is read of a Node.
+// node has the fields of a Node that are read.
 type node struct {
 	Spec struct {
 		Unschedulable bool `json:"unschedulable"`

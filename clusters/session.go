@@ -25,7 +25,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// session is one connected life of a member: a connection, the Cluster on it, and the context that both end with.
+// session is one connection of a member: its client, the Cluster on it, and the context with which both end.
 type session struct {
 	connection *transport.Client
 	cluster    cluster.Cluster
@@ -34,23 +34,23 @@ type session struct {
 	cancel     context.CancelFunc
 	since      time.Time
 	health     transport.WatchHealth
-	connecting *transport.Timer // ends connecting when the member has been waited for long enough
+	connecting *transport.Timer // ends connecting when the hub has waited long enough for the member
 	cached     cacheLimit
 	decoders   runtime.ClientNegotiator // of watches
 	logPanic   sync.Once
 	// undecodable is set when the decoder has panicked on what the member sends.
 	undecodable atomic.Bool
-	watched     []client.Object // the kinds that it is in step with from the beginning
+	watched     []client.Object // the kinds that are synced before the engagement
 	// stopped is closed when the Cluster has ended by itself or by the context.
 	stopped chan struct{}
 }
 
-// connect makes a session whose caches are in step. The session lives on the attempt's context, and ends it; the waiting
-// is bounded apart from it.
+// connect returns a session whose caches are synced. The session owns the context of the attempt and ends it. The time for connecting is
+// limited independently.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
 	connection := transport.New(a.want.target, m.options.transport())
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
-	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // what client-go logs names the member
+	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // so that the log lines of client-go name the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
 	s.health.Log, s.health.Silence = m.log, m.options.WatchSilence
 	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.health.OnRefused() }
@@ -59,7 +59,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 			s.close()
 		}
 	}()
-	// Probing needs no place among those that connect: a member that is silent keeps nobody waiting.
+	// A probe needs no slot, so a silent member keeps no other one waiting.
 	id, err := probe(s.ctx, connection)
 	if err != nil {
 		return nil, err
@@ -68,11 +68,11 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 		return nil, err
 	}
 	s.info.id = id
-	leave, err := m.options.slots.acquire(s.ctx, a.again)
+	release, err := m.options.slots.acquire(s.ctx, a.isRetry)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 	late := time.AfterFunc(m.options.ConnectTimeout, m.reportConnecting)
 	defer late.Stop()
 	if err := m.build(s); err != nil {
@@ -90,10 +90,10 @@ func (m *member) reportConnecting() {
 	})
 }
 
-// maxConnectTimeouts bounds the connecting of a member whose lists make progress, in ConnectTimeouts.
+// maxConnectTimeouts is how many ConnectTimeouts a member may take to connect while its lists make progress.
 const maxConnectTimeouts = 20
 
-// build makes and starts the Cluster of a session, and waits for its caches.
+// build makes and starts the Cluster of a session, and waits until its caches are synced.
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
@@ -131,8 +131,7 @@ func (s *session) broken() error {
 	return s.cached.err()
 }
 
-// newCluster makes a Cluster that shares the scheme and the mapper with all others, so that making it asks the
-// network nothing.
+// newCluster returns a Cluster that shares the scheme and the mapper with all others, so that no network discovery is needed.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	watched := &http.Client{
 		Transport: &takeBody{&transport.WatchMonitor{
@@ -150,7 +149,7 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	})
 }
 
-// newInformer makes an informer that runs on the session's context.
+// newInformer returns an informer that runs on the context of the session.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	// What a member sends must not flood the log: client-go has a line for each event that it does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
@@ -162,7 +161,7 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	return i
 }
 
-// ended reports whether the session can be used no more: its context has ended, or its Cluster has by itself.
+// ended reports whether the context or the Cluster of the session has ended.
 func (s *session) ended() bool {
 	select {
 	case <-s.stopped:
@@ -172,12 +171,12 @@ func (s *session) ended() bool {
 	}
 }
 
-// watches tells whether the cache holds the kind of an object from the beginning.
+// watches reports whether the kind of an object is required for the engagement.
 func (s *session) watches(object runtime.Object) bool {
 	return slices.ContainsFunc(s.watched, func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) })
 }
 
-// close ends the session. It does not wait for the goroutines, and may be called again.
+// close ends the session. It does not wait for its goroutines, and may be called again.
 func (s *session) close() {
 	s.cancel()
 	s.connection.Close()
