@@ -30,7 +30,7 @@ import (
 )
 
 // The errors are those of real connections to servers on this machine.
-func TestDiagnose(t *testing.T) {
+func TestConditionFor(t *testing.T) {
 	unreachable := func(message string) conditionState {
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
@@ -266,7 +266,7 @@ func breaking(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Errors that need no server, or more than a probe.
-func TestDiagnoseWithoutAddresses(t *testing.T) {
+func TestConditionForErrorsWithoutAServer(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	tests := map[string]struct {
 		err  error

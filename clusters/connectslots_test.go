@@ -30,7 +30,7 @@ func queue(t *testing.T, l connectSlots, many int, failedBefore bool) (through *
 	return through, leave
 }
 
-func TestLanesLetAsManyInAsThereArePlaces(t *testing.T) {
+func TestConnectSlotsAdmitAsManyAsThereAre(t *testing.T) {
 	for name, test := range map[string]struct {
 		failedBefore bool
 		places       int64
@@ -53,7 +53,7 @@ func TestLanesLetAsManyInAsThereArePlaces(t *testing.T) {
 	}
 }
 
-func TestLanesTakeAPlaceBackAfterAWhile(t *testing.T) {
+func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
 		enter := func() (func(), time.Duration) {
@@ -92,7 +92,7 @@ func TestLanesTakeAPlaceBackAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestLanesOfThoseThatFailedBeforeHoldUpNobodyElse(t *testing.T) {
+func TestRetriesDoNotDelayFirstAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
 		if again, _ := queue(t, l, 10*retrySlots, true); again.Load() != retrySlots {
@@ -104,7 +104,7 @@ func TestLanesOfThoseThatFailedBeforeHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestLanesWaitNoLongerThanTheContext(t *testing.T) {
+func TestAcquireEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
 		leave, err := l.acquire(t.Context(), false)

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-func TestVerdictOnCredentialsFollowsTheirEnd(t *testing.T) {
+func TestCredentialsConditionFollowsTheExpiry(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	end := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	var (

@@ -72,7 +72,7 @@ func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionSt
 	return v
 }
 
-// recheckAfter is when the conditionState on credentials changes by time alone; 0 for never.
+// recheckAfter returns after how long the state of credentials changes by time alone; 0 for never.
 func recheckAfter(expires kubeconfig.Expiry, now time.Time) time.Duration {
 	if expires.End.IsZero() {
 		return 0

@@ -40,8 +40,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Cache is the template of each member's cache: its selectors and transforms.
 	Cache cache.Options
-	// Watch are the kinds that a member's cache holds; all are in sync before it is engaged. The cache can be asked for an informer of another kind
-	// later: its failures do not end the engagement.
+	// Watch has the kinds of a member's cache that are synced before the member is engaged. An informer of another kind can
+	// be requested later; its failures do not end the engagement.
 	Watch []client.Object
 	// UserAgent is what members see in their audit logs. It defaults to DefaultUserAgent.
 	UserAgent string
@@ -67,12 +67,12 @@ type Options struct {
 	WatchSilence time.Duration
 	// MaxConnecting is how many members may be listing at the same time. It defaults to DefaultMaxConnecting.
 	MaxConnecting int
-	// SecretGrace is how long a MemberCluster about which nobody has said anything is kept without its Secret. It defaults
+	// SecretGrace is how long a MemberCluster that holds nothing set by a person is kept without its Secret. It defaults
 	// to DefaultSecretGrace.
 	SecretGrace time.Duration
-	// Policy is what kubeconfigs may hold beyond what is safe.
+	// Policy is what kubeconfigs may have beyond what is safe.
 	Policy kubeconfig.Policy
-	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
+	// Wrap is put around the round tripper of a member that adds the credentials, so it does not see them.
 	Wrap clienttransport.WrapperFunc
 
 	slots    connectSlots

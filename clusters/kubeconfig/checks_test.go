@@ -137,7 +137,7 @@ func refusedKubeconfigs(t testing.TB) map[string]testInput {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	for name, test := range refusedKubeconfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, rejected := parse(test.raw, Policy{})
@@ -162,7 +162,7 @@ func padded(raw []byte, size int) []byte {
 
 // What kubeadm and minikube write. A message that names another of the files each time is written to the
 // MemberCluster each time, for ever.
-func TestParseSaysTheSameOfManyFilesEachTime(t *testing.T) {
+func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
 		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil
 		user.ClientCertificate, user.ClientKey = "/canary", "/canary"
@@ -234,7 +234,7 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-func TestTargetsDifferInTheServerOrInTheCredentials(t *testing.T) {
+func TestConfigsDifferInTheServerOrInTheCredentials(t *testing.T) {
 	tests := map[string]struct {
 		edits             []edit
 		sameServer, equal bool
@@ -261,7 +261,7 @@ func TestTargetsDifferInTheServerOrInTheCredentials(t *testing.T) {
 	}
 }
 
-func TestTargetOfReadsTheFirstKeyThatIsThere(t *testing.T) {
+func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
 	ours, capi, flux := kubeconfig(t, server("https://ours")), kubeconfig(t, server("https://capi")), kubeconfig(t, server("https://flux"))
 	tests := map[string]struct {
 		data map[string][]byte
@@ -294,7 +294,7 @@ func TestTargetOfReadsTheFirstKeyThatIsThere(t *testing.T) {
 }
 
 // What is wrong with the keys is said as it is.
-func TestRefusalOfKeys(t *testing.T) {
+func TestUniqueKeys(t *testing.T) {
 	const (
 		noText = "the content is not YAML, or has a key that is no text, but a list, a map or null"
 		twice  = "the content has a key twice; remove one of the two"

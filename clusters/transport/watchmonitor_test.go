@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-func TestWatchTroubleLasts(t *testing.T) {
+func TestPersistentError(t *testing.T) {
 	const second, cleared = time.Second, -1
 	type seconds = []time.Duration
 	tests := map[string]struct {
@@ -66,7 +66,7 @@ func TestWatchTroubleLasts(t *testing.T) {
 	}
 }
 
-func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
+func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	tests := map[string]struct {
 		err            error
@@ -98,7 +98,7 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 
 // A rolling restart of a control plane makes watches fail some times within minutes, but they go on in between. An event that comes as capRetryAfter as
 // a watch begins shows nothing: a server that tells each watch that it is too old sends one. Neither does an event of another kind.
-func TestEventsBetweenFailuresStartTheCountAnew(t *testing.T) {
+func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind  string
 		after time.Duration
@@ -148,7 +148,7 @@ func TestEventsBetweenFailuresStartTheCountAnew(t *testing.T) {
 }
 
 // A list that does not end counts twice, and its error is noted by who reads it besides.
-func TestWatchTroubleOfSlowLists(t *testing.T) {
+func TestASlowListCountsTwice(t *testing.T) {
 	var trouble WatchHealth
 	start := time.Now()
 	slow := func(at time.Duration) error {
@@ -165,7 +165,7 @@ func TestWatchTroubleOfSlowLists(t *testing.T) {
 }
 
 // client-go comes back upon these as it is told, and no handler hears of it.
-func TestWatchTroubleOfAnswers(t *testing.T) {
+func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 	for code, want := range map[int]bool{200: false, 400: false, 403: false, 410: true, 429: true, 500: true, 503: true, 599: true} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			var trouble WatchHealth
@@ -184,7 +184,7 @@ func TestWatchTroubleOfAnswers(t *testing.T) {
 }
 
 // A watch of a kind that was asked for later ends when it falls silent, and nobody takes it ill; without that it would stay for ever.
-func TestASilentWatchOfAnotherKindEnds(t *testing.T) {
+func TestASilentOptionalWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trouble := WatchHealth{Silence: time.Minute}
 		server := silence()
