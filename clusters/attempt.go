@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// attempt tries a kubeconfig in a goroutine of its own, so that the session that there is, is supervised meanwhile. Make
-// before break: that session ends when the attempt has succeeded.
+// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised meanwhile. Make before break: the
+// current session ends when the attempt has succeeded.
 type attempt struct {
-	want expectation
-	// again is true if the last attempt failed.
-	again bool
-	// previous is the session that the attempt began with; nil if there was none.
+	want desiredState
+	// isRetry is true if the last attempt failed.
+	isRetry bool
+	// previous is the session at the start of the attempt; nil if there was none.
 	previous *session
 	cancel   context.CancelFunc
-	// decided is set when the attempt is either cancelled or past cancelling: its session is about to be published.
+	// decided is set when the attempt is cancelled, or can no longer be cancelled because its session is about to be published.
 	decided atomic.Bool
 
-	// done is closed when the attempt has ended. Only then the result may be read.
+	// done is closed when the attempt has ended. The result may be read only then.
 	done chan struct{}
 	// session is the new session. It is nil if the credentials of the previous session work and can be swapped in place.
 	session *session
@@ -26,10 +26,10 @@ type attempt struct {
 }
 
 // begin starts an attempt.
-func (m *member) begin(ctx context.Context, want expectation) {
+func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &attempt{want: want, again: m.fails > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
-	swap := m.session != nil && m.held.sameServer(want.target)
+	a := &attempt{want: want, isRetry: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
+	swap := m.session != nil && m.activeConfig.SameServer(want.target)
 	m.attempt = a
 	go func() {
 		defer close(a.done)
@@ -41,7 +41,7 @@ func (m *member) begin(ctx context.Context, want expectation) {
 	}()
 }
 
-// ended returns what is closed when the attempt has ended; nil if there is none.
+// ended returns a channel that is closed when the attempt has ended; nil if there is no attempt.
 func (a *attempt) ended() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -65,39 +65,39 @@ func (m *member) finish(ctx context.Context) {
 	} else {
 		m.replace(a.session)
 	}
-	m.settle()
+	m.releaseUnusedClaims()
 	switch {
 	case ctx.Err() != nil:
 	case a.err != nil:
 		m.failedAttempt(a)
-	case a.session == nil && m.session != a.previous: // it was lost meanwhile; the next step connects
+	case a.session == nil && m.session != a.previous: // it was closed meanwhile; the next step connects
 	default:
 		if a.session == nil {
-			m.session.connection.rotate(a.want.target)
+			m.session.connection.Rotate(a.want.target)
 		}
-		m.held, m.fails, m.misses = a.want.target, 0, 0
+		m.activeConfig, m.connectFailures, m.probeFailures = a.want.target, 0, 0
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
-		m.tell(func(s *snapshot) {
-			s.ready, s.credentials, s.expiry, s.contested = connected, accepted, a.want.target.expiry(), ""
-			if id := m.session.facts.id; s.facts.id != id { // else what is known of the cluster stays
-				s.facts = facts{id: id}
+		m.update(func(s *snapshot) {
+			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.target.Expiry(), ""
+			if id := m.session.info.id; s.info.id != id { // otherwise the info stays
+				s.info = clusterInfo{id: id}
 			}
 		})
 	}
 }
 
-// failedAttempt puts off the next attempt. One that was superseded, or that did not know of the newest expectation, says
-// nothing about that.
+// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest desired state says nothing about that
+// state.
 func (m *member) failedAttempt(a *attempt) {
-	if m.wanted().isNews(a.want) {
+	if m.latestDesired().isNews(a.want) {
 		return
 	}
-	m.retryAt = time.Now().Add(backoff(m.fails, maxBackoff))
-	m.fails++
-	m.tell(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
+	m.retryAt = time.Now().Add(backoff(m.connectFailures, maxBackoff))
+	m.connectFailures++
+	m.update(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
 }
 
-// replace makes a new session the member's.
+// replace makes a new session the current one.
 func (m *member) replace(next *session) {
 	previous := m.session
 	m.session, m.surveyAt = next, time.Time{}
@@ -107,7 +107,7 @@ func (m *member) replace(next *session) {
 	connections.WithLabelValues(m.name.String()).Inc()
 }
 
-// abort ends the attempt, if there is one, and what came of it.
+// abort ends the attempt, if there is one, and closes its session.
 func (m *member) abort() {
 	if m.attempt == nil {
 		return
@@ -115,7 +115,7 @@ func (m *member) abort() {
 	m.attempt.cancel()
 	<-m.attempt.done
 	if next := m.attempt.session; next != nil {
-		m.provider.withdraw(m.name, next)
+		m.provider.unpublish(m.name, next)
 		next.close()
 	}
 	m.attempt = nil

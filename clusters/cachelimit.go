@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// objectOverhead is what a cached object takes up in addition to itself: its key, and its place in the store and its
-// indexes.
+// objectOverhead is the memory of a cached object in addition to the object itself: its key, and its entries in the store and
+// its indexes.
 const objectOverhead = 1 << 10
 
-// mapOverhead is what a map takes up in addition to its slots.
+// mapOverhead is the memory of a map in addition to its slots.
 const mapOverhead = 64
 
-// cacheLimit bounds the memory of one member's cache. A list is bounded when it is read, but a watch could add objects
-// for ever. It is safe for concurrent use.
+// cacheLimit limits the memory of one member's cache. A list is limited while it is read, but a watch could add objects without
+// end. It is safe for concurrent use.
 type cacheLimit struct {
 	most int64
 	// onExceeded is called when an object does not fit.
@@ -26,9 +28,9 @@ type cacheLimit struct {
 	exceeded   atomic.Bool
 }
 
-// add counts an object in the place of the one before; either may be nil. It reports whether the object fits.
-func (l *cacheLimit) add(object, before any) bool {
-	more := weightOf(object) - weightOf(before)
+// add counts an object instead of the previous one, and reports whether it fits. Either may be nil.
+func (l *cacheLimit) add(object, previous any) bool {
+	more := weightOf(object) - weightOf(previous)
 	used := l.used.Add(more)
 	if more <= 0 || used <= l.most {
 		return true
@@ -44,11 +46,11 @@ func (l *cacheLimit) err() error {
 	if !l.exceeded.Load() {
 		return nil
 	}
-	return &limitError{fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+	return &transport.LimitError{Message: fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
 		resource.NewQuantity(l.most, resource.BinarySI))}
 }
 
-// weightOf returns about how many bytes a cached object takes up.
+// weightOf returns the approximate memory of a cached object in bytes.
 func weightOf(object any) int64 {
 	if object == nil {
 		return 0
@@ -56,7 +58,7 @@ func weightOf(object any) int64 {
 	return objectOverhead + beyond(reflect.ValueOf(object))
 }
 
-// beyond returns how many bytes a value refers to, in addition to its own.
+// beyond returns the memory that a value refers to, in addition to its own size.
 func beyond(v reflect.Value) (bytes int64) {
 	switch v.Kind() {
 	case reflect.String:

@@ -19,22 +19,24 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// A panic ends the operator, with one exception: a panic of the decoding of what a member sends fails that member's session. A
-// member is hostile input, and one bad member must not end the others.
+// A panic ends the operator, with one exception: a panic while the data of a member is decoded fails the session of that member. A member
+// is hostile input, and one bad member must not end the others.
 
-// errUndecodable fails a session whose member sends what makes the decoder panic.
+// errUndecodable fails a session because the decoder panicked on the data of the member.
 var errUndecodable = errors.New("the decoder panics on what the member sends; the operator's log has the stack")
 
-// newDecoders returns what decodes the events of watches, for all members.
+// newDecoders returns the decoders of watch events for all members.
 func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
 	return runtime.NewClientNegotiator(serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, schema.GroupVersion{})
 }
 
-// contain returns a ListerWatcher that turns panics of decoding into errors. client-go decodes a list in the goroutine of the
-// caller, but the events of a watch in a goroutine of its own that cannot be given a decoder; so this takes the body of
-// the watch's response and decodes it itself.
+// contain returns a ListerWatcher that turns panics of the decoder into errors, and refuses lists in pages. client-go decodes a list in the
+// goroutine of the caller, but watch events in a goroutine of its own that takes no decoder. So this takes the body of the watch's response
+// and decodes it itself.
 func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	contained := &toolscache.ListWatch{
@@ -66,7 +68,7 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 }
 
 // errPages ends a list that a member sends in pages although the hub asks for the whole list.
-var errPages = &limitError{"the member sends a page of a list where the whole list was requested; no API server does"}
+var errPages = &transport.LimitError{Message: "the member sends a page of a list where the whole list was requested; no API server does"}
 
 // refusePages returns an error if a list is not whole. The limit on lists holds for one response, and client-go's pager would
 // follow the pages without end and keep them all in memory.
@@ -102,8 +104,7 @@ func (d *survivingDecoder) Decode() (action watch.EventType, object runtime.Obje
 	return d.Decoder.Decode()
 }
 
-// survive is deferred. It turns a panic into an error and fails the session, unless the panic is about a kind without which the member
-// is engaged all the same.
+// survive is deferred. It turns a panic into an error, and fails the session if the kind is required for the engagement.
 func (s *session) survive(ctx context.Context, err *error) {
 	panicked := recover()
 	if panicked == nil {
@@ -111,18 +112,18 @@ func (s *session) survive(ctx context.Context, err *error) {
 	}
 	*err = errUndecodable
 	s.logPanic.Do(func() { // client-go tries again
-		s.trouble.log.Error(errors.New(clean(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))
+		s.health.Log.Error(errors.New(transport.Sanitize(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))
 	})
-	if isEssential(ctx) {
+	if transport.IsRequired(ctx) {
 		s.undecodable.Store(true)
-		s.trouble.refused() // ends the waiting for the caches
+		s.health.OnRefused() // ends the waiting for the caches
 	}
 }
 
-// takenBody is where takeBody puts the body of a response. It is also the key of the context that asks for it.
+// takenBody receives the body of a response from takeBody. It is also the key of the context that requests it.
 type takenBody struct{ body io.ReadCloser }
 
-// takeBody hands the body of a watch's response to whom the request's context names, and an empty one to client-go.
+// takeBody is a RoundTripper that passes the body of a watch's response to the takenBody of the context, and an empty body to client-go.
 type takeBody struct{ next http.RoundTripper }
 
 // RoundTrip sends the request.

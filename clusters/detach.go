@@ -14,18 +14,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// detachOthers detaches the MemberClusters that were made from a Secret and that it makes no more: all if the claim is nil, else
-// those of another name. It returns when to look again; 0 for never.
-func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *claim) (again time.Duration, err error) {
+// detachOthers detaches the MemberClusters that were made from a Secret and that it no longer describes: all of them if claim is nil,
+// otherwise those of another name. It returns when to reconcile again; 0 for never.
+func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *kubeconfig.MemberSecret) (again time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
 		return 0, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	for i := range members.Items {
 		mc := &members.Items[i]
-		if claim != nil && claim.member == mc.Name {
+		if claim != nil && claim.Name == mc.Name {
 			continue
 		}
 		left, err := r.detach(ctx, mc)
@@ -37,27 +38,27 @@ func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedNa
 	return again, nil
 }
 
-// detach notes on a MemberCluster that its Secret is missing. After the grace period it deletes the MemberCluster, unless somebody has
-// said anything about the cluster. It returns when to look again; 0 for never.
+// detach writes to a MemberCluster that its Secret is missing. After the grace period it deletes the MemberCluster if that is disposable.
+// It returns when to reconcile again; 0 for never.
 func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
 	now := metav1.Now().Rfc3339Copy()
 	status := statusWithoutSecret(mc, now)
-	measureDetached(mc.Name)
+	setDetachedMetrics(mc.Name)
 	if err := r.writeStatus(ctx, mc, status); err != nil {
 		return 0, err
 	}
 	if !isDisposable(mc) {
-		return 0, nil // a change of it is looked at again
+		return 0, nil // a change of it is reconciled
 	}
 	grace := r.provider.options.SecretGrace
 	if left := grace - now.Sub(status.SecretMissingSince.Time); mc.HasSecret() || left > 0 {
 		return max(left, time.Second), nil
 	}
-	// Somebody may cordon the cluster at this moment: only what was decided on is deleted.
+	// Somebody may cordon the cluster at this moment, so only the version that was read is deleted.
 	err = r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil // the cache is behind; what it brings is looked at again
+		return 0, nil // the cache is outdated, and its update is reconciled
 	case err != nil:
 		return 0, fmt.Errorf("delete MemberCluster: %w", err)
 	}
@@ -65,8 +66,7 @@ func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (ag
 	return 0, nil
 }
 
-// statusWithoutSecret returns the status of a MemberCluster whose Secret is missing. The identity and what is known of the cluster
-// stay.
+// statusWithoutSecret returns the status of a MemberCluster whose Secret is missing. It keeps the identity and the cluster info.
 func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
@@ -85,8 +85,8 @@ func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.M
 	return status
 }
 
-// isDisposable reports whether a MemberCluster holds nothing that anybody but us has said about the cluster: no spec, no tombstones,
-// and no labels or annotations but ours.
+// isDisposable reports whether a MemberCluster has nothing that a person has set: no spec, no tombstones, and no labels or annotations
+// except ours.
 func isDisposable(mc *v1alpha1.MemberCluster) bool {
 	ours := appliedLabels(mc)
 	for label := range mc.Labels {

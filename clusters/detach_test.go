@@ -421,7 +421,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 func TestASecretThatMakesAnotherMember(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
-	argo := func(o *setup) { o.sources[0].Form = "ArgoCD" }
+	argo := func(o *setup) { o.sources[0].Format = "ArgoCD" }
 	o := w.own(t, "fleet-argo-renamed", argo)
 	before, after := w.newMember(t, o, "argo-before"), w.newMember(t, o, "argo-after")
 	secret := &corev1.Secret{Data: map[string][]byte{"name": []byte("argo-before")}}

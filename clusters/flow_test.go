@@ -10,11 +10,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // throttledOptions throttle at once.
-func throttledOptions() *Options {
-	return &Options{ReadRate: 1, ReadBurst: readChunk, MaxListBytes: 1 << 30, Policy: Policy{AllowLoopback: true}}
+func throttledOptions() transport.Options {
+	return transport.Options{ReadRate: 1, ReadBurst: transport.MinReadBurst, MaxListBytes: 1 << 30, AllowLoopback: true}
 }
 
 // A stream that the hub does not read takes from the flow control of its HTTP/2 connection. The connection's window is much larger than
@@ -39,17 +42,17 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 						return
 					}
 				}
-			}, func(server *httptest.Server, _ *target) { server.EnableHTTP2 = http2 })
-			c := throttledOptions().newConnection(member)
-			defer c.close()
+			}, func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = http2 })
+			c := transport.New(member, throttledOptions())
+			defer c.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for range watches {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/api/v1/pods?watch=true", http.NoBody)
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Config.Host+"/api/v1/pods?watch=true", http.NoBody)
 				if err != nil {
 					t.Fatal(err)
 				}
-				response, err := c.client.Do(request)
+				response, err := c.HTTP.Do(request)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,6 +75,7 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 
 // Headers are no part of a body that can be limited.
 func TestLargeHeadersAreRefused(t *testing.T) {
+	const maxHeaderBytes = 64 << 10 // see package transport
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
 		for _, size := range []int{maxHeaderBytes / 2, 2 * maxHeaderBytes} {
 			t.Run(name, func(t *testing.T) {
@@ -81,7 +85,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 						w.Header().Set("X-Large-"+string(rune('A'+i)), string(bytes.Repeat([]byte("x"), size/16)))
 					}
 					identityAnswer(w, r)
-				}, func(server *httptest.Server, _ *target) { server.EnableHTTP2 = http2 })
+				}, func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = http2 })
 				if _, err := probing(t, member, true); (err != nil) != (size > maxHeaderBytes) {
 					t.Errorf("headers of %d bytes: %v", size, err)
 				}

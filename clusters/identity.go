@@ -12,25 +12,26 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// identityError is why a cluster that answers is not taken for the member.
+// identityError is why a cluster that answers is not used as the member.
 type identityError struct {
 	reason, message string
-	// contested is the identity that belongs to another member; empty for any other error.
-	contested types.UID
+	// contestedID is the identity that belongs to another member; empty for any other error.
+	contestedID types.UID
 }
 
 // Error returns the message.
 func (e *identityError) Error() string { return e.message }
 
-// identify decides whether a cluster that answers may be the member: it must be the one that it was, or was acknowledged to be,
-// and no other member's.
+// identify returns an error unless a cluster that answers may be the member: it must have the pinned or the acknowledged identity, and
+// no other member may own that.
 func (m *member) identify(ctx context.Context, id types.UID) error {
-	want := m.wanted()
-	pinned := cmp.Or(want.pinned, m.known().facts.id)
+	want := m.latestDesired()
+	pinned := cmp.Or(want.pinned, m.observed().info.id)
 	if pinned != "" && id != pinned && id != want.acknowledged {
-		shown := cut(clean(string(id)), maxVersion)
+		shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
 		return &identityError{reason: v1alpha1.ReasonIdentityChanged, message: fmt.Sprintf(
 			"another cluster answers: its kube-system has UID %s, not %s. To go on with it, annotate the MemberCluster: %s=%s",
 			shown, pinned, v1alpha1.AnnotationAcceptIdentity, shown)}
@@ -45,19 +46,19 @@ type owner struct {
 	secretMissing bool
 }
 
-// duplicateError says that the cluster that answers is another member already.
+// duplicateError returns the error of a cluster whose identity another member owns.
 func duplicateError(id types.UID, of owner) *identityError {
-	shown := cut(clean(string(id)), maxVersion)
+	shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
 	message := fmt.Sprintf("the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, of.name)
 	if of.secretMissing {
 		message = fmt.Sprintf("the cluster (its kube-system has UID %s) belongs to MemberCluster %s, which has no Secret any more. "+
 			"If this Secret replaces that one: kubectl delete membercluster %s", shown, of.name, of.name)
 	}
-	return &identityError{reason: v1alpha1.ReasonDuplicateCluster, message: message, contested: id}
+	return &identityError{reason: v1alpha1.ReasonDuplicateCluster, message: message, contestedID: id}
 }
 
-// claimIdentity claims an identity for a member. It fails if the identity belongs to another MemberCluster, connected or not, or
-// another member of this process has claimed it, or the member has ended.
+// claimIdentity claims an identity for a member. It fails if another MemberCluster owns the identity, connected or not, if another member
+// of this process has claimed it, or if the member has ended.
 func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) error {
 	switch by, err := p.ownerOf(ctx, id); {
 	case err != nil:
@@ -78,21 +79,21 @@ func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) e
 	return nil
 }
 
-// settle lets go of every cluster that the member tried to be and is not.
-func (m *member) settle() {
-	keep := cmp.Or(m.known().facts.id, m.wanted().pinned)
+// releaseUnusedClaims releases the identities that the member has claimed and does not have.
+func (m *member) releaseUnusedClaims() {
+	keep := cmp.Or(m.observed().info.id, m.latestDesired().pinned)
 	if m.session != nil {
-		keep = m.session.facts.id
+		keep = m.session.info.id
 	}
 	m.provider.mu.Lock()
 	defer m.provider.mu.Unlock()
 	if m.provider.members[m.name] == m {
-		m.provider.release(m.name, keep)
+		m.provider.releaseIdentities(m.name, keep)
 	}
 }
 
-// release lets go of the clusters of a member, but of the one that it keeps. It is called with the lock.
-func (p *Provider) release(name multicluster.ClusterName, keep types.UID) {
+// releaseIdentities releases the identities of a member, except the one that it keeps. The caller holds the lock.
+func (p *Provider) releaseIdentities(name multicluster.ClusterName, keep types.UID) {
 	maps.DeleteFunc(p.identities, func(id types.UID, holder multicluster.ClusterName) bool { return holder == name && id != keep })
 }
 
@@ -106,8 +107,8 @@ func identityOf(mc client.Object) []string {
 	return nil
 }
 
-// ownerOf returns the MemberCluster that owns an identity: of several, which an older version may have left, the oldest. The claim
-// lives as long as the MemberCluster, whether or not the cluster is connected.
+// ownerOf returns the MemberCluster that owns an identity: the oldest one if there are several, which an older version may have left.
+// A MemberCluster owns its identity as long as it exists, connected or not.
 func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
 	if id == "" {
 		return owner{}, nil

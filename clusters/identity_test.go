@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // A Secret that was tried in vain is tried again within this time.
@@ -261,7 +261,7 @@ func TestTwoSecretsOfOneName(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
 	both := func(o *setup) {
-		o.sources = append(o.sources, clusters.Source{Namespace: "fleet-names", Form: clusters.FormClusterAPI})
+		o.sources = append(o.sources, kubeconfig.Source{Namespace: "fleet-names", Format: kubeconfig.FormatClusterAPI})
 	}
 	m := w.newMember(t, w.own(t, "fleet-names", both), "names")
 	e := m.join(t)

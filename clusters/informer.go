@@ -9,9 +9,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer is client-go's controller (reflector, queue and loop) with an indexer, as a cache wants it. It calls its handlers
-// itself: the shared informer has for each handler two goroutines and a buffer of 16 KiB, and a third goroutine for all. Here
-// handlers only add to a queue. It takes no resync, and handlers stay until it ends.
+// informer is client-go's controller (reflector, queue and loop) with an indexer, as a cache needs it. It calls its handlers itself: the
+// shared informer has two goroutines and a buffer of 16 KiB for each handler, and another goroutine for all of them. The handlers here only
+// add to a queue. There is no resync, and handlers cannot be removed.
 type informer struct {
 	toolscache.SharedIndexInformer // nil, for the methods that no cache calls
 
@@ -29,8 +29,8 @@ type informer struct {
 	handlers []toolscache.ResourceEventHandler
 }
 
-// newInformer makes one that lists and then watches, so that its watch's connection does not carry the list (see
-// transports): a watch that begins with all that there is would. It runs on the given context.
+// newInformer returns an informer that runs on a context. It lists and then watches, so that the list uses a connection of its own (see
+// package transport). A streaming list would use that of the watch.
 func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtime.Object, indexers toolscache.Indexers, limit *cacheLimit) *informer {
 	if funcs, ok := lw.(*toolscache.ListWatch); ok {
 		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
@@ -47,7 +47,7 @@ func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtim
 	return i
 }
 
-// listing says of a client that it cannot begin a watch with a list.
+// listing reports that a client does not support streaming lists.
 type listing struct{}
 
 // IsWatchListSemanticsUnSupported is asked by client-go.
@@ -73,7 +73,7 @@ func (i *informer) process(object any, initial bool) error {
 	return nil
 }
 
-// take brings the store up to date first: a handler that is added meanwhile finds the object in it, or is told.
+// take updates the store before it calls the handlers: a handler that is added meanwhile finds the object in the store, or is called.
 func (i *informer) take(delta toolscache.Delta, initial bool) error {
 	if delta.Type == toolscache.Deleted {
 		if before, found, _ := i.store.Get(delta.Object); found {
@@ -119,7 +119,7 @@ func (i *informer) RunWithContext(context.Context) {
 	i.controller.RunWithContext(i.ctx)
 }
 
-// AddEventHandlerWithOptions tells the handler of all that there is, and from then on of what happens.
+// AddEventHandlerWithOptions calls the handler for all objects of the store, and from then on for every change.
 func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -127,7 +127,7 @@ func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler,
 	for _, object := range i.store.List() {
 		h.OnAdd(object, true)
 	}
-	return i.controller, nil // in step when the informer is
+	return i.controller, nil // synced when the informer is
 }
 
 // The rest of what caches call.
@@ -145,13 +145,13 @@ func (i *informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHan
 // RemoveEventHandler does nothing.
 func (i *informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
-// HasSynced tells whether the first list is in the store, and the handlers were told.
+// HasSynced reports whether the first list is in the store and the handlers were called.
 func (i *informer) HasSynced() bool { return i.controller.HasSynced() }
 
-// HasSyncedChecker tells when HasSynced is true.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (i *informer) HasSyncedChecker() toolscache.DoneChecker { return i.controller.HasSyncedChecker() }
 
-// IsStopped tells whether the informer has ended.
+// IsStopped reports whether the informer has ended.
 func (i *informer) IsStopped() bool {
 	select {
 	case <-i.done:

@@ -14,50 +14,52 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 const (
-	// maxMisses is how many probes in a row may fail before a member is disengaged.
-	maxMisses = 3
+	// maxProbeFailures is how many probes in a row may fail before a member is disengaged.
+	maxProbeFailures = 3
 	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a probe.
 	maxBackoff = 30 * time.Second
-	// A session that lasted less than steady has flapped. The next one is then put off by up to maxFlapBackoff, so that
-	// a member that comes and goes makes few events and few writes of status.
-	steady         = 2 * time.Minute
-	maxFlapBackoff = 4 * time.Minute
-	// idle is how long a member waits that has nothing to do until its Secret changes.
-	idle = time.Hour
+	// A session that lasted less than stableAfter is short. The next one is delayed by up to maxShortSessionBackoff, so that
+	// a member that comes and goes causes few events and few status writes.
+	stableAfter            = 2 * time.Minute
+	maxShortSessionBackoff = 4 * time.Minute
+	// idleInterval is how long a member without a kubeconfig sleeps; a change of its Secret wakes it.
+	idleInterval = time.Hour
 )
 
-// expectation is what the hub asks of a member.
-type expectation struct {
+// desiredState is what the reconciler wants of a member.
+type desiredState struct {
 	// target is the newest accepted kubeconfig; nil before there is one.
-	target *target
-	// pinned is the cluster that the member is known to be; empty before the first connection.
+	target *kubeconfig.Config
+	// pinned is the identity of the member; empty before the first connection.
 	pinned types.UID
-	// acknowledged is the cluster that it may be from now on.
+	// acknowledged is another identity that the member may have from now on.
 	acknowledged types.UID
 	// rival is the owner of the identity that the last attempt met.
 	rival rival
 }
 
-// rival is the MemberCluster that owns an identity which a member met and may not take.
+// rival is the owner of an identity that a member met and that belongs to another MemberCluster.
 type rival struct {
 	id types.UID
 	owner
 }
 
-// isNews reports whether an expectation is worth an attempt at once, although one that knew the previous expectation has failed. A
-// rival is news only if the owner of the same identity has changed or is gone: which identity a member meets is up to the member, and one
-// that alternates its answers must not undo the back-off.
-func (e expectation) isNews(previous expectation) bool {
+// isNews reports whether a state justifies an attempt at once, even if one with the previous state has just failed. A rival is news only
+// if the owner of the same identity has changed or is gone. The member decides which identity it shows, so a member that alternates its
+// answers must not reset the back-off.
+func (e desiredState) isNews(previous desiredState) bool {
 	if e.target != previous.target || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
 		return true
 	}
 	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival
 }
 
-// member looks after one member cluster, in one goroutine.
+// member supervises one member cluster in one goroutine.
 type member struct {
 	name     multicluster.ClusterName
 	secret   types.NamespacedName
@@ -68,86 +70,86 @@ type member struct {
 	cancel   context.CancelFunc
 
 	mu       sync.Mutex
-	expected expectation
-	refusal  *Refusal // why the Secret is refused now; nil when it is not
-	snapshot snapshot // what the member went through
+	desired  desiredState
+	rejected *kubeconfig.RejectedError // why the Secret is rejected; nil if it is not
+	snapshot snapshot                  // of the connection
 
 	// Only the goroutine uses these.
-	session  *session
-	held     *target // what the session runs with
-	attempt  *attempt
-	tried    expectation
-	retryAt  time.Time // not to be tried before
-	probeAt  time.Time
-	surveyAt time.Time
-	fails    int // attempts that failed in a row
-	flaps    int // sessions that were short, in a row
-	misses   int // probes that failed in a row
+	session         *session
+	activeConfig    *kubeconfig.Config // of the session
+	attempt         *attempt
+	lastDesired     desiredState
+	retryAt         time.Time // the earliest time of the next attempt
+	probeAt         time.Time
+	surveyAt        time.Time
+	connectFailures int // attempts that failed in a row
+	shortSessions   int // sessions in a row that were shorter than stableAfter
+	probeFailures   int // probes that failed in a row
 }
 
-// snapshot is what is known of a member. Verdicts without a status are not known yet.
+// snapshot is what is known of a member. A condition state without a status is not known yet.
 type snapshot struct {
-	ready, credentials verdict
-	facts              facts
-	expiry             expiry
-	// contested is the identity that the last attempt met and that belongs to another member.
-	contested types.UID
+	ready, credentials conditionState
+	info               clusterInfo
+	expiry             kubeconfig.Expiry
+	// contestedID is the identity that the last attempt met, if it belongs to another member.
+	contestedID types.UID
 }
 
 func (s snapshot) equal(other snapshot) bool {
-	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.equal(other.expiry) && s.facts.equal(other.facts) &&
-		s.contested == other.contested
+	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.info.equal(other.info) &&
+		s.contestedID == other.contestedID
 }
 
 var (
-	accepted  = verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
-	connected = verdict{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
+	accepted  = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
+	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
 )
 
-// expect tells the member what its Secret holds now. A refused kubeconfig changes nothing but what is told.
-func (m *member) expect(e expectation, refusal *Refusal) {
+// setDesired gives the member a new desired state. A rejected kubeconfig changes only what is reported.
+func (m *member) setDesired(e desiredState, rejected *kubeconfig.RejectedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refusal = refusal
-	if refusal != nil {
+	m.rejected = rejected
+	if rejected != nil {
 		return
 	}
-	if known := m.expected.target; known != nil && known.equal(e.target) {
+	if known := m.desired.target; known != nil && known.Equal(e.target) {
 		e.target = known
 	}
-	if m.expected == e {
+	if m.desired == e {
 		return
 	}
-	m.expected = e
+	m.desired = e
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (m *member) wanted() expectation {
+func (m *member) latestDesired() desiredState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.expected
+	return m.desired
 }
 
-// known is what is known of the member: what it went through, and over that, why its Secret is refused.
-func (m *member) known() snapshot {
+// observed returns the snapshot of the member, and in it why its Secret is rejected, if it is.
+func (m *member) observed() snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.snapshot
-	if m.refusal == nil {
+	if m.rejected == nil {
 		return s
 	}
-	s.credentials = verdict{metav1.ConditionFalse, m.refusal.Reason, m.refusal.Message}
-	if m.expected.target == nil {
-		s.ready = verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
+	s.credentials = conditionState{metav1.ConditionFalse, m.rejected.Reason, m.rejected.Message}
+	if m.desired.target == nil {
+		s.ready = conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
 	}
 	return s
 }
 
-// tell changes what is known of the member, and says so when that is news.
-func (m *member) tell(change func(*snapshot)) {
+// update changes the snapshot of the member, and reports the change to the reconciler.
+func (m *member) update(change func(*snapshot)) {
 	m.mu.Lock()
 	before := m.snapshot
 	change(&m.snapshot)
@@ -162,10 +164,10 @@ func (m *member) tell(change func(*snapshot)) {
 	m.provider.changed(m.secret)
 }
 
-// run is the member's goroutine. It ends with the context, and leaves nothing connected. It waits for nothing that can take longer than a
-// probe: attempts to connect and surveys have goroutines of their own.
+// run is the member's goroutine. It ends with the context and closes everything. It waits for nothing that can take longer than a probe:
+// attempts to connect and cluster info have goroutines of their own.
 func (m *member) run(ctx context.Context) {
-	defer m.retire()
+	defer m.closeSession()
 	defer m.abort()
 	for ctx.Err() == nil {
 		timer := time.NewTimer(m.step(ctx))
@@ -180,20 +182,20 @@ func (m *member) run(ctx context.Context) {
 	}
 }
 
-// step begins what is due, and returns how long to wait before the next step.
+// step starts what is due, and returns the time until the next step.
 func (m *member) step(ctx context.Context) time.Duration {
-	want := m.wanted()
+	want := m.latestDesired()
 	if want.target == nil {
-		return idle
+		return idleInterval
 	}
-	if want.isNews(m.tried) { // news is tried at once
+	if want.isNews(m.lastDesired) { // news is tried at once
 		if m.attempt != nil && m.attempt.want.target != want.target {
 			m.attempt.supersede()
 		}
-		m.retryAt, m.fails = time.Time{}, 0
+		m.retryAt, m.connectFailures = time.Time{}, 0
 	}
-	m.tried = want
-	if m.attempt == nil && m.held != want.target && !time.Now().Before(m.retryAt) {
+	m.lastDesired = want
+	if m.attempt == nil && m.activeConfig != want.target && !time.Now().Before(m.retryAt) {
 		m.begin(ctx, want)
 	}
 	if m.session != nil && !time.Now().Before(m.probeAt) {
@@ -201,52 +203,52 @@ func (m *member) step(ctx context.Context) time.Duration {
 	}
 	if m.session != nil && !time.Now().Before(m.surveyAt) {
 		m.surveyAt = time.Now().Add(jitter(surveyInterval))
-		go m.survey(m.session)
+		go m.refreshInfo(m.session)
 	}
 	return m.untilNextStep()
 }
 
-// untilNextStep returns how long nothing is due.
+// untilNextStep returns the time until something is due.
 func (m *member) untilNextStep() time.Duration {
-	next := idle
+	next := idleInterval
 	if m.session != nil {
 		next = min(next, time.Until(m.probeAt), time.Until(m.surveyAt))
 	}
-	if m.attempt == nil && m.held != m.tried.target {
+	if m.attempt == nil && m.activeConfig != m.lastDesired.target {
 		next = min(next, time.Until(m.retryAt))
 	}
 	return next
 }
 
-// failed notes that the member could not be reached with these credentials. A session that goes on stays Ready.
-func (s *snapshot) failed(err error, with *target, goesOn bool) {
-	v := diagnose(err)
-	s.contested = ""
+// failed records that the member could not be reached with these credentials. It stays Ready if a session goes on.
+func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
+	v := conditionFor(err)
+	s.contestedID = ""
 	if wrong := new(identityError); errors.As(err, &wrong) {
-		s.contested = wrong.contested
+		s.contestedID = wrong.contestedID
 	}
-	var refusal *Refusal
+	var refusal *kubeconfig.RejectedError
 	switch {
 	case errors.As(err, &refusal):
-		s.credentials = verdict{metav1.ConditionFalse, refusal.Reason, refusal.Message}
-	case v.reason == v1alpha1.ReasonUnauthorized && with.hasEnded(time.Now()):
-		// What the member says of them is less to the point: they were never accepted, or are no longer.
-		s.credentials = verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired,
-			"the credentials ended at " + with.expiry().end.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
+		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
+	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
+		// This explains more than the answer of the member.
+		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
+			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:
 		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:
-		s.credentials = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
+		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
 	}
 	if !goesOn {
 		s.ready = v
 	}
 }
 
-// rotate proves that the credentials work on the same cluster. It returns a new session only if the cluster is another one, as acknowledged.
+// rotate verifies that the credentials work on the same cluster. It returns a new session only for another cluster that is acknowledged.
 func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
-	trial := m.options.newConnection(a.want.target)
-	defer trial.close()
+	trial := transport.New(a.want.target, m.options.transport())
+	defer trial.Close()
 	id, err := probe(ctx, trial)
 	if err != nil {
 		return nil, err
@@ -254,7 +256,7 @@ func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
 	if err := m.identify(ctx, id); err != nil {
 		return nil, err
 	}
-	if id != a.previous.facts.id {
+	if id != a.previous.info.id {
 		return m.reconnect(ctx, a)
 	}
 	return nil, nil
@@ -277,37 +279,37 @@ func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
 	return next, nil
 }
 
-// supervise asks the member for a sign of life, and returns when to ask again. One that has not given any for some time,
-// or is another cluster now, is disengaged: what is cached of it would be of the past when it returns.
+// supervise checks the session, and returns when to check again. It disconnects a member that does not answer or is another cluster now,
+// because its cache would be outdated when it returns.
 func (m *member) supervise(ctx context.Context) time.Duration {
 	err := m.check(ctx)
 	var wrong *identityError
 	switch {
 	case ctx.Err() != nil:
-		return idle
+		return idleInterval
 	case err == nil:
-		m.misses = 0
+		m.probeFailures = 0
 		return jitter(m.options.ProbeInterval)
-	case !errors.As(err, &wrong) && m.misses+1 < maxMisses:
-		m.misses++
+	case !errors.As(err, &wrong) && m.probeFailures+1 < maxProbeFailures:
+		m.probeFailures++
 		return jitter(m.options.ProbeInterval / 2)
 	}
-	held := m.held
-	m.lose()
-	m.tell(func(s *snapshot) { s.failed(err, held, false) })
-	return idle
+	held := m.activeConfig
+	m.disconnect()
+	m.update(func(s *snapshot) { s.failed(err, held, false) })
+	return idleInterval
 }
 
-// check makes one probe of the session.
+// check returns why the session is not healthy, or nil.
 func (m *member) check(ctx context.Context) error {
 	select {
 	case <-m.session.stopped:
-		m.misses = maxMisses
+		m.probeFailures = maxProbeFailures
 		return errors.New("the watches ended")
 	default:
 	}
-	if err := cmp.Or(m.session.broken(), m.session.trouble.lasting(time.Now())); err != nil {
-		m.misses = maxMisses // the probe may succeed all the same
+	if err := cmp.Or(m.session.broken(), m.session.health.PersistentError(time.Now())); err != nil {
+		m.probeFailures = maxProbeFailures // the probe may succeed all the same
 		return err
 	}
 	begun := time.Now()
@@ -316,55 +318,54 @@ func (m *member) check(ctx context.Context) error {
 		return err
 	}
 	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(begun).Seconds())
-	if id != m.session.facts.id {
+	if id != m.session.info.id {
 		return cmp.Or(m.identify(ctx, id), error(errAnotherCluster))
 	}
 	return nil
 }
 
-// errAnotherCluster ends a session whose server is another cluster now, which is acknowledged to be the member: what is
-// cached is the old one's.
+// errAnotherCluster ends a session whose server is another cluster now. That cluster is acknowledged, but the cache is of the old one.
 var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
-// survey reads what seldom changes, in a goroutine of its own, on a session's lifetime.
-func (m *member) survey(on *session) {
-	found := on.survey(on.ctx, m.known().facts)
+// refreshInfo reads the cluster info. It runs in a goroutine of its own that ends with the session.
+func (m *member) refreshInfo(on *session) {
+	found := on.readClusterInfo(on.ctx, m.observed().info)
 	if on.ctx.Err() != nil {
 		return
 	}
-	m.tell(func(s *snapshot) {
-		if s.facts.id == found.id {
-			s.facts = found
+	m.update(func(s *snapshot) {
+		if s.info.id == found.id {
+			s.info = found
 		}
 	})
 }
 
-// lose ends a session that is not of use any more, and puts off the next: longer, when this one was short.
-func (m *member) lose() {
-	if time.Since(m.session.since) >= steady {
-		m.flaps = 0
+// disconnect closes the session and delays the next one, longer if this one was short.
+func (m *member) disconnect() {
+	if time.Since(m.session.since) >= stableAfter {
+		m.shortSessions = 0
 	}
-	m.retire()
-	m.retryAt = time.Now().Add(backoff(m.flaps, maxFlapBackoff))
-	m.flaps++
+	m.closeSession()
+	m.retryAt = time.Now().Add(backoff(m.shortSessions, maxShortSessionBackoff))
+	m.shortSessions++
 }
 
-// retire ends the session, if there is one.
-func (m *member) retire() {
+// closeSession closes the session, if there is one.
+func (m *member) closeSession() {
 	if m.session == nil {
 		return
 	}
-	m.provider.withdraw(m.name, m.session)
+	m.provider.unpublish(m.name, m.session)
 	m.session.close()
-	m.session, m.held, m.misses = nil, nil, 0
+	m.session, m.activeConfig, m.probeFailures = nil, nil, 0
 }
 
-// backoff is how long to wait after so many failures: a second, then twice as long each time, up to a limit.
+// backoff returns the delay after so many failures: a second, doubled with each failure, up to a limit, with jitter.
 func backoff(failures int, limit time.Duration) time.Duration {
 	return jitter(min(time.Second<<min(failures, 10), limit))
 }
 
-// jitter spreads what would else happen at once: a quarter less, or up to a quarter more.
+// jitter returns a duration that is up to a quarter shorter or longer.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }

@@ -10,44 +10,45 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// statusOf returns the status of a MemberCluster, given the one that it has and what is known of the member. What
-// is not known yet stays as it is, so that a restart changes nothing by itself.
+// statusOf returns the status of a MemberCluster from its previous one and the snapshot of the member. What is not known yet stays as it
+// is, so that a restart changes nothing by itself.
 func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
 	status.SecretMissingSince = nil
-	if known.facts.id != "" {
-		if known.facts.allocatable != nil || known.facts.id != status.ClusterID {
-			status.Allocatable = known.facts.allocatable
+	if known.info.id != "" {
+		if known.info.allocatable != nil || known.info.id != status.ClusterID {
+			status.Allocatable = known.info.allocatable
 		}
-		if known.facts.version != "" || known.facts.id != status.ClusterID {
-			status.Version = known.facts.version
+		if known.info.version != "" || known.info.id != status.ClusterID {
+			status.Version = known.info.version
 		}
-		status.ClusterID = known.facts.id
-		status.CredentialsExpirationTime = timeOrNil(known.expiry.end)
+		status.ClusterID = known.info.id
+		status.CredentialsExpirationTime = timeOrNil(known.expiry.End)
 	}
 	for _, c := range []struct {
 		kind         string
-		known, first verdict
+		known, first conditionState
 	}{
-		{v1alpha1.ConditionReady, known.ready, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
-		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}},
-		{v1alpha1.ConditionAllocatableKnown, known.facts.counted, verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
+		{v1alpha1.ConditionReady, known.ready, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}},
+		{v1alpha1.ConditionAllocatableKnown, known.info.nodesCondition, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
-			c.known = c.first // the Secret is back: what is said of the missing one is over
+			c.known = c.first // the Secret is back, so what the conditions say about it is outdated
 		}
 		set(&status.Conditions, mc.Generation, c.kind, c.known, c.first)
 	}
 	return status
 }
 
-// set sets a condition to what is known of it. What is not known stays, or is what is said at first.
-func set(conditions *[]metav1.Condition, generation int64, kind string, known, first verdict) {
+// set sets a condition to the known state. If that is not known, the condition stays as it is, or is set to the first state.
+func set(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
 	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
-		known = verdict{previous.Status, previous.Reason, previous.Message}
+		known = conditionState{previous.Status, previous.Reason, previous.Message}
 	} else if known.status == "" {
 		known = first
 	}
@@ -56,30 +57,30 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 	})
 }
 
-// at is the verdict on credentials that are accepted, given when they end.
-func (v verdict) at(expires expiry, now time.Time) verdict {
-	if v != accepted || expires.end.IsZero() {
+// at returns the state of accepted credentials at a time, which depends on when they expire.
+func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionState {
+	if v != accepted || expires.End.IsZero() {
 		return v
 	}
-	end := expires.end.UTC().Format(time.RFC3339)
+	end := expires.End.UTC().Format(time.RFC3339)
 	switch {
-	case !now.Before(expires.end):
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
-	case !now.Before(expires.warning):
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
+	case !now.Before(expires.End):
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
+	case !now.Before(expires.Warning):
+		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
 	}
 	return v
 }
 
-// recheckAfter is when the verdict on credentials changes by time alone; 0 for never.
-func recheckAfter(expires expiry, now time.Time) time.Duration {
-	if expires.end.IsZero() {
+// recheckAfter returns after how long the state of credentials changes by time alone; 0 for never.
+func recheckAfter(expires kubeconfig.Expiry, now time.Time) time.Duration {
+	if expires.End.IsZero() {
 		return 0
 	}
-	if now.Before(expires.warning) {
-		return expires.warning.Sub(now) + time.Second
+	if now.Before(expires.Warning) {
+		return expires.Warning.Sub(now) + time.Second
 	}
-	return max(0, expires.end.Sub(now)+time.Second)
+	return max(0, expires.End.Sub(now)+time.Second)
 }
 
 func timeOrNil(t time.Time) *metav1.Time {
@@ -89,8 +90,8 @@ func timeOrNil(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// holdsLabels tells whether a MemberCluster has the labels of its Secret, and none that it had from it before.
-// Labels that others have set are theirs.
+// holdsLabels reports whether a MemberCluster has the labels of its Secret, and none that the Secret had before. Labels of other field
+// managers are not touched.
 func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	for key, value := range want {
 		if has, found := mc.Labels[key]; !found || has != value {
@@ -100,7 +101,7 @@ func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(want)), appliedLabels(mc))
 }
 
-// appliedLabels are the keys, sorted, of the labels that the API server knows to be ours.
+// appliedLabels returns the sorted keys of the labels whose field manager is ours.
 func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 	var keys []string
 	for _, entry := range mc.ManagedFields {
@@ -109,7 +110,7 @@ func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 		}
 		var fields fieldpath.Set
 		if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
-			continue // not ours to mend: applying again writes it anew
+			continue // the next apply writes it again
 		}
 		fields.Iterate(func(path fieldpath.Path) {
 			if len(path) == 3 && path[:2].Equals(fieldpath.MakePathOrDie("metadata", "labels")) {

@@ -13,18 +13,19 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 func TestStatusOf(t *testing.T) {
 	var (
 		long     = metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 		now      = metav1.Time{} // whenever it was set
-		facts1   = facts{id: "uid", version: "v1.36.3"}
-		silent   = verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"}
-		refused  = verdict{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
-		refused2 = verdict{metav1.ConditionFalse, v1alpha1.ReasonFileRefused, "no file"}
+		facts1   = clusterInfo{id: "uid", version: "v1.36.3"}
+		silent   = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"}
+		refused  = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
+		refused2 = conditionState{metav1.ConditionFalse, v1alpha1.ReasonFileRefused, "no file"}
 	)
-	status := func(generation int64, id facts, conditions ...metav1.Condition) v1alpha1.MemberClusterStatus {
+	status := func(generation int64, id clusterInfo, conditions ...metav1.Condition) v1alpha1.MemberClusterStatus {
 		since := now
 		for _, c := range conditions {
 			if c.LastTransitionTime == long {
@@ -34,10 +35,10 @@ func TestStatusOf(t *testing.T) {
 		counted := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonConnecting, Message: "the nodes have not been listed yet", ObservedGeneration: generation, LastTransitionTime: since}
 		return v1alpha1.MemberClusterStatus{ObservedGeneration: generation, ClusterID: id.id, Version: id.version, Conditions: append(conditions, counted)}
 	}
-	ready := func(v verdict, generation int64, since metav1.Time) metav1.Condition {
+	ready := func(v conditionState, generation int64, since metav1.Time) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: generation, LastTransitionTime: since}
 	}
-	credentials := func(v verdict, generation int64, since metav1.Time) metav1.Condition {
+	credentials := func(v conditionState, generation int64, since metav1.Time) metav1.Condition {
 		c := ready(v, generation, since)
 		c.Type = v1alpha1.ConditionCredentialsValid
 		return c
@@ -51,47 +52,47 @@ func TestStatusOf(t *testing.T) {
 	}{
 		"before anything is known": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{},
-			status(1, facts{},
-				ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
-				credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now)),
+			status(1, clusterInfo{},
+				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+				credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now)),
 		},
 		"connected for the first time": {
-			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, facts: facts1},
+			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, info: facts1},
 			status(1, facts1, ready(connected, 1, now), credentials(accepted, 1, now)),
 		},
 		"refused from the beginning": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{credentials: refused},
-			status(1, facts{},
-				ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+			status(1, clusterInfo{},
+				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
 				credentials(refused, 1, now)),
 		},
 		"a restart by itself changes nothing":          {before, 1, snapshot{}, before},
-		"connected again after a restart is no change": {before, 1, snapshot{ready: connected, credentials: accepted, facts: facts1}, before},
+		"connected again after a restart is no change": {before, 1, snapshot{ready: connected, credentials: accepted, info: facts1}, before},
 		"lost: what it was stays known": {
-			before, 1, snapshot{ready: silent, credentials: accepted, facts: facts{}},
+			before, 1, snapshot{ready: silent, credentials: accepted, info: clusterInfo{}},
 			status(1, facts1, ready(silent, 1, now), credentials(accepted, 1, long)),
 		},
 		"a bad edit does not touch Ready": {
-			before, 1, snapshot{ready: connected, credentials: refused, facts: facts1},
+			before, 1, snapshot{ready: connected, credentials: refused, info: facts1},
 			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, now)),
 		},
 		"refused for another reason, for as long": {
-			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, facts: facts1},
+			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, info: facts1},
 			status(1, facts1, ready(connected, 1, long), credentials(refused2, 1, long)),
 		},
 		"its Secret is back: what was said of the missing one goes": {
 			withoutSecret(before), 1, snapshot{},
 			func() v1alpha1.MemberClusterStatus {
 				s := status(1, facts1,
-					ready(verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
-					credentials(verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now))
+					ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+					credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now))
 				s.Conditions[2].LastTransitionTime = long // it is not about the Secret
 				return s
 			}(),
 		},
 		"upgraded": {
-			before, 1, snapshot{ready: connected, credentials: accepted, facts: facts{id: "uid", version: "v1.37.0"}},
-			status(1, facts{id: "uid", version: "v1.37.0"}, ready(connected, 1, long), credentials(accepted, 1, long)),
+			before, 1, snapshot{ready: connected, credentials: accepted, info: clusterInfo{id: "uid", version: "v1.37.0"}},
+			status(1, clusterInfo{id: "uid", version: "v1.37.0"}, ready(connected, 1, long), credentials(accepted, 1, long)),
 		},
 		"speaks of the newest spec": {
 			before, 2, snapshot{},
@@ -125,10 +126,10 @@ func withoutSecret(status v1alpha1.MemberClusterStatus) v1alpha1.MemberClusterSt
 
 // A member that waits for an identity is told of what becomes of the MemberCluster that owns it.
 func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
-	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, snapshot: snapshot{contested: "uid"}}
-	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, snapshot: snapshot{contested: "another uid"}}
+	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, snapshot: snapshot{contestedID: "uid"}}
+	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, snapshot: snapshot{contestedID: "another uid"}}
 	provider := &Provider{members: map[multicluster.ClusterName]*member{"new": waiting, "other": other}}
-	r := &Reconciler{provider: provider, sources: Sources{ourSecrets}}
+	r := &Reconciler{provider: provider, sources: kubeconfig.Sources{ourSecrets}}
 	old := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "old", Annotations: map[string]string{v1alpha1.AnnotationSecret: "fleet/old"}}}
 	old.Status.ClusterID = "uid"
 	want := []reconcile.Request{
@@ -186,17 +187,17 @@ func TestStatus_keeps_what_the_nodes_could_hold(t *testing.T) {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
 	}
 	tests := map[string]struct {
-		known facts
+		known clusterInfo
 		want  corev1.ResourceList
 	}{
-		"that is counted":            {facts{id: "a", allocatable: cpus("5")}, cpus("5")},
-		"that cannot be counted now": {facts{id: "a"}, cpus("4")},
-		"of another cluster":         {facts{id: "b"}, nil},
+		"that is counted":            {clusterInfo{id: "a", allocatable: cpus("5")}, cpus("5")},
+		"that cannot be counted now": {clusterInfo{id: "a"}, cpus("4")},
+		"of another cluster":         {clusterInfo{id: "b"}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			mc := &v1alpha1.MemberCluster{Status: v1alpha1.MemberClusterStatus{ClusterID: "a", Allocatable: cpus("4")}}
-			if diff := cmp.Diff(test.want, statusOf(mc, snapshot{facts: test.known}, time.Now()).Allocatable); diff != "" {
+			if diff := cmp.Diff(test.want, statusOf(mc, snapshot{info: test.known}, time.Now()).Allocatable); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -36,24 +36,24 @@ func init() {
 }
 
 // measure sets what the snapshot says.
-func (s snapshot) measure(member string) {
+func (s snapshot) setMetrics(member string) {
 	value := 0.0
 	if s.ready == connected {
 		value = 1
 	}
 	up.WithLabelValues(member).Set(value)
-	if s.expiry.end.IsZero() {
+	if s.expiry.End.IsZero() {
 		credentialExpiry.DeleteLabelValues(member)
 		credentialWarning.DeleteLabelValues(member)
 		return
 	}
-	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.end.Unix()))
-	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.warning.Unix()))
+	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.End.Unix()))
+	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.Warning.Unix()))
 }
 
-// measureDetached sets the metrics of a member whose Secret is missing.
-func measureDetached(member string) {
-	snapshot{}.measure(member)
+// setDetachedMetrics sets the metrics of a member whose Secret is missing.
+func setDetachedMetrics(member string) {
+	snapshot{}.setMetrics(member)
 	probeLatency.DeleteLabelValues(member)
 }
 

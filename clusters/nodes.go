@@ -6,32 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// Nodes are read a page at a time, and of each page one node at a time: thousands of nodes have a hundred megabytes, and
-// only two of their fields are needed. They are read with a limit of their own, so that they take nothing from lists,
-// watches and writes.
+// Nodes are read page by page, and each page node by node: thousands of nodes have a hundred megabytes, and only two of their
+// fields are needed. They have a limit of their own, so that they do not slow down lists, watches and writes.
 const (
 	nodesInPage  = 500
 	maxNodePages = 200
 	maxPageBytes = 64 << 20
-	// maxPageMemory allows for the elements of a page, none of which is kept.
+	// maxPageMemory includes the cost of the elements of a page, although none is kept.
 	maxPageMemory = 8 * maxPageBytes
-	// maxContinue is how long the token may be that continues a list.
+	// maxContinue is the longest continue token.
 	maxContinue = 8 << 10
 	// surveyRate and surveyBurst throttle the reading of nodes: 5,000 take half a minute.
 	surveyRate, surveyBurst = 8 << 20, 16 << 20
 )
 
-var errTooManyNodes = &limitError{fmt.Sprintf("the member has more than %d nodes", maxNodePages*nodesInPage)}
+var errTooManyNodes = &transport.LimitError{Message: fmt.Sprintf("the member has more than %d nodes", maxNodePages*nodesInPage)}
 
-// node is what is read of a Node.
+// node has the fields of a Node that are read.
 type node struct {
 	Spec struct {
 		Unschedulable bool `json:"unschedulable"`
@@ -41,18 +40,18 @@ type node struct {
 	} `json:"status"`
 }
 
-// allocatable returns the sum of what the nodes that take pods can hold.
-func (c *connection) allocatable(ctx context.Context) (sum corev1.ResourceList, err error) {
+// readAllocatable returns the sum over the nodes that take pods.
+func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.ResourceList, err error) {
 	defer func() { // of the parser of quantities, with exponents near 2^31
 		if recover() != nil {
 			sum, err = nil, errors.New("a node has a quantity that cannot be read")
 		}
 	}()
 	sum = corev1.ResourceList{}
-	limiter := newResponseLimiter(nil, rate.NewLimiter(surveyRate, surveyBurst), maxPageBytes)
+	limit := transport.NewPageLimit(surveyRate, surveyBurst, maxPageBytes, maxPageMemory, errTooManyNodes)
 	next := ""
 	for range maxNodePages {
-		next, err = c.nodes(ctx, limiter, next, func(n *node) {
+		next, err = readPage(ctx, c, limit, next, func(n *node) {
 			if !n.Spec.Unschedulable {
 				add(sum, n.Status.Allocatable)
 			}
@@ -64,36 +63,18 @@ func (c *connection) allocatable(ctx context.Context) (sum corev1.ResourceList, 
 	return nil, errTooManyNodes
 }
 
-// nodes reads one page, and returns how to ask for the next one; "" after the last.
-func (c *connection) nodes(ctx context.Context, limiter *responseLimiter, page string, each func(*node)) (next string, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := newMemberTimer(surveyPageTimeout, func() { cancel(context.DeadlineExceeded) })
-	defer timer.stop()
+// readPage reads one page, and returns the token of the next one; "" after the last.
+func readPage(ctx context.Context, c *transport.Client, limit *transport.PageLimit, page string, each func(*node)) (next string, err error) {
 	query := url.Values{"limit": {strconv.Itoa(nodesInPage)}}
 	if page != "" {
 		query.Set("continue", page)
 	}
-	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.config.Host+"/api/v1/nodes?"+query.Encode(), http.NoBody)
+	err = c.GetPage(ctx, "/api/v1/nodes?"+query.Encode(), limit, surveyPageTimeout, func(body io.Reader) (err error) {
+		next, err = readNodes(body, each)
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("list nodes: %w", err)
-	}
-	request.Header.Set("Accept", "application/json")
-	response, err := c.client.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("list nodes: %w", errors.Join(err, context.Cause(ctx)))
-	}
-	defer func() { _ = response.Body.Close() }() // read only
-	if response.StatusCode != http.StatusOK {
-		return "", &statusError{code: response.StatusCode}
-	}
-	body := &limitedBody{
-		ReadCloser: response.Body, ctx: withTimers(ctx, timer), limiter: limiter,
-		maxBytes: maxPageBytes, maxMemory: maxPageMemory, tooLarge: errTooManyNodes,
-	}
-	next, err = readNodes(body, each)
-	if err != nil {
-		return "", fmt.Errorf("list nodes: %w", errors.Join(err, body.ended, context.Cause(ctx)))
 	}
 	return next, nil
 }
@@ -110,7 +91,7 @@ func readNodes(from io.Reader, each func(*node)) (next string, err error) {
 	for decoder.More() {
 		field, err := decoder.Token()
 		if err != nil {
-			return "", errNoAPIServer
+			return "", transport.ErrNotAPIServer
 		}
 		switch field {
 		case "items":
@@ -121,11 +102,11 @@ func readNodes(from io.Reader, each func(*node)) (next string, err error) {
 			err = decoder.Decode(&json.RawMessage{})
 		}
 		if err != nil {
-			return "", errNoAPIServer // its text may quote what the server sent
+			return "", transport.ErrNotAPIServer // its text may quote what the server sent
 		}
 	}
 	if err := begins(decoder, '}'); err != nil || len(metadata.Continue) > maxContinue {
-		return "", errNoAPIServer
+		return "", transport.ErrNotAPIServer
 	}
 	return metadata.Continue, nil
 }
@@ -134,7 +115,7 @@ func readItems(decoder *json.Decoder, each func(*node)) error {
 	if token, err := decoder.Token(); err != nil || token == nil { // null
 		return err
 	} else if token != json.Delim('[') {
-		return errNoAPIServer
+		return transport.ErrNotAPIServer
 	}
 	for decoder.More() {
 		var n node
@@ -149,7 +130,7 @@ func readItems(decoder *json.Decoder, each func(*node)) error {
 // begins reads a delimiter.
 func begins(decoder *json.Decoder, with json.Delim) error {
 	if token, err := decoder.Token(); err != nil || token != with {
-		return errNoAPIServer
+		return transport.ErrNotAPIServer
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // fleetLabel is the label of the Secrets, and so of the MemberClusters, of one operator.
@@ -78,13 +79,13 @@ func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) er
 // of its namespace.
 type setup struct {
 	clusters.Options
-	sources clusters.Sources
+	sources kubeconfig.Sources
 }
 
 // operate runs an operator for the Secrets of a namespace, with a changed setup.
 func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, error) {
-	with := setup{Options: memberOptions(), sources: clusters.Sources{
-		{Namespace: namespace, Form: clusters.FormKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
+	with := setup{Options: memberOptions(), sources: kubeconfig.Sources{
+		{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
 	}}
 	for _, change := range changes {
 		change(&with)
@@ -103,7 +104,7 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
 		Scheme: kinds,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: with.sources.Cache(),
+			&corev1.Secret{}: clusters.SecretCache(with.sources),
 			// There are several operators on this hub: to each one, all MemberClusters that it sees are its own.
 			&v1alpha1.MemberCluster{}: {Label: labels.SelectorFromSet(labels.Set{fleetLabel: namespace})},
 		}},
@@ -169,7 +170,7 @@ func memberOptions() clusters.Options {
 		UserAgent:     "fleetwright/test",
 		ProbeInterval: 2 * time.Second,
 		MaxListBytes:  32 << 20, // a lying member takes less of the machine
-		Policy:        clusters.Policy{AllowLoopback: true},
+		Policy:        kubeconfig.Policy{AllowLoopback: true},
 	}
 }
 

@@ -8,9 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/transport"
+	clienttransport "k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // Defaults of the Options.
@@ -37,8 +40,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Cache is the template of each member's cache: its selectors and transforms.
 	Cache cache.Options
-	// Watch are the kinds that a member's cache holds; all are in sync before it is engaged. The cache can be asked for an informer of another kind
-	// later: its failures do not end the engagement.
+	// Watch has the kinds of a member's cache that are synced before the member is engaged. An informer of another kind can
+	// be requested later; its failures do not end the engagement.
 	Watch []client.Object
 	// UserAgent is what members see in their audit logs. It defaults to DefaultUserAgent.
 	UserAgent string
@@ -64,15 +67,15 @@ type Options struct {
 	WatchSilence time.Duration
 	// MaxConnecting is how many members may be listing at the same time. It defaults to DefaultMaxConnecting.
 	MaxConnecting int
-	// SecretGrace is how long a MemberCluster about which nobody has said anything is kept without its Secret. It defaults
+	// SecretGrace is how long a MemberCluster that holds nothing set by a person is kept without its Secret. It defaults
 	// to DefaultSecretGrace.
 	SecretGrace time.Duration
-	// Policy is what kubeconfigs may hold beyond what is safe.
-	Policy Policy
-	// Wrap is put around what sends the requests to a member. It sees them without the credentials.
-	Wrap transport.WrapperFunc
+	// Policy is what kubeconfigs may have beyond what is safe.
+	Policy kubeconfig.Policy
+	// Wrap is put around the round tripper of a member that adds the credentials, so it does not see them.
+	Wrap clienttransport.WrapperFunc
 
-	lanes    lanes
+	slots    connectSlots
 	decoders runtime.ClientNegotiator
 }
 
@@ -84,8 +87,8 @@ func (o *Options) complete() error {
 		defaulted("QPS", &o.QPS, DefaultQPS, 0),
 		defaulted("Burst", &o.Burst, DefaultBurst, 1),
 		defaulted("ReadRate", &o.ReadRate, DefaultReadRate, 1),
-		defaulted("ReadBurst", &o.ReadBurst, DefaultReadBurst, readChunk),
-		defaulted("MaxListBytes", &o.MaxListBytes, DefaultMaxListBytes, maxEventBytes),
+		defaulted("ReadBurst", &o.ReadBurst, DefaultReadBurst, transport.MinReadBurst),
+		defaulted("MaxListBytes", &o.MaxListBytes, DefaultMaxListBytes, transport.MaxEventBytes),
 		defaulted("ConnectTimeout", &o.ConnectTimeout, DefaultConnectTimeout, time.Millisecond),
 		defaulted("ProbeInterval", &o.ProbeInterval, DefaultProbeInterval, time.Millisecond),
 		defaulted("WatchSilence", &o.WatchSilence, DefaultWatchSilence, time.Millisecond),
@@ -94,9 +97,17 @@ func (o *Options) complete() error {
 	)
 	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
 	if err == nil {
-		o.lanes = newLanes(o.MaxConnecting)
+		o.slots = newConnectSlots(o.MaxConnecting)
 	}
 	return err
+}
+
+// transport returns the options of a member's HTTP client.
+func (o *Options) transport() transport.Options {
+	return transport.Options{
+		UserAgent: o.UserAgent, QPS: o.QPS, Burst: o.Burst, ReadRate: o.ReadRate, ReadBurst: o.ReadBurst, MaxListBytes: o.MaxListBytes,
+		AllowLoopback: o.Policy.AllowLoopback, Wrap: o.Wrap,
+	}
 }
 
 func required(field string, set bool) error {

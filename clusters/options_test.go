@@ -39,7 +39,7 @@ func TestOptions(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if o := p.options; o.ConnectTimeout != 30*time.Second || o.ProbeInterval != 10*time.Second || o.QPS != 20 || o.UserAgent == "" || cap(o.lanes.first) != DefaultMaxConnecting {
+			if o := p.options; o.ConnectTimeout != 30*time.Second || o.ProbeInterval != 10*time.Second || o.QPS != 20 || o.UserAgent == "" || cap(o.slots.first) != DefaultMaxConnecting {
 				t.Errorf("the defaults are not set: %+v", o)
 			}
 		})

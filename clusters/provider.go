@@ -12,9 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// Provider has the members that are connected. It is safe for concurrent use.
+// Provider provides the members that are connected. It is safe for concurrent use.
 type Provider struct {
 	options Options
 	// lifetime is the process's: a member outlives the reconcile that began it.
@@ -22,7 +24,7 @@ type Provider struct {
 	end      context.CancelFunc
 	aware    multicluster.Aware
 	running  sync.WaitGroup
-	// changed is called when something is known anew of a member. It must not block.
+	// changed is called when the snapshot of a member changes. It must not block.
 	changed func(secret types.NamespacedName)
 	// ownerOf returns the MemberCluster that owns an identity, from the hub's cache.
 	ownerOf func(context.Context, types.UID) (owner, error)
@@ -30,8 +32,8 @@ type Provider struct {
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
-	// identities are the members of this process by the clusters that they are, or are about to be: no two are the same cluster.
-	// What MemberClusters own by their status is asked of the hub's cache, see ownerOf.
+	// identities has the members of this process by the identity that they have or are about to have, so that no two are the same cluster.
+	// The identities that MemberClusters own by their status are in the hub's cache, see ownerOf.
 	identities map[types.UID]multicluster.ClusterName
 	indexes    []index
 }
@@ -94,7 +96,7 @@ func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// ensure returns the member of that name, which is begun when there is none; nil when it is another Secret's.
+// ensure returns the member of a name, and starts it if there is none. It returns nil if the name belongs to another Secret.
 func (p *Provider) ensure(name multicluster.ClusterName, secret types.NamespacedName) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,18 +121,18 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 	return m
 }
 
-// forget ends the members of a Secret, but the one that is claimed now. It does not wait for the end.
-func (p *Provider) forget(secret types.NamespacedName, claimed *claim) {
+// removeMembers ends the members of a Secret, except the one that the Secret describes now. It does not wait for the end.
+func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, m := range p.members {
-		if m.secret != secret || claimed != nil && claimed.member == name.String() {
+		if m.secret != secret || claimed != nil && claimed.Name == name.String() {
 			continue
 		}
 		m.cancel()
 		delete(p.members, name)
 		delete(p.sessions, name)
-		p.release(name, "")
+		p.releaseIdentities(name, "")
 	}
 }
 
@@ -145,20 +147,20 @@ func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName
 	return m.secret, true
 }
 
-// contenders returns the Secrets of the members whose last attempt met an identity that belongs to another member.
+// contenders returns the Secrets of the members whose last attempt met an identity that another member owns.
 func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, m := range p.members {
-		if m.known().contested == id {
+		if m.observed().contestedID == id {
 			secrets = append(secrets, m.secret)
 		}
 	}
 	return secrets
 }
 
-// publish engages a session and then makes its Cluster the member's. If the engagement fails, or the session or its member ends
-// meanwhile, the member keeps the Cluster that it has, if any.
+// publish engages a session, and then makes its Cluster the one that Get returns. If the engagement fails, or the session or its member
+// ends meanwhile, Get returns what it returned before.
 func (p *Provider) publish(m *member, s *session) error {
 	if err := p.engage(m.name, s); err != nil {
 		return fmt.Errorf("engage: %w", err)
@@ -172,7 +174,7 @@ func (p *Provider) publish(m *member, s *session) error {
 	return nil
 }
 
-// engage bounds the time that an engagement may take.
+// engage engages a session within ConnectTimeout.
 func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
 	engaged := make(chan error, 1)
 	go func() { engaged <- p.aware.Engage(s.ctx, name, s.cluster) }()
@@ -184,8 +186,8 @@ func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
 	}
 }
 
-// withdraw takes a session back, unless another has taken its place.
-func (p *Provider) withdraw(name multicluster.ClusterName, s *session) {
+// unpublish removes a session, unless another one has replaced it.
+func (p *Provider) unpublish(name multicluster.ClusterName, s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sessions[name] == s {

@@ -33,11 +33,11 @@ import (
 // secretField indexes MemberClusters by the Secret that they were made from.
 const secretField = "metadata.annotations.secret"
 
-// Reconciler keeps a member for each Secret that is one's, and a MemberCluster for each member. It waits for no member.
+// Reconciler runs one member for each kubeconfig Secret and maintains its MemberCluster. It never blocks on a member.
 type Reconciler struct {
 	hub      client.Client
 	events   events.EventRecorder
-	sources  Sources
+	sources  kubeconfig.Sources
 	provider *Provider
 }
 
@@ -48,7 +48,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the Reconciler of the Secrets of the sources. Members are engaged with aware, by the elected
 // leader only.
-func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources Sources) error {
+func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources kubeconfig.Sources) error {
 	p.aware = aware
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 		Complete(r)
 }
 
-// drain ends the members with the manager, and waits for them: a replica that is no longer the leader acts on none.
+// drain ends the members with the manager and waits for them: a replica that is no longer the leader must not act on any.
 func (p *Provider) drain(ctx context.Context) error {
 	<-ctx.Done()
 	p.end()
@@ -77,7 +77,7 @@ func (p *Provider) drain(ctx context.Context) error {
 	return nil
 }
 
-// listen queues a member's Secret when something is known anew of the member.
+// listen enqueues the Secret of a member whose snapshot changes.
 func (r *Reconciler) listen(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.provider.changed = func(secret types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: secret}) }
 	return nil
@@ -100,8 +100,8 @@ func secretOf(mc client.Object) []string {
 	return nil
 }
 
-// toSecrets maps a MemberCluster to the Secret that it was made from, to the one of the member that has its name now, because
-// one that was deleted by hand is made again, and to those of the members that wait for its identity.
+// toSecrets maps a MemberCluster to the Secret that it was made from; to the Secret of the member of its name, because a MemberCluster
+// that is deleted by hand is created again; and to the Secrets of the members that wait for its identity.
 func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found {
@@ -118,7 +118,7 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 	return requests
 }
 
-// Reconcile brings the member and the MemberCluster in line with a Secret. A reconcile that the end of the manager cuts short is no error.
+// Reconcile brings the member and the MemberCluster in line with a Secret. It returns no error if the manager ends meanwhile.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, request)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -128,11 +128,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim, err := r.claim(ctx, request.NamespacedName)
+	claim, err := r.memberSecret(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.provider.forget(request.NamespacedName, claim)
+	r.provider.removeMembers(request.NamespacedName, claim)
 	detached, err := r.detachOthers(ctx, request.NamespacedName, claim)
 	if err != nil || claim == nil {
 		return reconcile.Result{RequeueAfter: detached}, err
@@ -141,10 +141,10 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: sooner(detached, joined)}, err
 }
 
-// join brings the member and the MemberCluster of a claim in line with its Secret, and returns when to look again; 0 for never.
-func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, error) {
+// join brings the member and the MemberCluster in line with the Secret, and returns when to reconcile again; 0 for never.
+func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (time.Duration, error) {
 	mc := &v1alpha1.MemberCluster{}
-	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.member}, mc); client.IgnoreNotFound(err) != nil {
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.Name}, mc); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("read MemberCluster: %w", err)
 	}
 	m, err := r.memberOf(ctx, mc, claim)
@@ -152,31 +152,31 @@ func (r *Reconciler) join(ctx context.Context, claim *claim) (time.Duration, err
 		return 0, err
 	}
 	if m == nil {
-		r.events.Eventf(claim.secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
-			"MemberCluster %s is made from another Secret; rename one of the two", claim.member)
+		r.events.Eventf(claim.Secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
+			"MemberCluster %s is made from another Secret; rename one of the two", claim.Name)
 		return nameRetry, nil
 	}
-	contested := m.known().contested
+	contested := m.observed().contestedID
 	owner, err := r.ownerOf(ctx, contested)
 	if err != nil {
 		return 0, err
 	}
-	target, refusal := claim.read(r.provider.options.Policy)
-	m.expect(expectation{
+	target, refusal := claim.Parse(r.provider.options.Policy)
+	m.setDesired(desiredState{
 		target:       target,
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
 	}, refusal)
-	known := m.known()
+	known := m.observed()
 	if err := r.publish(ctx, claim, mc, known); err != nil {
 		return 0, err
 	}
 	return recheckAfter(known.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
 }
 
-// consumeAcknowledgement removes the annotation that acknowledged another identity, once the status has it. It would let in that
-// cluster again after the member has become another one.
+// consumeAcknowledgement removes the annotation that acknowledges an identity once the status has that identity. Otherwise that cluster
+// would be accepted again after the member has become a third one.
 func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
 	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
 	if !found || mc.Status.ClusterID == "" || types.UID(accepted) != mc.Status.ClusterID {
@@ -187,7 +187,7 @@ func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.Me
 	err := r.hub.Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil // the cache is behind; what it brings is looked at again
+		return nil // the cache is outdated, and its update is reconciled
 	case err != nil:
 		return fmt.Errorf("remove annotation %s of MemberCluster: %w", v1alpha1.AnnotationAcceptIdentity, err)
 	}
@@ -203,33 +203,33 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// nameRetry is when a Secret whose name is taken is looked at again.
+// nameRetry is after how long a Secret whose name is taken is reconciled again.
 const nameRetry = time.Minute
 
-// memberOf is the member that a Secret makes; nil when its name is another Secret's.
-func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (*member, error) {
-	if taken, err := r.taken(ctx, mc, wants); err != nil || taken {
+// memberOf returns the member of a Secret, or nil if its name is another Secret's.
+func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (*member, error) {
+	if taken, err := r.isNameTaken(ctx, mc, wants); err != nil || taken {
 		return nil, err
 	}
-	return r.provider.ensure(multicluster.ClusterName(wants.member), wants.key()), nil
+	return r.provider.ensure(multicluster.ClusterName(wants.Name), wants.Key()), nil
 }
 
-// taken tells whether the MemberCluster is made from another Secret that still claims its name: after a restart too, the one that had it
-// first keeps it.
-func (r *Reconciler) taken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *claim) (bool, error) {
+// isNameTaken reports whether the MemberCluster is made from another Secret that still describes a member of this name. The Secret that
+// had the name first keeps it, also after a restart.
+func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
 	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if !made || key == wants.key() {
+	if !made || key == wants.Key() {
 		return false, nil
 	}
-	has, err := r.claim(ctx, key)
-	return has != nil && has.member == wants.member, err
+	has, err := r.memberSecret(ctx, key)
+	return has != nil && has.Name == wants.Name, err
 }
 
-// claim returns what a Secret says of a member; nil when it is gone, or none's. A namespace without a source has no Secrets of members: a
-// MemberCluster that was made from one, by an operator with other flags, has lost its Secret.
-func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*claim, error) {
-	if !r.sources.in(key.Namespace) {
+// memberSecret returns the member that a Secret describes, or nil if the Secret is gone or no source selects it. A namespace without a
+// source has no members: a MemberCluster that an operator with other flags made from a Secret there has lost its Secret.
+func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
+	if !r.sources.HasNamespace(key.Namespace) {
 		return nil, nil // the cache does not have that namespace
 	}
 	secret := &corev1.Secret{}
@@ -238,19 +238,19 @@ func (r *Reconciler) claim(ctx context.Context, key types.NamespacedName) (*clai
 	} else if err != nil {
 		return nil, fmt.Errorf("read Secret: %w", err)
 	}
-	return r.sources.claim(secret), nil
+	return r.sources.Member(secret), nil
 }
 
-// publish writes what is known of a member to its MemberCluster, when that says something else.
-func (r *Reconciler) publish(ctx context.Context, claim *claim, mc *v1alpha1.MemberCluster, known snapshot) error {
-	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.key().String() {
+// publish writes the snapshot of a member to its MemberCluster, if that differs.
+func (r *Reconciler) publish(ctx context.Context, claim *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, known snapshot) error {
+	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.Key().String() {
 		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
 	}
-	known.measure(mc.Name)
+	known.setMetrics(mc.Name)
 	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
 }
 
-// writeStatus writes the status of a MemberCluster, when it is another than it has, and announces what changed.
+// writeStatus writes the status of a MemberCluster if it has changed, and emits events for the change.
 func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster, status v1alpha1.MemberClusterStatus) error {
 	updated := mc.DeepCopy()
 	updated.Status = status
@@ -260,7 +260,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil // the cache is behind; what it brings is looked at again
+		return nil // the cache is outdated, and its update is reconciled
 	case err != nil:
 		return fmt.Errorf("write the status of MemberCluster: %w", err)
 	}
@@ -268,13 +268,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 	return nil
 }
 
-// apply makes the MemberCluster, or gives it the labels of its Secret.
-func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
+// apply creates the MemberCluster, or updates its labels and its Secret.
+func (r *Reconciler) apply(ctx context.Context, claim *kubeconfig.MemberSecret) error {
 	mc := &unstructured.Unstructured{}
 	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
-	mc.SetName(claim.member)
-	mc.SetLabels(kubeconfig.CopyLabels(claim.secret.Labels))
-	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.key().String()})
+	mc.SetName(claim.Name)
+	mc.SetLabels(kubeconfig.CopyLabels(claim.Secret.Labels))
+	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.Key().String()})
 	err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(mc), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply MemberCluster: %w", err)
@@ -282,7 +282,7 @@ func (r *Reconciler) apply(ctx context.Context, claim *claim) error {
 	return nil
 }
 
-// announce emits an event for each condition that has another reason now.
+// announce emits an event for each condition whose reason has changed.
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
 		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)

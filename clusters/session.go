@@ -22,43 +22,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// session is one connected life of a member: a connection, the Cluster on it, and the context that both end with.
+// session is one connection of a member: its client, the Cluster on it, and the context with which both end.
 type session struct {
-	connection *connection
+	connection *transport.Client
 	cluster    cluster.Cluster
-	facts      facts           // only the identity, which never changes
+	info       clusterInfo     // only the identity, which never changes
 	ctx        context.Context // the lifetime of the engagement, not of a request
 	cancel     context.CancelFunc
 	since      time.Time
-	trouble    watchTrouble
-	connecting *memberTimer // ends connecting when the member has been waited for long enough
+	health     transport.WatchHealth
+	connecting *transport.Timer // ends connecting when the hub has waited long enough for the member
 	cached     cacheLimit
 	decoders   runtime.ClientNegotiator // of watches
 	logPanic   sync.Once
 	// undecodable is set when the decoder has panicked on what the member sends.
 	undecodable atomic.Bool
-	watched     []client.Object // the kinds that it is in step with from the beginning
+	watched     []client.Object // the kinds that are synced before the engagement
 	// stopped is closed when the Cluster has ended by itself or by the context.
 	stopped chan struct{}
 }
 
-// connect makes a session whose caches are in step. The session lives on the attempt's context, and ends it; the waiting
-// is bounded apart from it.
+// connect returns a session whose caches are synced. The session owns the context of the attempt and ends it. The time for connecting is
+// limited independently.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
-	connection := m.options.newConnection(a.want.target)
+	connection := transport.New(a.want.target, m.options.transport())
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
-	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // what client-go logs names the member
+	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // so that the log lines of client-go name the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
-	s.trouble.log, s.trouble.silence = m.log, m.options.WatchSilence
-	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.trouble.refused() }
+	s.health.Log, s.health.Silence = m.log, m.options.WatchSilence
+	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.health.OnRefused() }
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	// Probing needs no place among those that connect: a member that is silent keeps nobody waiting.
+	// A probe needs no slot, so a silent member keeps no other one waiting.
 	id, err := probe(s.ctx, connection)
 	if err != nil {
 		return nil, err
@@ -66,12 +67,12 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	if err := m.identify(s.ctx, id); err != nil {
 		return nil, err
 	}
-	s.facts.id = id
-	leave, err := m.options.lanes.enter(s.ctx, a.again)
+	s.info.id = id
+	release, err := m.options.slots.acquire(s.ctx, a.isRetry)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 	late := time.AfterFunc(m.options.ConnectTimeout, m.reportConnecting)
 	defer late.Stop()
 	if err := m.build(s); err != nil {
@@ -82,23 +83,23 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 
 // reportConnecting replaces what the MemberCluster still says from before a restart of the operator, when connecting takes long.
 func (m *member) reportConnecting() {
-	m.tell(func(s *snapshot) {
+	m.update(func(s *snapshot) {
 		if s.ready.status == "" {
-			s.ready = verdict{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
+			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
 		}
 	})
 }
 
-// maxConnectTimeouts bounds the connecting of a member whose lists make progress, in ConnectTimeouts.
+// maxConnectTimeouts is how many ConnectTimeouts a member may take to connect while its lists make progress.
 const maxConnectTimeouts = 20
 
-// build makes and starts the Cluster of a session, and waits for its caches.
+// build makes and starts the Cluster of a session, and waits until its caches are synced.
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
-	s.connecting = newMemberTimer(m.options.ConnectTimeout, cancel)
-	defer s.connecting.stop()
-	s.trouble.refused = cancel // no need to wait any longer
+	s.connecting = transport.NewTimer(m.options.ConnectTimeout, cancel)
+	defer s.connecting.Stop()
+	s.health.OnRefused = cancel // no need to wait any longer
 	if s.cluster, err = m.options.newCluster(s); err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
@@ -115,9 +116,9 @@ func (m *member) build(s *session) (err error) {
 		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("list and watch: %w", cmp.Or(s.broken(), s.trouble.last(), s.ctx.Err(), context.DeadlineExceeded))
+		return fmt.Errorf("list and watch: %w", cmp.Or(s.broken(), s.health.LastError(), s.ctx.Err(), context.DeadlineExceeded))
 	}
-	s.trouble.clear()
+	s.health.Reset()
 	return s.broken()
 }
 
@@ -130,36 +131,37 @@ func (s *session) broken() error {
 	return s.cached.err()
 }
 
-// newCluster makes a Cluster that shares the scheme and the mapper with all others, so that making it asks the
-// network nothing.
+// newCluster returns a Cluster that shares the scheme and the mapper with all others, so that no network discovery is needed.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	watched := &http.Client{
-		Transport:     &takeBody{&observed{s.connection.client.Transport, &s.trouble, o.ConnectTimeout, s.connecting}},
-		CheckRedirect: s.connection.client.CheckRedirect,
+		Transport: &takeBody{&transport.WatchMonitor{
+			Next: s.connection.HTTP.Transport, Health: &s.health, Timeout: o.ConnectTimeout, Connecting: s.connecting,
+		}},
+		CheckRedirect: s.connection.HTTP.CheckRedirect,
 	}
-	return cluster.New(s.connection.config, func(to *cluster.Options) {
+	return cluster.New(s.connection.Config, func(to *cluster.Options) {
 		to.Scheme, to.HTTPClient = o.Scheme, watched
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // a slip must not start a cluster-wide watch
-		to.Cache.DefaultWatchErrorHandler = s.trouble.handle
+		to.Cache.DefaultWatchErrorHandler = s.health.HandleError
 		to.Cache.NewInformer = s.newInformer
 	})
 }
 
-// newInformer makes an informer that runs on the session's context.
+// newInformer returns an informer that runs on the context of the session.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	// What a member sends must not flood the log: client-go has a line for each event that it does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
 	if s.watches(object) {
-		ctx = withEssential(ctx, fmt.Sprintf("%T", object))
+		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
 	}
 	i := newInformer(ctx, s.contain(lw, object), object, indexers, &s.cached)
 	i.survive = s.survive
 	return i
 }
 
-// ended reports whether the session can be used no more: its context has ended, or its Cluster has by itself.
+// ended reports whether the context or the Cluster of the session has ended.
 func (s *session) ended() bool {
 	select {
 	case <-s.stopped:
@@ -169,13 +171,13 @@ func (s *session) ended() bool {
 	}
 }
 
-// watches tells whether the cache holds the kind of an object from the beginning.
+// watches reports whether the kind of an object is required for the engagement.
 func (s *session) watches(object runtime.Object) bool {
 	return slices.ContainsFunc(s.watched, func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) })
 }
 
-// close ends the session. It does not wait for the goroutines, and may be called again.
+// close ends the session. It does not wait for its goroutines, and may be called again.
 func (s *session) close() {
 	s.cancel()
-	s.connection.close()
+	s.connection.Close()
 }

@@ -106,11 +106,11 @@ func TestAConnectThatHangs(t *testing.T) {
 // asksNodes reports whether a request lists nodes.
 func asksNodes(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" }
 
-func TestASurvey(t *testing.T) {
+func TestClusterInfo(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
 
-	t.Run("that hangs keeps nobody from anything", func(t *testing.T) {
+	t.Run("that hangs delays nothing else", func(t *testing.T) {
 		t.Parallel()
 		m := w.newMember(t, w.operator, "survey-hangs")
 		var asked atomic.Int64
@@ -145,7 +145,7 @@ func TestASurvey(t *testing.T) {
 }
 
 // Not beside other tests: it takes much of the machine.
-func TestASurveyOfManyNodesIsMadeInPages(t *testing.T) {
+func TestManyNodesAreReadInPages(t *testing.T) {
 	w := shared(t)
 	m := w.newMember(t, w.operator, "survey-large")
 	var pages atomic.Int64

@@ -1,4 +1,3 @@
-// Package kubeconfig decides what the Secrets of members may say. It is pure: it reads no files and no network.
 package kubeconfig
 
 import (

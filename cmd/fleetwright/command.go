@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 // options are the values of the flags.
@@ -28,9 +29,9 @@ type options struct {
 	hubID                   string
 	clusterAPINamespace     string
 	argoCDNamespace         string
-	sources                 clusters.Sources
+	sources                 kubeconfig.Sources
 	clusterProfiles         bool
-	policy                  clusters.Policy
+	policy                  kubeconfig.Policy
 	memberQPS               float32
 	memberBurst             int
 	memberMaxList           resource.QuantityValue
@@ -141,12 +142,12 @@ func (o *options) findSources() error {
 	if selector.Empty() {
 		return fmt.Errorf("--secret-selector is empty: every Secret of namespace %s would become a member; set a selector", o.secretNamespace)
 	}
-	o.sources = clusters.Sources{{Namespace: o.secretNamespace, Form: clusters.FormKubeconfig, Selector: selector}}
+	o.sources = kubeconfig.Sources{{Namespace: o.secretNamespace, Format: kubeconfig.FormatKubeconfig, Selector: selector}}
 	if o.clusterAPINamespace != "" {
-		o.sources = append(o.sources, clusters.Source{Namespace: o.clusterAPINamespace, Form: clusters.FormClusterAPI})
+		o.sources = append(o.sources, kubeconfig.Source{Namespace: o.clusterAPINamespace, Format: kubeconfig.FormatClusterAPI})
 	}
 	if o.argoCDNamespace != "" {
-		o.sources = append(o.sources, clusters.Source{Namespace: o.argoCDNamespace, Form: clusters.FormArgoCD})
+		o.sources = append(o.sources, kubeconfig.Source{Namespace: o.argoCDNamespace, Format: kubeconfig.FormatArgoCD})
 	}
 	return nil
 }

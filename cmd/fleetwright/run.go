@@ -197,7 +197,7 @@ func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (st
 
 func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
-	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: o.sources.Cache()}
+	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(o.sources)}
 	if o.clusterProfiles {
 		// The operator may read ClusterProfiles in one namespace only.
 		cached[&clusterinventory.ClusterProfile{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.secretNamespace: {}}}

@@ -1,4 +1,4 @@
-package clusters
+package kubeconfig
 
 import (
 	"bytes"
@@ -33,6 +33,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/internal/cputime"
+	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
 // What a decision on any Secret may cost at most. It is made on the hub, for whoever may write a Secret.
@@ -44,7 +46,7 @@ const (
 // replaced is a good kubeconfig with a token, a part of it replaced.
 func replaced(t testing.TB, old, replacement string) []byte {
 	t.Helper()
-	good := string(newKubeconfig(t))
+	good := string(kubeconfig(t))
 	if !strings.Contains(good, old) {
 		t.Fatalf("the kubeconfig has no %q", old)
 	}
@@ -58,21 +60,21 @@ func tokenText(t testing.TB, token string) []byte {
 
 func caText(t testing.TB, ca []byte) []byte {
 	t.Helper()
-	return replaced(t, base64.StdEncoding.EncodeToString(identityA().certificate), base64.StdEncoding.EncodeToString(ca))
+	return replaced(t, base64.StdEncoding.EncodeToString(identityA().Certificate), base64.StdEncoding.EncodeToString(ca))
 }
 
 // repeated is a text over and over, to the cap on bytes.
-func repeated(text string) []byte { return bytes.Repeat([]byte(text), maxKubeconfig/len(text)) }
+func repeated(text string) []byte { return bytes.Repeat([]byte(text), maxBytes/len(text)) }
 
 // entries is a kubeconfig with a list of some name: of as many entries as are let through to the parser.
 func entries(list, entry string) []byte {
 	header := "kind: Config\napiVersion: v1\n" + list + ": ["
-	return []byte(header + strings.Repeat(entry+",", (maxPieces-len(strings.Fields(header))-1)/pieces([]byte(entry+","))) + "]")
+	return []byte(header + strings.Repeat(entry+",", (maxTokens-len(strings.Fields(header))-1)/countTokens([]byte(entry+","))) + "]")
 }
 
 // nested is as deep as is let through to the parser.
 func nested(before, opening, closing, after string) []byte {
-	depth := (maxPieces - pieces([]byte(before+after)) - 1) / max(1, pieces([]byte(opening)))
+	depth := (maxTokens - countTokens([]byte(before+after)) - 1) / max(1, countTokens([]byte(opening)))
 	return []byte(before + strings.Repeat(opening, depth) + strings.Repeat(closing, depth) + after)
 }
 
@@ -83,13 +85,13 @@ func numbered(list string) []byte {
 	for i := range 10_000 {
 		fmt.Fprintf(&b, "\n- {name: %d}", i)
 	}
-	return []byte(b.String())[:min(b.Len(), maxKubeconfig)]
+	return []byte(b.String())[:min(b.Len(), maxBytes)]
 }
 
 // indented is nested by blanks.
 func indented() []byte {
 	var b strings.Builder
-	for i := 0; b.Len()+i+8 < maxKubeconfig; i++ {
+	for i := 0; b.Len()+i+8 < maxBytes; i++ {
 		b.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
 	return []byte(b.String())
@@ -115,7 +117,7 @@ func utf16le(text string) []byte { return inUTF16(binary.LittleEndian, text) }
 
 // newRSA is a certificate with an RSA key of some bits. Its factors are odd and no more: they are made at once, whatever
 // their length, and nothing that only reads a key can tell.
-func newRSA(bits int) pair {
+func newRSA(bits int) testcert.Pair {
 	one, exponent := big.NewInt(1), big.NewInt(65537)
 	factor := func() *big.Int {
 		for {
@@ -149,22 +151,22 @@ func newRSA(bits int) pair {
 		if err != nil {
 			panic(err)
 		}
-		signer := identityA().tls()
+		signer := identityA().TLS()
 		certificate, err := x509.CreateCertificate(rand.Reader, signer.Leaf, signer.Leaf, &rsa.PublicKey{N: n, E: 65537}, signer.PrivateKey)
 		if err != nil {
 			panic(err)
 		}
-		return pair{
-			certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
-			key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: key}),
+		return testcert.Pair{
+			Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+			Key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: key}),
 		}
 	}
 }
 
 var (
-	largestRSA = sync.OnceValue(func() pair { return newRSA(maxRSA) })
-	largeRSA   = sync.OnceValue(func() pair { return newRSA(maxRSA + 16) })
-	bombRSA    = sync.OnceValue(func() pair { return newRSA(4 * maxRSA) })
+	largestRSA = sync.OnceValue(func() testcert.Pair { return newRSA(maxRSABits) })
+	largeRSA   = sync.OnceValue(func() testcert.Pair { return newRSA(maxRSABits + 16) })
+	bombRSA    = sync.OnceValue(func() testcert.Pair { return newRSA(4 * maxRSABits) })
 )
 
 // recoded changes the type and the headers of a block in PEM form.
@@ -181,11 +183,11 @@ const (
 )
 
 // hostileTexts are what YAML, or whoever reads it, may choke on.
-func hostileTexts(t testing.TB) map[string]input {
+func hostileTexts(t testing.TB) map[string]testInput {
 	t.Helper()
 	long := strings.Repeat(canary, 4000)
-	good := string(newKubeconfig(t))
-	return map[string]input{
+	good := string(kubeconfig(t))
+	return map[string]testInput{
 		"an alias bomb (billion laughs)":             {laughs(), malformed},
 		"an alias bomb of one long string":           {[]byte("a: &a " + long + "\nb: [" + strings.Repeat("*a,", 2000) + "]"), malformed},
 		"an alias":                                   {replaced(t, "token: canary-token", "token: &t canary-token\n    as: *t"), malformed},
@@ -198,12 +200,12 @@ func hostileTexts(t testing.TB) map[string]input {
 		"lists in lists, as deep as is parsed":       {nested("a: ", "[", "]", ""), malformed},
 		"maps in maps, as deep as is parsed":         {nested("", "{a: ", "}", ""), malformed},
 		"maps in an extension, as deep as is parsed": {nested("extensions: [{name: a, extension: ", `{"":`, "}", "}]"), malformed},
-		"block lists in block lists":                 {bytes.Repeat([]byte("- "), maxPieces), malformed},
-		"complex keys in complex keys":               {bytes.Repeat([]byte("? "), maxPieces), malformed},
+		"block lists in block lists":                 {bytes.Repeat([]byte("- "), maxTokens), malformed},
+		"complex keys in complex keys":               {bytes.Repeat([]byte("? "), maxTokens), malformed},
 		"maps nested by indentation":                 {indented(), malformed},
 		"a key twice":                                {tokenText(t, "canary\n    token: canary-token"), malformed},
 		"a key twice, at the top":                    {[]byte(good + "current-context: canary-context\n"), malformed},
-		"the same key over and over":                 {[]byte("{" + strings.Repeat("a,", maxPieces-2) + "}"), malformed},
+		"the same key over and over":                 {[]byte("{" + strings.Repeat("a,", maxTokens-2) + "}"), malformed},
 		"two contexts of one name":                   {replaced(t, "current-context:", "- {name: canary-context, context: {cluster: canary, user: canary}}\ncurrent-context:"), malformed},
 		"a NUL byte":                                 {tokenText(t, "canary\x00token"), malformed},
 		"an escaped NUL in the token":                {tokenText(t, `"canary\0token"`), malformed},
@@ -252,10 +254,10 @@ func hostileTexts(t testing.TB) map[string]input {
 }
 
 // hostileServers are addresses. What names and numbers lead to is decided when they are dialled.
-func hostileServers(t testing.TB) map[string]input {
+func hostileServers(t testing.TB) map[string]testInput {
 	t.Helper()
-	at := func(address string) []byte { return newKubeconfig(t, server(address)) }
-	return map[string]input{
+	at := func(address string) []byte { return kubeconfig(t, server(address)) }
+	return map[string]testInput{
 		"a server with an empty user":         {at("https://@canary.example"), noServer},
 		"a server with an empty query":        {at("https://canary.example?"), noServer},
 		"a server with an empty fragment":     {at("https://canary.example#"), noServer},
@@ -283,39 +285,39 @@ func hostileServers(t testing.TB) map[string]input {
 }
 
 // hostileCertificates are bundles and keys that cost, or that only look like some.
-func hostileCertificates(t testing.TB) map[string]input {
+func hostileCertificates(t testing.TB) map[string]testInput {
 	t.Helper()
 	a := identityA()
-	client := func(crt, key []byte) []byte { return newKubeconfig(t, withoutToken, certificate(crt, key)) }
-	most := (maxKubeconfig - len(newKubeconfig(t))) * 3 / 4
-	return map[string]input{
-		"a CA of as many certificates as fit":          {caText(t, bytes.Repeat(a.certificate, most/len(a.certificate))), takenAsIs},
+	client := func(crt, key []byte) []byte { return kubeconfig(t, withoutToken, certificate(crt, key)) }
+	most := (maxBytes - len(kubeconfig(t))) * 3 / 4
+	return map[string]testInput{
+		"a CA of as many certificates as fit":          {caText(t, bytes.Repeat(a.Certificate, most/len(a.Certificate))), takenAsIs},
 		"a CA of as many blocks as fit":                {caText(t, bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"), most/60)), malformed},
 		"a CA of blocks that do not end":               {caText(t, bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\n"), most/28)), malformed},
-		"a CA with text around it":                     {caText(t, slices.Concat([]byte("canary\n"), a.certificate, []byte("canary\n"))), takenAsIs},
-		"a CA with a broken certificate behind a good": {caText(t, append(slices.Clip(a.certificate), "-----BEGIN CERTIFICATE-----\nY2FuYXJ5\n-----END CERTIFICATE-----\n"...)), malformed},
-		"a CA in PEM with headers":                     {caText(t, recoded(a.certificate, "CERTIFICATE", map[string]string{"Canary": canary})), malformed},
-		"a CA with an RSA key of 8192 bits":            {caText(t, largestRSA().certificate), takenAsIs},
-		"a CA with a larger RSA key":                   {caText(t, largeRSA().certificate), malformed},
-		"a client's RSA key of 8192 bits":              {client(largestRSA().certificate, largestRSA().key), takenAsIs},
-		"a client's larger RSA key":                    {client(largeRSA().certificate, largeRSA().key), malformed},
-		"a client's RSA key of 32,768 bits":            {client(a.certificate, bombRSA().key), malformed},
-		"a client's RSA key for another type":          {client(a.certificate, largestRSA().key), malformed},
-		"a client's certificate and key exchanged":     {client(a.key, a.certificate), malformed},
-		"a client's key with text around it":           {client(a.certificate, slices.Concat([]byte("canary\n"), a.key, []byte("canary\n"))), takenAsIs},
+		"a CA with text around it":                     {caText(t, slices.Concat([]byte("canary\n"), a.Certificate, []byte("canary\n"))), takenAsIs},
+		"a CA with a broken certificate behind a good": {caText(t, append(slices.Clip(a.Certificate), "-----BEGIN CERTIFICATE-----\nY2FuYXJ5\n-----END CERTIFICATE-----\n"...)), malformed},
+		"a CA in PEM with headers":                     {caText(t, recoded(a.Certificate, "CERTIFICATE", map[string]string{"Canary": canary})), malformed},
+		"a CA with an RSA key of 8192 bits":            {caText(t, largestRSA().Certificate), takenAsIs},
+		"a CA with a larger RSA key":                   {caText(t, largeRSA().Certificate), malformed},
+		"a client's RSA key of 8192 bits":              {client(largestRSA().Certificate, largestRSA().Key), takenAsIs},
+		"a client's larger RSA key":                    {client(largeRSA().Certificate, largeRSA().Key), malformed},
+		"a client's RSA key of 32,768 bits":            {client(a.Certificate, bombRSA().Key), malformed},
+		"a client's RSA key for another type":          {client(a.Certificate, largestRSA().Key), malformed},
+		"a client's certificate and key exchanged":     {client(a.Key, a.Certificate), malformed},
+		"a client's key with text around it":           {client(a.Certificate, slices.Concat([]byte("canary\n"), a.Key, []byte("canary\n"))), takenAsIs},
 		"a client's key that is encrypted": {
-			client(a.certificate, recoded(a.key, "ENCRYPTED PRIVATE KEY", nil)[:200]), malformed,
+			client(a.Certificate, recoded(a.Key, "ENCRYPTED PRIVATE KEY", nil)[:200]), malformed,
 		},
 		"a client's key that is encrypted in the old way": {
-			client(a.certificate, pem.EncodeToMemory(&pem.Block{
+			client(a.Certificate, pem.EncodeToMemory(&pem.Block{
 				Type: "EC PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}, Bytes: []byte(canary),
 			})), malformed,
 		},
-		"a client's certificates, as many as fit": {client(bytes.Repeat(a.certificate, (most-1000)/len(a.certificate)), a.key), takenAsIs},
+		"a client's certificates, as many as fit": {client(bytes.Repeat(a.Certificate, (most-1000)/len(a.Certificate)), a.Key), takenAsIs},
 	}
 }
 
-func hostileKubeconfigs(t testing.TB) map[string]input {
+func hostileKubeconfigs(t testing.TB) map[string]testInput {
 	t.Helper()
 	all := hostileTexts(t)
 	maps.Copy(all, hostileServers(t))
@@ -326,16 +328,16 @@ func hostileKubeconfigs(t testing.TB) map[string]input {
 func TestHostileKubeconfig(t *testing.T) {
 	for name, test := range hostileKubeconfigs(t) {
 		t.Run(name, func(t *testing.T) {
-			target, refusal := parse(test.raw, Policy{})
+			target, rejected := parse(test.raw, Policy{})
 			got := takenAsIs
-			if refusal != nil {
-				got = refusal.Reason
-				quotesNothing(t, refusal)
+			if rejected != nil {
+				got = rejected.Reason
+				quotesNothing(t, rejected)
 			} else {
 				isSafe(t, target)
 			}
 			if got != test.want {
-				t.Errorf("%s, want %s (%v)", got, test.want, refusal)
+				t.Errorf("%s, want %s (%v)", got, test.want, rejected)
 			}
 		})
 	}
@@ -343,19 +345,19 @@ func TestHostileKubeconfig(t *testing.T) {
 
 // The reading of a key costs with its length, before anything else of it is known.
 func TestHostileKeyIsNotReadWhenItIsTooLong(t *testing.T) {
-	_, refusal := parse(newKubeconfig(t, certificate(identityA().certificate, bombRSA().key)), Policy{})
-	if want := fmt.Sprintf("client-key-data has more than %d bytes", maxKey); refusal == nil || refusal.Message != want {
-		t.Errorf("%v, want: %s", refusal, want)
+	_, rejected := parse(kubeconfig(t, certificate(identityA().Certificate, bombRSA().Key)), Policy{})
+	if want := fmt.Sprintf("client-key-data has more than %d bytes", maxKeyBytes); rejected == nil || rejected.Message != want {
+		t.Errorf("%v, want: %s", rejected, want)
 	}
 }
 
 // The cap is on all that is read of a Secret.
 func TestHostileArgoCDServerCountsToTheCap(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
-	long := "https://canary.example/" + strings.Repeat("x", maxKubeconfig-len(config))
-	_, refusal := readArgoCD(secret("x", ofArgo, data("server", long), data("config", string(config))), Policy{})
-	if refusal == nil || refusal.Reason != tooMuch {
-		t.Errorf("%v, want %s", refusal, tooMuch)
+	long := "https://canary.example/" + strings.Repeat("x", maxBytes-len(config))
+	_, rejected := parseArgoCD(secret("x", ofArgo, data("server", long), data("config", string(config))), Policy{})
+	if rejected == nil || rejected.Reason != tooMuch {
+		t.Errorf("%v, want %s", rejected, tooMuch)
 	}
 }
 
@@ -375,7 +377,7 @@ func TestHostileSecretCostsLittle(t *testing.T) {
 		decisions["Argo CD: "+name] = func() { _, _ = read(test.config, test.policy) }
 	}
 	decisions["Argo CD: a server of a MiB"] = func() {
-		_, _ = Sources{argoSecrets}.claim(secret("x", ofArgo, data("server", strings.Repeat("x", 1<<20)))).read(Policy{})
+		_, _ = Sources{argoSecrets}.Member(secret("x", ofArgo, data("server", strings.Repeat("x", 1<<20)))).Parse(Policy{})
 	}
 	for name, decide := range decisions {
 		t.Run(name, func(t *testing.T) {
@@ -396,32 +398,30 @@ func slowness() time.Duration {
 }
 
 // The name is looked for with each event of a Secret, and by whoever handles the next one too.
-func TestHostileNameOfAMiBIsNotLookedAt(t *testing.T) {
+func TestHostileNameOfAMiBIsNotValidated(t *testing.T) {
 	s := secret("x", ofArgo, data("name", strings.Repeat("x", 1<<20)))
 	if _, allocated := cost(func() { _ = argoSecrets.member(s) }); allocated > 64<<10 {
 		t.Errorf("took %d KiB", allocated>>10)
 	}
 }
 
-// cost is the least of three runs: the machine may have something else to do.
+// cost returns the processor time and the memory of the cheapest of three runs: the garbage of others counts, too.
 func cost(decide func()) (took time.Duration, allocated uint64) {
 	took, allocated = time.Hour, 1<<63
 	for range 3 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
-		decide()
-		took = min(took, time.Since(start))
+		took = min(took, cputime.Of(decide))
 		runtime.ReadMemStats(&after)
 		allocated = min(allocated, after.TotalAlloc-before.TotalAlloc)
 	}
 	return took, allocated
 }
 
-// refusals are the texts of all refusals in the source. What a number or a name of a field is put into may hold just that.
-var refusals = sync.OnceValue(func() []*regexp.Regexp {
+// rejections are the texts of all rejections in the source. What a number or a name of a field is put into may hold just that.
+var rejections = sync.OnceValue(func() []*regexp.Regexp {
 	var all []*regexp.Regexp
-	for _, file := range []string{"kubeconfig.go", "discovery.go"} {
+	for _, file := range []string{"parse.go", "checks.go", "credentials.go", "argocd.go"} {
 		source, err := parser.ParseFile(gotoken.NewFileSet(), file, nil, 0)
 		if err != nil {
 			panic(err)
@@ -431,7 +431,7 @@ var refusals = sync.OnceValue(func() []*regexp.Regexp {
 			if !isCall || len(call.Args) < 2 {
 				return true
 			}
-			if name, isName := call.Fun.(*ast.Ident); !isName || name.Name != "refuse" {
+			if name, isName := call.Fun.(*ast.Ident); !isName || name.Name != "reject" {
 				return true
 			}
 			text, err := strconv.Unquote(call.Args[1].(*ast.BasicLit).Value)
@@ -447,66 +447,66 @@ var refusals = sync.OnceValue(func() []*regexp.Regexp {
 	return all
 })
 
-// quotesNothing wants a refusal that the source has word for word: nothing of the Secret is in it.
-func quotesNothing(t testing.TB, refusal *Refusal) {
+// quotesNothing wants a rejected that the source has word for word: nothing of the Secret is in it.
+func quotesNothing(t testing.TB, rejected *RejectedError) {
 	t.Helper()
-	if strings.Contains(strings.ToLower(refusal.Message), canary) ||
-		!slices.ContainsFunc(refusals(), func(text *regexp.Regexp) bool { return text.MatchString(refusal.Message) }) {
-		t.Errorf("the message quotes the Secret: %s", refusal.Message)
+	if strings.Contains(strings.ToLower(rejected.Message), canary) ||
+		!slices.ContainsFunc(rejections(), func(text *regexp.Regexp) bool { return text.MatchString(rejected.Message) }) {
+		t.Errorf("the message quotes the Secret: %s", rejected.Message)
 	}
 }
 
 // isSafe wants a connection over TLS to a server whose CA is known, with credentials that stay where they belong.
-func isSafe(t testing.TB, target *target) {
+func isSafe(t testing.TB, target *Config) {
 	t.Helper()
-	address, err := url.Parse(target.host)
-	if err != nil || address.Scheme != "https" || address.Hostname() == "" || address.User != nil || strings.ContainsAny(target.host, "?#\r\n") {
-		t.Errorf("accepted server %q: %v", target.host, err)
+	address, err := url.Parse(target.Server)
+	if err != nil || address.Scheme != "https" || address.Hostname() == "" || address.User != nil || strings.ContainsAny(target.Server, "?#\r\n") {
+		t.Errorf("accepted server %q: %v", target.Server, err)
 	}
-	if target.insecure || target.proxy != nil || len(target.ca) == 0 || target.roots == nil || target.roots.Equal(x509.NewCertPool()) {
+	if target.Insecure || target.Proxy != nil || len(target.CA) == 0 || target.CAPool == nil || target.CAPool.Equal(x509.NewCertPool()) {
 		t.Errorf("accepted without a CA, or with a proxy: %+v", target)
 	}
-	if target.token == "" && target.certificate == nil || strings.ContainsFunc(target.token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		t.Errorf("accepted token %q, certificate %t", target.token, target.certificate != nil)
+	if target.Token == "" && target.Certificate == nil || strings.ContainsFunc(target.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		t.Errorf("accepted token %q, certificate %t", target.Token, target.Certificate != nil)
 	}
-	if target.certificate != nil && tooLarge(target.certificate.Leaf) {
+	if target.Certificate != nil && hasLargeKey(target.Certificate.Leaf) {
 		t.Error("accepted too large a key")
 	}
 }
 
-// documented are the reasons of the API for a refusal of what a Secret holds.
+// documented are the reasons of the API for a rejected of what a Secret holds.
 var documented = []string{
 	v1alpha1.ReasonKubeconfigMissing, v1alpha1.ReasonKubeconfigTooLarge, v1alpha1.ReasonKubeconfigMalformed, v1alpha1.ReasonExecRefused,
 	v1alpha1.ReasonAuthProviderRefused, v1alpha1.ReasonFileRefused, v1alpha1.ReasonProxyRefused, v1alpha1.ReasonImpersonationRefused,
 	v1alpha1.ReasonBasicAuthRefused, v1alpha1.ReasonServerRefused, v1alpha1.ReasonInsecureTLSRefused, v1alpha1.ReasonNoCredentials,
 }
 
-// decided wants one of two things: a safe target, or a refusal that is documented, quotes nothing, and is the same each time.
-func decided(t testing.TB, decide func(Policy) (*target, *Refusal)) {
+// decided wants one of two things: a safe target, or a rejected that is documented, quotes nothing, and is the same each time.
+func decided(t testing.TB, decide func(Policy) (*Config, *RejectedError)) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	target, refusal := decide(Policy{})
+	target, rejected := decide(Policy{})
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > mostMemory {
 		t.Errorf("took %d KiB", allocated>>10)
 	}
 	_, again := decide(Policy{})
 	switch {
-	case (target == nil) == (refusal == nil):
-		t.Fatalf("both or neither: %+v, %+v", target, refusal)
-	case refusal == nil:
+	case (target == nil) == (rejected == nil):
+		t.Fatalf("both or neither: %+v, %+v", target, rejected)
+	case rejected == nil:
 		isSafe(t, target)
-		if permitted, refusal := decide(Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}); refusal != nil || !target.equal(permitted) {
-			t.Errorf("another decision where more is permitted: %+v", refusal)
+		if permitted, rejected := decide(Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}); rejected != nil || !target.Equal(permitted) {
+			t.Errorf("another decision where more is permitted: %+v", rejected)
 		}
 	default:
-		quotesNothing(t, refusal)
-		if !slices.Contains(documented, refusal.Reason) {
-			t.Errorf("reason %s is not documented", refusal.Reason)
+		quotesNothing(t, rejected)
+		if !slices.Contains(documented, rejected.Reason) {
+			t.Errorf("reason %s is not documented", rejected.Reason)
 		}
-		if again == nil || *again != *refusal {
-			t.Errorf("said otherwise the second time: %v, then %v", refusal, again)
+		if again == nil || *again != *rejected {
+			t.Errorf("said otherwise the second time: %v, then %v", rejected, again)
 		}
 	}
 }
@@ -514,7 +514,7 @@ func decided(t testing.TB, decide func(Policy) (*target, *Refusal)) {
 // FuzzParse: whatever a Secret holds, it is refused with a reason, or is safe. The seeds are all that the tables here have, and
 // those of testdata/fuzz.
 func FuzzParse(f *testing.F) {
-	for _, table := range []map[string]input{refusedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
+	for _, table := range []map[string]testInput{refusedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
 		for _, test := range table {
 			if len(test.raw) <= 8<<10 {
 				f.Add(test.raw)
@@ -525,8 +525,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(test.raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		decided(t, func(policy Policy) (*target, *Refusal) { return parse(raw, policy) })
-		if _, refusal := parse(raw, Policy{AllowInsecureTLS: true, AllowProxy: true}); refusal == nil {
+		decided(t, func(policy Policy) (*Config, *RejectedError) { return parse(raw, policy) })
+		if _, rejected := parse(raw, Policy{AllowInsecureTLS: true, AllowProxy: true}); rejected == nil {
 			asksForNothing(t, raw)
 		}
 	})
@@ -547,8 +547,8 @@ func asksForNothing(t testing.TB, raw []byte) {
 	}
 }
 
-// FuzzReadArgoCD is the same for cluster Secrets of Argo CD.
-func FuzzReadArgoCD(f *testing.F) {
+// FuzzParseArgoCD is the same for cluster Secrets of Argo CD.
+func FuzzParseArgoCD(f *testing.F) {
 	for _, test := range refusedArgoCDs(f) {
 		if len(test.config) <= 8<<10 {
 			f.Add("https://canary.example:6443", test.config)
@@ -559,50 +559,14 @@ func FuzzReadArgoCD(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, server string, config []byte) {
 		s := &corev1.Secret{Data: map[string][]byte{"server": []byte(server), "config": config}}
-		decided(t, func(policy Policy) (*target, *Refusal) { return readArgoCD(s, policy) })
+		decided(t, func(policy Policy) (*Config, *RejectedError) { return parseArgoCD(s, policy) })
 	})
-}
-
-// dialled are addresses, and the reason with which they are refused when they are dialled.
-var dialled = map[string]struct {
-	addresses []string
-	want      string
-}{
-	"loopback":                     {[]string{"127.0.0.1:443", "127.1.2.3:443", "[::1]:443", "[::1%lo]:443"}, noServer},
-	"loopback, as IPv6":            {[]string{"[::ffff:127.0.0.1]:443", "[::ffff:7f00:1]:443"}, noServer},
-	"link-local, so also metadata": {[]string{"169.254.169.254:80", "169.254.170.2:80", "[fe80::1]:443", "[fe80::a9fe:a9fe%eth0]:80"}, noServer},
-	"link-local, as IPv6":          {[]string{"[::ffff:169.254.169.254]:80", "[::ffff:a9fe:a9fe%eth0]:80"}, noServer},
-	"multicast":                    {[]string{"224.0.0.1:443", "[ff02::1]:443", "[ff05::1]:443"}, noServer},
-	"unspecified":                  {[]string{"0.0.0.0:443", "[::]:443", "[::ffff:0.0.0.0]:443"}, noServer},
-	"IPv4 within IPv6 that leads there": {[]string{
-		"[64:ff9b::127.0.0.1]:443", "[64:ff9b::a9fe:a9fe]:80", "[64:ff9b:1::a9fe:a9fe]:80", "[::127.0.0.1]:443", "[::169.254.169.254]:80",
-		"[2002:7f00:1::]:443", "[2002:a9fe:a9fe::1]:80",
-	}, noServer},
-	"reserved":                          {[]string{"0.1.2.3:443", "240.0.0.1:443", "255.255.255.255:443", "[fec0::1]:443"}, noServer},
-	"metadata of clouds elsewhere":      {[]string{"100.100.100.200:80", "168.63.129.16:80", "192.0.0.192:80", "[fd00:ec2::254]:80", "[fd20:ce::254]:80", "[fd00:c1::a9fe:a9fe]:80"}, noServer},
-	"public and private addresses else": {[]string{"192.0.2.1:443", "10.0.0.1:443", "192.168.0.1:443", "[2001:db8::1]:443", "[fd00::1]:443", "[64:ff9b::10.0.0.1]:443", "100.64.0.1:443"}, takenAsIs},
-}
-
-func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
-	for name, test := range dialled {
-		for _, address := range test.addresses {
-			t.Run(name+" "+address, func(t *testing.T) {
-				got := takenAsIs
-				if err := (&Options{}).guard("tcp", address, nil); err != nil {
-					got = err.(*Refusal).Reason //nolint:errorlint // it is returned as such
-				}
-				if got != test.want {
-					t.Errorf("%s, want %s", got, test.want)
-				}
-			})
-		}
-	}
 }
 
 // docs/kubeconfig.md lists all inputs, and nothing else, with what comes of them.
 func TestHostileInputsAreDocumented(t *testing.T) {
-	kubeconfigs, argoCD, addresses := map[string]string{}, map[string]string{}, map[string]string{}
-	for _, table := range []map[string]input{refusedKubeconfigs(t), hostileKubeconfigs(t)} {
+	kubeconfigs, argoCD := map[string]string{}, map[string]string{}
+	for _, table := range []map[string]testInput{refusedKubeconfigs(t), hostileKubeconfigs(t)} {
 		for name, test := range table {
 			kubeconfigs[name] = test.want
 		}
@@ -616,13 +580,10 @@ func TestHostileInputsAreDocumented(t *testing.T) {
 	for name := range acceptedArgoCDs(t) {
 		argoCD[name] = takenAsIs
 	}
-	for name, test := range dialled {
-		addresses[name] = test.want
-	}
-	want := map[string]map[string]string{
-		"A kubeconfig": kubeconfigs, "A cluster Secret of Argo CD": argoCD, "An address that is dialled": addresses,
-	}
-	if diff := cmp.Diff(want, tables(t, "../docs/kubeconfig.md")); diff != "" {
+	want := map[string]map[string]string{"A kubeconfig": kubeconfigs, "A cluster Secret of Argo CD": argoCD}
+	got := tables(t, "../../docs/kubeconfig.md")
+	delete(got, "An address that is dialled") // see package transport
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the document differs from the tests (-tests +document)\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package clusters
+package kubeconfig
 
 import (
 	"cmp"
@@ -16,56 +16,61 @@ const (
 	warningShare = 10
 )
 
-// expiry is when credentials end, and from when on that is warned of. The zero value stands for credentials that do not say.
-type expiry struct{ end, warning time.Time }
+// Expiry is when credentials expire. The zero value stands for credentials that do not say.
+type Expiry struct {
+	// End is when they expire, and Warning when the warning about it begins.
+	End, Warning time.Time
+}
 
 // newExpiry returns the expiry of credentials that are valid between two times. The beginning may be zero.
-func newExpiry(begin, end time.Time) expiry {
+func newExpiry(begin, end time.Time) Expiry {
 	if end.IsZero() {
-		return expiry{}
+		return Expiry{}
 	}
 	ahead := maxWarning
 	if lifetime := end.Sub(begin); !begin.IsZero() && lifetime > 0 {
 		ahead = min(ahead, lifetime/warningShare)
 	}
-	return expiry{end: end, warning: end.Add(-ahead)}
+	return Expiry{End: end, Warning: end.Add(-ahead)}
 }
 
-func (e expiry) equal(other expiry) bool {
-	return e.end.Equal(other.end) && e.warning.Equal(other.warning)
+// Equal reports whether two expiries are the same.
+func (e Expiry) Equal(other Expiry) bool {
+	return e.End.Equal(other.End) && e.Warning.Equal(other.Warning)
 }
 
 // maxExpiry is the end of the year 9999, in seconds since 1970: later times have no text in RFC 3339.
 const maxExpiry = 253402300799
 
-// expiry returns that of the credentials which end first. A token is read, not verified: what it says serves as a reminder only.
-func (t *target) expiry() expiry {
-	token := tokenExpiry(t.token)
-	if t.certificate == nil || t.certificate.Leaf == nil {
+// Expiry returns the expiry of the token or of the certificate, whichever expires first. The token's signature is not verified: what the
+// token says serves as a reminder only.
+func (c *Config) Expiry() Expiry {
+	token := tokenExpiry(c.Token)
+	if c.Certificate == nil || c.Certificate.Leaf == nil {
 		return token
 	}
-	leaf := t.certificate.Leaf
-	if token.end.IsZero() || leaf.NotAfter.Before(token.end) {
+	leaf := c.Certificate.Leaf
+	if token.End.IsZero() || leaf.NotAfter.Before(token.End) {
 		return newExpiry(leaf.NotBefore, leaf.NotAfter)
 	}
 	return token
 }
 
-// hasEnded reports whether the credentials have ended, by their own word.
-func (t *target) hasEnded(now time.Time) bool {
-	end := t.expiry().end
+// HasExpired reports whether the credentials say that they have expired.
+func (c *Config) HasExpired(now time.Time) bool {
+	end := c.Expiry().End
 	return !end.IsZero() && !now.Before(end)
 }
 
 // tokenExpiry returns what the claims of a JSON Web Token say (RFC 7519, section 4.1): exp, and iat or else nbf for the beginning.
-func tokenExpiry(token string) expiry {
+func tokenExpiry(token string) Expiry {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return expiry{}
+		return Expiry{}
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return expiry{}
+		return Expiry{}
 	}
 	var claims struct {
 		Expiry    float64 `json:"exp"`
@@ -73,7 +78,7 @@ func tokenExpiry(token string) expiry {
 		NotBefore float64 `json:"nbf"`
 	}
 	if json.Unmarshal(payload, &claims) != nil {
-		return expiry{}
+		return Expiry{}
 	}
 	return newExpiry(cmp.Or(claimedTime(claims.IssuedAt), claimedTime(claims.NotBefore)), claimedTime(claims.Expiry))
 }

@@ -1,4 +1,4 @@
-package clusters
+package transport
 
 import (
 	"bytes"
@@ -100,26 +100,26 @@ func TestALimitedBodyIsRefusedOverASize(t *testing.T) {
 		method, query, body string
 		want                error
 	}{
-		"an event of nearly 4 MiB":                   {http.MethodGet, "watch=true", object(maxEventBytes - 100), nil},
-		"an event of 4 MiB behind another":           {http.MethodGet, "watch=true", object(1<<20) + object(maxEventBytes), errEventTooLarge},
+		"an event of nearly 4 MiB":                   {http.MethodGet, "watch=true", object(MaxEventBytes - 100), nil},
+		"an event of 4 MiB behind another":           {http.MethodGet, "watch=true", object(1<<20) + object(MaxEventBytes), errEventTooLarge},
 		"events of 4 MiB together":                   {http.MethodGet, "watch=true", strings.Repeat(object(1<<20), 8), nil},
-		"an event that only looks like many":         {http.MethodGet, "watch=true", object(100) + `{"a":"` + strings.Repeat("}{", maxEventBytes/2) + `"}`, errEventTooLarge},
+		"an event that only looks like many":         {http.MethodGet, "watch=true", object(100) + `{"a":"` + strings.Repeat("}{", MaxEventBytes/2) + `"}`, errEventTooLarge},
 		"an event of many objects":                   {http.MethodGet, "watch=true", `{"a":[` + strings.Repeat("{},", maxEventMemory/elementCost), errEventTooLarge},
-		"a watch of text":                            {http.MethodGet, "watch=true", `"` + filler(maxEventBytes), errNoAPIServer},
-		"a watch of text in an event":                {http.MethodGet, "watch=true", `{"` + filler(maxEventBytes), errEventTooLarge},
-		"a list of zeros":                            {http.MethodGet, "limit=500", strings.Repeat("\x00", 100), errNoAPIServer},
-		"a watch that closes what it did not open":   {http.MethodGet, "watch=true", "{}" + strings.Repeat("}{}", maxEventBytes/3+1), errEventTooLarge},
-		"an answer to a write of 4 MiB":              {http.MethodPatch, "", object(maxEventBytes), errEventTooLarge},
-		"a list of 4 MiB":                            {http.MethodGet, "limit=500", object(maxEventBytes), nil},
+		"a watch of text":                            {http.MethodGet, "watch=true", `"` + filler(MaxEventBytes), ErrNotAPIServer},
+		"a watch of text in an event":                {http.MethodGet, "watch=true", `{"` + filler(MaxEventBytes), errEventTooLarge},
+		"a list of zeros":                            {http.MethodGet, "limit=500", strings.Repeat("\x00", 100), ErrNotAPIServer},
+		"a watch that closes what it did not open":   {http.MethodGet, "watch=true", "{}" + strings.Repeat("}{}", MaxEventBytes/3+1), errEventTooLarge},
+		"an answer to a write of 4 MiB":              {http.MethodPatch, "", object(MaxEventBytes), errEventTooLarge},
+		"a list of 4 MiB":                            {http.MethodGet, "limit=500", object(MaxEventBytes), nil},
 		"a list over the limit":                      {http.MethodGet, "limit=500", object(testMaxList), listTooLarge(testMaxList)},
 		"a list of items over the limit":             {http.MethodGet, "limit=500", items(testMaxList / itemCost), listTooLarge(testMaxList)},
 		"a list of items within the limit":           {http.MethodGet, "limit=500", items(testMaxList / (itemCost + 4)), nil},
 		"a list of elements over the limit":          {http.MethodGet, "limit=500", elements(testMaxList / elementCost), listTooLarge(testMaxList)},
 		"a list of elements within the limit":        {http.MethodGet, "limit=500", elements(testMaxList / (elementCost + 4)), nil},
 		"a list of two expensive numbers":            {http.MethodGet, "limit=500", `{"a":[` + strings.Repeat(number+",", 2), nil},
-		"a list of three expensive numbers":          {http.MethodGet, "limit=500", `{"a":[` + strings.Repeat(number+",", 3), errAbsurd},
+		"a list of three expensive numbers":          {http.MethodGet, "limit=500", `{"a":[` + strings.Repeat(number+",", 3), ErrQuantityTooExpensive},
 		"a watch of expensive numbers in each event": {http.MethodGet, "watch=true", strings.Repeat(`{"a":`+number+`}`, 10), nil},
-		"a watch of expensive numbers in one event":  {http.MethodGet, "watch=true", `{"a":[` + strings.Repeat(number+",", 3), errAbsurd},
+		"a watch of expensive numbers in one event":  {http.MethodGet, "watch=true", `{"a":[` + strings.Repeat(number+",", 3), ErrQuantityTooExpensive},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestTimersStandStillWhileABodyIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var expired atomic.Int64
 		begun := time.Now()
-		timer := newMemberTimer(5*time.Second, func() { expired.Store(int64(time.Since(begun))) })
+		timer := NewTimer(5*time.Second, func() { expired.Store(int64(time.Since(begun))) })
 		body := limiterOf(answers{body: strings.NewReader(`{"a":"` + filler(11*testBurst) + `"}`)}).body(t, asking(withTimers(t.Context(), timer), http.MethodGet, ""))
 		if _, err := io.ReadAll(body); err != nil || expired.Load() > 0 {
 			t.Errorf("%v, and it expired after %s", err, time.Duration(expired.Load()))
@@ -232,7 +232,7 @@ func TestTheLimiterRefusesWhatIsNoJSON(t *testing.T) {
 		answer := respond(func() *http.Response {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(&bytes.Buffer{})}
 		})
-		if _, err := limiterOf(answer).RoundTrip(asking(t.Context(), http.MethodGet, "")); !errors.Is(err, errNoAPIServer) {
+		if _, err := limiterOf(answer).RoundTrip(asking(t.Context(), http.MethodGet, "")); !errors.Is(err, ErrNotAPIServer) {
 			t.Errorf("%q: %v", kind, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package clusters
+package transport
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// memberTimer calls a function once the hub has waited for a member for some time. It stands still while it is held:
-// when the hub throttles a member, the member is not slow.
-type memberTimer struct {
+// Timer calls a function once the hub has waited for a member for some time. It does not run while it is
+// held: a member that the hub throttles is not slow.
+type Timer struct {
 	expired func()
 
 	mu      sync.Mutex
@@ -19,15 +19,15 @@ type memberTimer struct {
 	stopped bool
 }
 
-// newMemberTimer returns a timer that runs.
-func newMemberTimer(after time.Duration, expired func()) *memberTimer {
-	t := &memberTimer{expired: expired, ends: time.Now().Add(after)}
+// NewTimer returns a timer that runs.
+func NewTimer(after time.Duration, expired func()) *Timer {
+	t := &Timer{expired: expired, ends: time.Now().Add(after)}
 	t.timer = time.AfterFunc(after, t.fire)
 	return t
 }
 
 // fire calls the function, unless the time was changed after the underlying timer was set.
-func (t *memberTimer) fire() {
+func (t *Timer) fire() {
 	t.mu.Lock()
 	rest := time.Until(t.ends)
 	if t.stopped || t.holds > 0 || rest > 0 {
@@ -43,21 +43,21 @@ func (t *memberTimer) fire() {
 }
 
 // reset starts over with this time.
-func (t *memberTimer) reset(after time.Duration) {
+func (t *Timer) reset(after time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends, t.left = time.Now().Add(after), after
 }
 
 // extend adds time.
-func (t *memberTimer) extend(by time.Duration) {
+func (t *Timer) extend(by time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends, t.left = t.ends.Add(by), t.left+by
 }
 
 // hold stops the clock until each hold is released.
-func (t *memberTimer) hold() {
+func (t *Timer) hold() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holds++; t.holds == 1 {
@@ -65,7 +65,7 @@ func (t *memberTimer) hold() {
 	}
 }
 
-func (t *memberTimer) release() {
+func (t *Timer) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holds--; t.holds == 0 && !t.stopped {
@@ -74,8 +74,8 @@ func (t *memberTimer) release() {
 	}
 }
 
-// stop ends the timer. The function is not called any more.
-func (t *memberTimer) stop() {
+// Stop ends the timer. The function is not called any more.
+func (t *Timer) Stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
@@ -87,14 +87,14 @@ type timersKey struct{}
 
 // withTimers returns a context whose request holds these timers while it is throttled, in addition to those that the
 // context already has.
-func withTimers(ctx context.Context, timers ...*memberTimer) context.Context {
-	before, _ := ctx.Value(timersKey{}).([]*memberTimer)
+func withTimers(ctx context.Context, timers ...*Timer) context.Context {
+	before, _ := ctx.Value(timersKey{}).([]*Timer)
 	return context.WithValue(ctx, timersKey{}, append(before[:len(before):len(before)], timers...))
 }
 
 // holdTimers holds the timers of a request and returns how to release them.
 func holdTimers(ctx context.Context) (release func()) {
-	timers, _ := ctx.Value(timersKey{}).([]*memberTimer)
+	timers, _ := ctx.Value(timersKey{}).([]*Timer)
 	for _, t := range timers {
 		t.hold()
 	}

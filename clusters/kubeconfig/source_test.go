@@ -1,4 +1,4 @@
-package clusters
+package kubeconfig
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	ourSecrets  = Source{Namespace: "fleet", Form: FormKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
-	capiSecrets = Source{Namespace: "fleet", Form: FormClusterAPI}
-	argoSecrets = Source{Namespace: "fleet", Form: FormArgoCD}
+	ourSecrets  = Source{Namespace: "fleet", Format: FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
+	capiSecrets = Source{Namespace: "fleet", Format: FormatClusterAPI}
+	argoSecrets = Source{Namespace: "fleet", Format: FormatArgoCD}
 )
 
 // secret is one of the namespace fleet, changed.
@@ -83,7 +83,7 @@ func TestSourceNamesTheMemberOfASecret(t *testing.T) {
 func TestSourcesAreTriedInTheirOrder(t *testing.T) {
 	type claimed struct {
 		Member string
-		Form   Form
+		Form   SecretFormat
 		Key    string
 	}
 	all := secret("east-kubeconfig", ofOurs, ofCAPI, ofArgo, data("name", "argo"))
@@ -92,9 +92,9 @@ func TestSourcesAreTriedInTheirOrder(t *testing.T) {
 		secret  *corev1.Secret
 		want    *claimed
 	}{
-		"the first that has it":        {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &claimed{"east", FormClusterAPI, "fleet/east-kubeconfig"}},
-		"the first in another order":   {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &claimed{"east-kubeconfig", FormKubeconfig, "fleet/east-kubeconfig"}},
-		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofArgo), &claimed{"x", FormArgoCD, "fleet/x"}},
+		"the first that has it":        {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &claimed{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
+		"the first in another order":   {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &claimed{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
+		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofArgo), &claimed{"x", FormatArgoCD, "fleet/x"}},
 		"none":                         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
 		"none, of another namespace":   {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofOurs, elsewhere), nil},
 		"none, for there is no source": {nil, all, nil},
@@ -102,55 +102,8 @@ func TestSourcesAreTriedInTheirOrder(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got *claimed
-			if c := test.sources.claim(test.secret); c != nil {
-				got = &claimed{c.member, c.form, c.key().String()}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestSourcesCacheNoMoreSecretsThanTheyNeed(t *testing.T) {
-	in := func(s Source, namespace string) Source {
-		s.Namespace = namespace
-		return s
-	}
-	type chosen struct{ Labels, Fields string }
-	tests := map[string]struct {
-		sources Sources
-		want    map[string]chosen
-	}{
-		"ours":             {Sources{ourSecrets}, map[string]chosen{"fleet": {"member=true", ""}}},
-		"Cluster API's":    {Sources{capiSecrets}, map[string]chosen{"fleet": {"", "type=cluster.x-k8s.io/secret"}}},
-		"Argo CD's":        {Sources{argoSecrets}, map[string]chosen{"fleet": {"argocd.argoproj.io/secret-type=cluster", ""}}},
-		"two of one place": {Sources{ourSecrets, argoSecrets}, map[string]chosen{"fleet": {}}},
-		"three of one":     {Sources{ourSecrets, argoSecrets, capiSecrets}, map[string]chosen{"fleet": {}}},
-		"each of its own": {
-			Sources{ourSecrets, in(argoSecrets, "argocd"), in(capiSecrets, "capi")},
-			map[string]chosen{"fleet": {"member=true", ""}, "argocd": {"argocd.argoproj.io/secret-type=cluster", ""}, "capi": {"", "type=cluster.x-k8s.io/secret"}},
-		},
-		"two of one place, and one of another": {
-			Sources{ourSecrets, in(ourSecrets, "other"), capiSecrets},
-			map[string]chosen{"fleet": {}, "other": {"member=true", ""}},
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := map[string]chosen{}
-			for namespace, config := range test.sources.Cache().Namespaces {
-				var c chosen
-				if config.LabelSelector != nil {
-					c.Labels = config.LabelSelector.String()
-				}
-				if config.FieldSelector != nil {
-					c.Fields = config.FieldSelector.String()
-				}
-				got[namespace] = c
-				if !test.sources.in(namespace) {
-					t.Errorf("%s is cached and has no source", namespace)
-				}
+			if c := test.sources.Member(test.secret); c != nil {
+				got = &claimed{c.Name, c.format, c.Key().String()}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -165,7 +118,7 @@ type object = map[string]any
 // argoCD is the config of a good cluster Secret of Argo CD with a token, changed.
 func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	tb.Helper()
-	tls := object{"caData": identityA().certificate, "serverName": "canary-name"}
+	tls := object{"caData": identityA().Certificate, "serverName": "canary-name"}
 	config := object{"bearerToken": "canary-token", "tlsClientConfig": tls}
 	change(config, tls)
 	raw, err := json.Marshal(config)
@@ -176,9 +129,9 @@ func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 }
 
 // read is what an Argo CD Secret with the config is read as, by all that come with it.
-func read(config []byte, policy Policy) (*target, *Refusal) {
+func read(config []byte, policy Policy) (*Config, *RejectedError) {
 	s := secret("cluster-1", ofArgo, data("server", "https://canary.example:6443/"), data("config", string(config)))
-	return Sources{argoSecrets}.claim(s).read(policy)
+	return Sources{argoSecrets}.Member(s).Parse(policy)
 }
 
 // acceptedArgoCD is the config of a cluster Secret, and what is used of it.
@@ -202,7 +155,7 @@ func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 		"a client certificate": {
 			argoCD(t, func(config, tls object) {
 				delete(config, "bearerToken")
-				tls["certData"], tls["keyData"] = a.certificate, a.key
+				tls["certData"], tls["keyData"] = a.Certificate, a.Key
 			}), Policy{},
 			usedArgoCD{Host: host, ServerName: "canary-name", Certificate: true},
 		},
@@ -231,11 +184,11 @@ func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 func TestArgoCDSecretIsAccepted(t *testing.T) {
 	for name, test := range acceptedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
-			got, refusal := read(test.config, test.policy)
-			if refusal != nil {
-				t.Fatalf("%s: %s", refusal.Reason, refusal.Message)
+			got, rejected := read(test.config, test.policy)
+			if rejected != nil {
+				t.Fatalf("%s: %s", rejected.Reason, rejected.Message)
 			}
-			if diff := cmp.Diff(test.want, usedArgoCD{got.host, got.serverName, got.token, proxyOf(got), got.certificate != nil, got.insecure}); diff != "" {
+			if diff := cmp.Diff(test.want, usedArgoCD{got.Server, got.ServerName, got.Token, proxyOf(got), got.Certificate != nil, got.Insecure}); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -270,35 +223,35 @@ func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
 		"no CA, even where insecure is permitted":       {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
 		"a CA that is none":                             {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"a CA that is not base64":                       {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a certificate without its key":                 {withTLS("certData", identityA().certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate without its key":                 {withTLS("certData", identityA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"no credentials":                                {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
 		"a token of another type":                       {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"insecure in so many words":                     {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"a key that is there twice, the last a program": {[]byte(`{"bearerToken":"canary","execProviderConfig":null,"execProviderConfig":{}}`), all, v1alpha1.ReasonExecRefused},
 		"a program in other letters":                    {with("EXECPROVIDERCONFIG", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
 		"a token with a line break":                     {with("bearerToken", "canary\r\nX-Canary: canary"), all, v1alpha1.ReasonKubeconfigMalformed},
-		"an RSA key of more than 8192 bits in the CA":   {withTLS("caData", largeRSA().certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"lists in lists, to the cap":                    {[]byte(`{"canary":` + strings.Repeat("[", maxKubeconfig-100)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"an RSA key of more than 8192 bits in the CA":   {withTLS("caData", largeRSA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"lists in lists, to the cap":                    {[]byte(`{"canary":` + strings.Repeat("[", maxBytes-100)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"UTF-16":                                        {utf16le(string(with("x", canary))), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"what is not JSON":                              {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"JSON cut short":                                {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a kubeconfig":                                  {newKubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a kubeconfig":                                  {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"nothing":                                       {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"one byte more than 64 KiB":                     {append(with("x", canary), bytes.Repeat([]byte(" "), maxKubeconfig)...)[:maxKubeconfig+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
+		"one byte more than 64 KiB":                     {append(with("x", canary), bytes.Repeat([]byte(" "), maxBytes)...)[:maxBytes+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
 	}
 }
 
 func TestArgoCDSecretIsRefused(t *testing.T) {
 	for name, test := range refusedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
-			got, refusal := read(test.config, test.policy)
-			if refusal == nil {
-				t.Fatalf("accepted, for server %s", got.host)
+			got, rejected := read(test.config, test.policy)
+			if rejected == nil {
+				t.Fatalf("accepted, for server %s", got.Server)
 			}
-			if refusal.Reason != test.want {
-				t.Errorf("reason %s, want %s (%s)", refusal.Reason, test.want, refusal.Message)
+			if rejected.Reason != test.want {
+				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
 			}
-			quotesNothing(t, refusal)
+			quotesNothing(t, rejected)
 		})
 	}
 }
@@ -306,9 +259,9 @@ func TestArgoCDSecretIsRefused(t *testing.T) {
 func TestArgoCDSecretNeedsAServerOverTLS(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	for _, url := range []string{"", "http://canary.example", "canary.example:6443", "https://canary:canary@canary.example", "https://canary example"} {
-		_, refusal := Sources{argoSecrets}.claim(secret("x", ofArgo, data("server", url), data("config", string(config)))).read(Policy{})
-		if refusal == nil || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(refusal.Message, canary) {
-			t.Errorf("%q: %+v", url, refusal)
+		_, rejected := Sources{argoSecrets}.Member(secret("x", ofArgo, data("server", url), data("config", string(config)))).Parse(Policy{})
+		if rejected == nil || rejected.Reason != v1alpha1.ReasonServerRefused || strings.Contains(rejected.Message, canary) {
+			t.Errorf("%q: %+v", url, rejected)
 		}
 	}
 }

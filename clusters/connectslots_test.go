@@ -10,11 +10,11 @@ import (
 )
 
 // queue lets as many as asked for enter a lane, and counts those that are through. They stay until they are told.
-func queue(t *testing.T, l lanes, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
+func queue(t *testing.T, l connectSlots, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
 	through, leave = &atomic.Int64{}, make(chan struct{})
 	for range many {
 		go func() {
-			left, err := l.enter(t.Context(), failedBefore)
+			left, err := l.acquire(t.Context(), failedBefore)
 			if err != nil {
 				return
 			}
@@ -30,17 +30,17 @@ func queue(t *testing.T, l lanes, many int, failedBefore bool) (through *atomic.
 	return through, leave
 }
 
-func TestLanesLetAsManyInAsThereArePlaces(t *testing.T) {
+func TestConnectSlotsAdmitAsManyAsThereAre(t *testing.T) {
 	for name, test := range map[string]struct {
 		failedBefore bool
 		places       int64
 	}{
 		"for the first time": {false, 3},
-		"again":              {true, retryLane},
+		"again":              {true, retrySlots},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				through, leave := queue(t, newLanes(3), 50, test.failedBefore)
+				through, leave := queue(t, newConnectSlots(3), 50, test.failedBefore)
 				for want := test.places; want < test.places+5; want++ {
 					if got := through.Load(); got != want {
 						t.Fatalf("%d are through, want %d", got, want)
@@ -53,12 +53,12 @@ func TestLanesLetAsManyInAsThereArePlaces(t *testing.T) {
 	}
 }
 
-func TestLanesTakeAPlaceBackAfterAWhile(t *testing.T) {
+func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(1)
+		l := newConnectSlots(1)
 		enter := func() (func(), time.Duration) {
 			start := time.Now()
-			leave, err := l.enter(t.Context(), false)
+			leave, err := l.acquire(t.Context(), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,13 +69,13 @@ func TestLanesTakeAPlaceBackAfterAWhile(t *testing.T) {
 			t.Errorf("the first waited for %s", waited)
 		}
 		second, waited := enter()
-		if waited != maxHeld {
-			t.Errorf("the second waited for %s, want %s", waited, maxHeld)
+		if waited != maxSlotHold {
+			t.Errorf("the second waited for %s, want %s", waited, maxSlotHold)
 		}
 		first() // it has no place any more, and must not give away the second's
 		third, waited := enter()
-		if waited != maxHeld {
-			t.Errorf("the third waited for %s, want %s", waited, maxHeld)
+		if waited != maxSlotHold {
+			t.Errorf("the third waited for %s, want %s", waited, maxSlotHold)
 		}
 		third()
 		third()
@@ -85,18 +85,18 @@ func TestLanesTakeAPlaceBackAfterAWhile(t *testing.T) {
 			t.Errorf("the fourth waited for %s", waited)
 		}
 		fourth()
-		time.Sleep(2 * maxHeld) // no timer takes away what was given back by hand
+		time.Sleep(2 * maxSlotHold) // no timer takes away what was given back by hand
 		if len(l.first) != 0 {
 			t.Errorf("%d places are taken, by nobody", len(l.first))
 		}
 	})
 }
 
-func TestLanesOfThoseThatFailedBeforeHoldUpNobodyElse(t *testing.T) {
+func TestRetriesDoNotDelayFirstAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(1)
-		if again, _ := queue(t, l, 10*retryLane, true); again.Load() != retryLane {
-			t.Errorf("%d are through, want %d", again.Load(), retryLane)
+		l := newConnectSlots(1)
+		if again, _ := queue(t, l, 10*retrySlots, true); again.Load() != retrySlots {
+			t.Errorf("%d are through, want %d", again.Load(), retrySlots)
 		}
 		if first, _ := queue(t, l, 1, false); first.Load() != 1 {
 			t.Error("the healthy one waits")
@@ -104,16 +104,16 @@ func TestLanesOfThoseThatFailedBeforeHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestLanesWaitNoLongerThanTheContext(t *testing.T) {
+func TestAcquireEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(1)
-		leave, err := l.enter(t.Context(), false)
+		l := newConnectSlots(1)
+		leave, err := l.acquire(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), maxHeld/2)
+		ctx, cancel := context.WithTimeout(t.Context(), maxSlotHold/2)
 		defer cancel()
-		if left, err := l.enter(ctx, false); left != nil || !errors.Is(err, context.DeadlineExceeded) {
+		if left, err := l.acquire(ctx, false); left != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		leave()

@@ -1,4 +1,4 @@
-package clusters
+package transport
 
 import (
 	"context"
@@ -15,9 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-func TestWatchTroubleLasts(t *testing.T) {
+func TestPersistentError(t *testing.T) {
 	const second, cleared = time.Second, -1
 	type seconds = []time.Duration
 	tests := map[string]struct {
@@ -44,17 +46,17 @@ func TestWatchTroubleLasts(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var trouble watchTrouble
+			var trouble WatchHealth
 			start := time.Now()
 			for _, at := range test.failed {
 				if at == cleared {
-					trouble.clear()
+					trouble.Reset()
 					continue
 				}
-				trouble.note("pods", fmt.Errorf("at %s", at*second), start.Add(at*second))
+				trouble.recordFailure("pods", fmt.Errorf("at %s", at*second), start.Add(at*second))
 			}
 			got := ""
-			if err := trouble.lasting(start.Add(test.now * second)); err != nil {
+			if err := trouble.PersistentError(start.Add(test.now * second)); err != nil {
 				got = err.Error()
 			}
 			if got != test.want {
@@ -64,7 +66,7 @@ func TestWatchTroubleLasts(t *testing.T) {
 	}
 }
 
-func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
+func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	tests := map[string]struct {
 		err            error
@@ -76,7 +78,7 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 		"an answer cut short": {io.ErrUnexpectedEOF, true, false},
 		"too large an event":  {errEventTooLarge, true, true},
 		"too large a list":    {fmt.Errorf("read: %w", listTooLarge(1<<30)), true, true},
-		"an absurd number":    {errAbsurd, true, true},
+		"an absurd number":    {ErrQuantityTooExpensive, true, true},
 		"forbidden":           {apierrors.NewForbidden(pods, "", nil), true, true},
 		"unauthorized":        {apierrors.NewUnauthorized(""), true, true},
 		"forbidden, wrapped":  {fmt.Errorf("list: %w", apierrors.NewForbidden(pods, "", nil)), true, true},
@@ -84,19 +86,19 @@ func TestWatchTroubleIsWhatIsNoPartOfWatching(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			refused := false
-			trouble := watchTrouble{refused: func() { refused = true }}
+			trouble := WatchHealth{OnRefused: func() { refused = true }}
 			reflector := toolscache.NewReflector(&toolscache.ListWatch{}, &corev1.Pod{}, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), 0)
-			trouble.handle(withEssential(t.Context(), "pods"), reflector, test.err)
-			if noted := trouble.last() != nil; noted != test.noted || refused != test.refused {
+			trouble.HandleError(WithRequiredKind(t.Context(), "pods"), reflector, test.err)
+			if noted := trouble.LastError() != nil; noted != test.noted || refused != test.refused {
 				t.Errorf("noted %t, refused %t; want %t, %t", noted, refused, test.noted, test.refused)
 			}
 		})
 	}
 }
 
-// A rolling restart of a control plane makes watches fail some times within minutes, but they go on in between. An event that comes as soon as
+// A rolling restart of a control plane makes watches fail some times within minutes, but they go on in between. An event that comes as capRetryAfter as
 // a watch begins shows nothing: a server that tells each watch that it is too old sends one. Neither does an event of another kind.
-func TestEventsBetweenFailuresStartTheCountAnew(t *testing.T) {
+func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind  string
 		after time.Duration
@@ -109,19 +111,19 @@ func TestEventsBetweenFailuresStartTheCountAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				trouble := watchTrouble{silence: time.Hour}
+				trouble := WatchHealth{Silence: time.Hour}
 				server := silence()
-				o := &observed{trouble: &trouble, next: respond(func() *http.Response {
+				o := &WatchMonitor{Health: &trouble, Next: respond(func() *http.Response {
 					return &http.Response{StatusCode: http.StatusOK, Body: server}
 				})}
 				request := watching(t, true)
 				if test.kind != "" {
-					request = request.WithContext(withEssential(t.Context(), test.kind))
+					request = request.WithContext(WithRequiredKind(t.Context(), test.kind))
 				}
 				lasted := false
 				for range 4 {
-					trouble.note("pods", errShortWatch, time.Now())
-					lasted = lasted || trouble.lasting(time.Now()) != nil
+					trouble.recordFailure("pods", errShortWatch, time.Now())
+					lasted = lasted || trouble.PersistentError(time.Now()) != nil
 					response, err := o.RoundTrip(request)
 					if err != nil {
 						t.Fatal(err)
@@ -146,13 +148,13 @@ func TestEventsBetweenFailuresStartTheCountAnew(t *testing.T) {
 }
 
 // A list that does not end counts twice, and its error is noted by who reads it besides.
-func TestWatchTroubleOfSlowLists(t *testing.T) {
-	var trouble watchTrouble
+func TestASlowListCountsTwice(t *testing.T) {
+	var trouble WatchHealth
 	start := time.Now()
 	slow := func(at time.Duration) error {
-		trouble.weigh("pods", errSlowList, start.Add(at), slowList)
-		trouble.note("pods", context.DeadlineExceeded, start.Add(at))
-		return trouble.lasting(start.Add(at))
+		trouble.recordFailures("pods", errSlowList, start.Add(at), slowList)
+		trouble.recordFailure("pods", context.DeadlineExceeded, start.Add(at))
+		return trouble.PersistentError(start.Add(at))
 	}
 	if err := slow(0); err != nil {
 		t.Error("after one:", err)
@@ -163,18 +165,18 @@ func TestWatchTroubleOfSlowLists(t *testing.T) {
 }
 
 // client-go comes back upon these as it is told, and no handler hears of it.
-func TestWatchTroubleOfAnswers(t *testing.T) {
+func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 	for code, want := range map[int]bool{200: false, 400: false, 403: false, 410: true, 429: true, 500: true, 503: true, 599: true} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			var trouble watchTrouble
-			trouble.silence = time.Hour
-			o := &observed{trouble: &trouble, next: respond(func() *http.Response {
+			var trouble WatchHealth
+			trouble.Silence = time.Hour
+			o := &WatchMonitor{Health: &trouble, Next: respond(func() *http.Response {
 				return &http.Response{StatusCode: code, Body: http.NoBody}
 			})}
 			if _, err := o.RoundTrip(watching(t, true)); err != nil {
 				t.Fatal(err)
 			}
-			if noted := trouble.last() != nil; noted != want {
+			if noted := trouble.LastError() != nil; noted != want {
 				t.Errorf("noted: %t, want %t", noted, want)
 			}
 		})
@@ -182,11 +184,11 @@ func TestWatchTroubleOfAnswers(t *testing.T) {
 }
 
 // A watch of a kind that was asked for later ends when it falls silent, and nobody takes it ill; without that it would stay for ever.
-func TestASilentWatchOfAnotherKindEnds(t *testing.T) {
+func TestASilentOptionalWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		trouble := watchTrouble{silence: time.Minute}
+		trouble := WatchHealth{Silence: time.Minute}
 		server := silence()
-		o := &observed{trouble: &trouble, next: respond(func() *http.Response {
+		o := &WatchMonitor{Health: &trouble, Next: respond(func() *http.Response {
 			return &http.Response{StatusCode: http.StatusOK, Body: server}
 		})}
 		response, err := o.RoundTrip(watching(t, false))
@@ -201,17 +203,17 @@ func TestASilentWatchOfAnotherKindEnds(t *testing.T) {
 		if _, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrClosedPipe) || time.Since(begun) != 110*time.Second {
 			t.Errorf("it ends with %v after %s", err, time.Since(begun))
 		}
-		if err := errors.Join(response.Body.Close(), trouble.last()); err != nil {
+		if err := errors.Join(response.Body.Close(), trouble.LastError()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
 // watching is a request for a watch.
-func watching(t *testing.T, isEssential bool) *http.Request {
+func watching(t *testing.T, required bool) *http.Request {
 	ctx := t.Context()
-	if isEssential {
-		ctx = withEssential(ctx, "pods")
+	if required {
+		ctx = WithRequiredKind(ctx, "pods")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://member/api/v1/pods?watch=true", http.NoBody)
 	if err != nil {
@@ -233,7 +235,7 @@ func silence() silent {
 
 func (s silent) tell(text string) { _, _ = io.WriteString(s.writer, text) }
 
-// What is read of an error is bounded in time, with a token or without, whatever was asked for.
+// What is read of an error is deadlineBody in time, with a token or without, whatever was asked for.
 func TestAnErrorThatDoesNotEnd(t *testing.T) {
 	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a success that a watch does not have": 206} {
 		for _, token := range []string{"", "canary-token"} {
@@ -241,10 +243,10 @@ func TestAnErrorThatDoesNotEnd(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := silence()
 					go server.tell("canary-tok")
-					s := &sender{credentials: &atomic.Pointer[target]{}, next: respond(func() *http.Response {
+					s := &authTransport{credentials: &atomic.Pointer[kubeconfig.Config]{}, next: respond(func() *http.Response {
 						return &http.Response{StatusCode: code, Header: http.Header{}, Body: server}
 					})}
-					s.credentials.Store(&target{token: token})
+					s.credentials.Store(&kubeconfig.Config{Token: token})
 					begun := time.Now()
 					response, err := s.RoundTrip(watching(t, true))
 					if err != nil {

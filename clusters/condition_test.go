@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,28 +22,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // The errors are those of real connections to servers on this machine.
-func TestDiagnose(t *testing.T) {
-	unreachable := func(message string) verdict {
-		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
+func TestConditionFor(t *testing.T) {
+	unreachable := func(message string) conditionState {
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
-	impostor := func(message string) verdict {
-		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
+	impostor := func(message string) conditionState {
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
 	}
-	unauthorized := func(message string) verdict {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
+	unauthorized := func(message string) conditionState {
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
 	}
-	unhealthy := func(message string) verdict {
-		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
+	unhealthy := func(message string) conditionState {
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, message}
 	}
 	tests := map[string]struct {
-		member *target
-		want   verdict
+		member *kubeconfig.Config
+		want   conditionState
 	}{
 		"nobody listens":              {to(refusing(t), nil), unreachable("connection refused")},
 		"accepts and is silent":       {to(accepting(t, func(net.Conn) {}), nil), unreachable("timed out")},
@@ -51,7 +54,7 @@ func TestDiagnose(t *testing.T) {
 		"answers with plain HTTP":     {plainHTTP(t), impostor("it speaks plain HTTP, not HTTPS")},
 		"a certificate of another CA": {serving(t, identityAnswer, otherCA), impostor("its certificate is not signed by the CA in the kubeconfig")},
 		"a certificate of another name": {
-			serving(t, identityAnswer, func(_ *httptest.Server, member *target) { member.serverName = "canary.example" }),
+			serving(t, identityAnswer, func(_ *httptest.Server, member *kubeconfig.Config) { member.ServerName = "canary.example" }),
 			impostor("its certificate is for another name than the kubeconfig's server"),
 		},
 		"an old certificate": {
@@ -65,7 +68,7 @@ func TestDiagnose(t *testing.T) {
 			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
 		},
 		"demands a client certificate, HTTP/1.1": {
-			serving(t, identityAnswer, demanding(tls.VersionTLS13), func(server *httptest.Server, _ *target) { server.EnableHTTP2 = false }),
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = false }),
 			unauthorized("the member demands a client certificate"),
 		},
 		"demands a client certificate of its own CA": {
@@ -73,16 +76,16 @@ func TestDiagnose(t *testing.T) {
 			unauthorized("the member does not know the authority that signed the client certificate"),
 		},
 		"demands a client certificate that has not ended": {
-			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(newPair(-time.Hour))),
+			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(testcert.New(-time.Hour))),
 			unauthorized("the member says that the client certificate has expired"),
 		},
 		"401": {
 			serving(t, code(http.StatusUnauthorized)),
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
 		},
 		"403": {
 			serving(t, code(http.StatusForbidden)),
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
 		},
 		"500":                           {serving(t, code(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
 		"503":                           {serving(t, code(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
@@ -100,8 +103,8 @@ func TestDiagnose(t *testing.T) {
 			if err == nil {
 				t.Fatal("the probe succeeds")
 			}
-			got := diagnose(err)
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+			got := conditionFor(err)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(conditionState{})); diff != "" {
 				t.Errorf("%v (-want +got)\n%s", err, diff)
 			}
 			if strings.Contains(got.message, "127.0.0.1") || strings.Contains(got.message, canary) {
@@ -111,26 +114,31 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// canary is in what a kubeconfig or a member says, and must be in no message.
+const canary = "canary"
+
+var (
+	identityA = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+	identityB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+)
+
 // probing probes once, within a second.
-func probing(t *testing.T, member *target, allowLoopback bool) (types.UID, error) {
+func probing(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	connection := (&Options{ReadRate: 1, ReadBurst: 1, Policy: Policy{AllowLoopback: allowLoopback}}).newConnection(member)
-	defer connection.close()
+	connection := transport.New(member, transport.Options{ReadRate: 1, ReadBurst: 1, AllowLoopback: allowLoopback})
+	defer connection.Close()
 	return probe(ctx, connection)
 }
 
 // to is a target at an address, with the CA in PEM form.
-func to(address string, ca []byte) *target {
+func to(address string, ca []byte) *kubeconfig.Config {
 	if ca == nil {
-		ca = identityA().certificate
+		ca = identityA().Certificate
 	}
-	user := &api.AuthInfo{Token: "canary-token"}
-	t, refusal := newTarget(&api.Cluster{Server: "https://" + address, CertificateAuthorityData: ca}, user)
-	if refusal != nil {
-		panic(refusal)
-	}
-	return t
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	return &kubeconfig.Config{Server: "https://" + address, CA: ca, CAPool: pool, Token: "canary-token"}
 }
 
 // refusing is an address where nobody listens any more.
@@ -164,12 +172,12 @@ func accepting(t *testing.T, serve func(net.Conn)) string {
 }
 
 // serving is a target at a server over TLS.
-func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.Server, *target)) *target {
+func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.Server, *kubeconfig.Config)) *kubeconfig.Config {
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.EnableHTTP2 = true
 	member := to(server.Listener.Addr().String(), nil)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{identityA().tls()}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{identityA().TLS()}}
 	for _, change := range changes {
 		change(server, member)
 	}
@@ -179,40 +187,40 @@ func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.S
 	return member
 }
 
-func otherCA(server *httptest.Server, _ *target) {
-	server.TLS.Certificates[0] = identityB().tls()
+func otherCA(server *httptest.Server, _ *kubeconfig.Config) {
+	server.TLS.Certificates[0] = identityB().TLS()
 }
 
-func expired(server *httptest.Server, member *target) {
-	old := newPair(-time.Hour)
-	server.TLS.Certificates[0] = old.tls()
-	*member = *to(server.Listener.Addr().String(), old.certificate)
+func expired(server *httptest.Server, member *kubeconfig.Config) {
+	old := testcert.New(-time.Hour)
+	server.TLS.Certificates[0] = old.TLS()
+	*member = *to(server.Listener.Addr().String(), old.Certificate)
 }
 
 // plainHTTP is a target at a server without TLS.
-func plainHTTP(t *testing.T) *target {
+func plainHTTP(t *testing.T) *kubeconfig.Config {
 	server := httptest.NewServer(http.HandlerFunc(identityAnswer))
 	t.Cleanup(server.Close)
 	return to(server.Listener.Addr().String(), nil)
 }
 
 // demanding has a server demand client certificates, as a proxy before an API server may.
-func demanding(version uint16) func(*httptest.Server, *target) {
-	return func(server *httptest.Server, _ *target) {
+func demanding(version uint16) func(*httptest.Server, *kubeconfig.Config) {
+	return func(server *httptest.Server, _ *kubeconfig.Config) {
 		known := x509.NewCertPool()
-		known.AppendCertsFromPEM(identityA().certificate)
+		known.AppendCertsFromPEM(identityA().Certificate)
 		server.TLS.ClientAuth, server.TLS.ClientCAs, server.TLS.MaxVersion = tls.RequireAndVerifyClientCert, known, version
 	}
 }
 
 // bringing has a target bring a client certificate.
-func bringing(p pair) func(*httptest.Server, *target) {
-	return func(server *httptest.Server, member *target) {
-		if p.tls().Leaf.NotAfter.Before(time.Now()) {
-			server.TLS.ClientCAs.AppendCertsFromPEM(p.certificate)
+func bringing(p testcert.Pair) func(*httptest.Server, *kubeconfig.Config) {
+	return func(server *httptest.Server, member *kubeconfig.Config) {
+		if p.TLS().Leaf.NotAfter.Before(time.Now()) {
+			server.TLS.ClientCAs.AppendCertsFromPEM(p.Certificate)
 		}
-		certificate := p.tls()
-		member.certificate = &certificate
+		certificate := p.TLS()
+		member.Certificate = &certificate
 	}
 }
 
@@ -238,7 +246,7 @@ func redirecting(t *testing.T) http.HandlerFunc {
 		identityAnswer(w, r)
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.host+identityPath, http.StatusFound)
+		http.Redirect(w, r, elsewhere.Server+identityPath, http.StatusFound)
 	}
 }
 
@@ -258,36 +266,36 @@ func breaking(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Errors that need no server, or more than a probe.
-func TestDiagnoseWithoutAddresses(t *testing.T) {
+func TestConditionForErrorsWithoutAServer(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	tests := map[string]struct {
 		err  error
-		want verdict
+		want conditionState
 	}{
 		"a name without an address": {
 			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "canary.example", Server: "127.0.0.1"}}},
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
+			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
 		},
 		"an address that no member may have": {
-			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: refuse(v1alpha1.ReasonServerRefused, "not there")}},
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
+			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "not there"}}},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
 		},
 		"a list that is forbidden": {
 			fmt.Errorf("list and watch: %w", errors.Join(apierrors.NewForbidden(deployments, "", errors.New("no\nrole\x00")), context.DeadlineExceeded)),
-			verdict{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
 		},
 		"a list that takes too long": {
 			fmt.Errorf("list and watch: %w", errors.Join(nil, context.DeadlineExceeded)),
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
+			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
 		},
 		"an answer without end": {
-			apierrors.NewBadRequest(strings.Repeat("é", maxMessage)),
-			verdict{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", maxMessage/2) + "…"},
+			apierrors.NewBadRequest(strings.Repeat("é", transport.MaxMessage)),
+			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", transport.MaxMessage/2) + "…"},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, diagnose(test.err), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(test.want, conditionFor(test.err), cmp.AllowUnexported(conditionState{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -306,53 +314,12 @@ func TestAProbeReturnsTheIdentityAndSendsTheToken(t *testing.T) {
 	}
 }
 
-func TestGuard(t *testing.T) {
-	tests := []struct {
-		address            string
-		usually, onOneHost bool // dialled by default, and with AllowLoopback
-	}{
-		{"10.0.0.1:6443", true, true},
-		{"192.168.1.1:6443", true, true},
-		{"203.0.113.1:443", true, true},
-		{"[fd00::1]:6443", true, true},
-		{"[2001:db8::1]:6443", true, true},
-		{"127.0.0.1:6443", false, true},
-		{"127.255.255.254:6443", false, true},
-		{"[::1]:6443", false, true},
-		{"[::ffff:127.0.0.1]:6443", false, true},
-		{"0.0.0.0:6443", false, false},
-		{"[::]:6443", false, false},
-		{"[::ffff:0.0.0.0]:6443", false, false},
-		{"169.254.169.254:80", false, false},
-		{"[::ffff:169.254.169.254]:80", false, false},
-		{"[fe80::1%eth0]:6443", false, false},
-		{"224.0.0.1:6443", false, false},
-		{"[ff02::1]:6443", false, false},
-		{"canary", false, false},
-	}
-	for _, test := range tests {
-		t.Run(test.address, func(t *testing.T) {
-			usually := (&Options{}).guard("tcp", test.address, nil)
-			onOneHost := (&Options{Policy: Policy{AllowLoopback: true}}).guard("tcp", test.address, nil)
-			if (usually == nil) != test.usually || (onOneHost == nil) != test.onOneHost {
-				t.Errorf("usually %v, with AllowLoopback %v", usually, onOneHost)
-			}
-			for _, err := range []error{usually, onOneHost} {
-				var refusal *Refusal
-				if err != nil && (!errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused || strings.Contains(err.Error(), test.address)) {
-					t.Errorf("refused with %+v", err)
-				}
-			}
-		})
-	}
-}
-
 // What a name resolves to is known only then.
 func TestAddressesAreGuardedWhenTheyAreDialled(t *testing.T) {
 	dialled := make(chan struct{}, 10)
 	_, port, _ := net.SplitHostPort(accepting(t, func(net.Conn) { dialled <- struct{}{} }))
 	_, err := probing(t, to("localhost:"+port, nil), false)
-	var refusal *Refusal
+	var refusal *kubeconfig.RejectedError
 	if !errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonServerRefused {
 		t.Errorf("got %v", err)
 	}

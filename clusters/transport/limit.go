@@ -1,4 +1,4 @@
-package clusters
+package transport
 
 import (
 	"bytes"
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxEventBytes is the largest event of a watch, and the largest answer to a write. etcd refuses objects over
+	// MaxEventBytes is the largest event of a watch, and the largest answer to a write. etcd refuses objects over
 	// 1.5 MiB, and JSON is larger than what etcd stores.
-	maxEventBytes = 4 << 20
+	MaxEventBytes = 4 << 20
 	// maxEventMemory is the largest event including elementCost.
-	maxEventMemory = 8 * maxEventBytes
-	// readChunk is the most that is read before it is paid for.
-	readChunk = 64 << 10
+	maxEventMemory = 8 * MaxEventBytes
+	// MinReadBurst is the largest chunk that is read before the limiter permits it.
+	MinReadBurst = 64 << 10
 	// elementCost is what an element of a JSON array costs in addition to its bytes: the two bytes of "{}" become a
 	// struct such as a Container. itemCost is the same for an item of a list, where they become a Deployment, which
 	// takes up a kilobyte, and more while the list is decoded; eventCost for an event of a watch, which is decoded,
@@ -32,24 +32,24 @@ const (
 	numbersRate, numbersBurst = 1 << 20, 64 << 20
 )
 
-// limitError ends a response that is larger than a limit.
-type limitError struct{ message string }
+// LimitError ends a response that is larger than a limit.
+type LimitError struct{ Message string }
 
 // Error returns the message.
-func (e *limitError) Error() string { return e.message }
+func (e *LimitError) Error() string { return e.Message }
 
-var errEventTooLarge = &limitError{"the member sends an object of more than 4 MiB, which no API server stores"}
+var errEventTooLarge = &LimitError{Message: "the member sends an object of more than 4 MiB, which no API server stores"}
 
 // listTooLarge is the error of a list over the limit.
 func listTooLarge(limit int64) error {
-	return &limitError{fmt.Sprintf("a list of the member is larger than %s; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+	return &LimitError{Message: fmt.Sprintf("a list of the member is larger than %s; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
 		resource.NewQuantity(limit, resource.BinarySI))}
 }
 
 // responseLimiter throttles what one member sends. It delays reading and never ends a response because of its rate:
 // TCP's flow control passes the delay on to the member. So a busy member becomes slow, and a lying member cannot
 // send faster than the hub is willing to process. Only what would take too much memory at once is refused: an event
-// over maxEventBytes, and a list over maxList. It is safe for concurrent use.
+// over MaxEventBytes, and a list over maxList. It is safe for concurrent use.
 type responseLimiter struct {
 	next http.RoundTripper
 	// read limits bytes, elements and events; numbers limits the computing for quantities.
@@ -66,14 +66,14 @@ func newResponseLimiter(next http.RoundTripper, read *rate.Limiter, maxList int6
 type unlimited struct{}
 
 // RoundTrip sends the request, and limits the body of a successful response. Other bodies are bounded by authentication,
-// see withhold.
+// see redactBody.
 func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := l.next.RoundTrip(request)
 	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
 		return response, err
 	}
 	if !isJSON(response) {
-		return nil, errors.Join(errNoAPIServer, response.Body.Close())
+		return nil, errors.Join(ErrNotAPIServer, response.Body.Close())
 	}
 	ctx := request.Context()
 	if ctx.Value(unlimited{}) != nil {
@@ -82,11 +82,11 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 	body := &limitedBody{ReadCloser: response.Body, ctx: ctx, limiter: l}
 	switch {
 	case isWatch(request):
-		body.maxBytes, body.maxMemory, body.tooLarge, body.perEvent = maxEventBytes, maxEventMemory, errEventTooLarge, true
+		body.maxBytes, body.maxMemory, body.tooLarge, body.perEvent = MaxEventBytes, maxEventMemory, errEventTooLarge, true
 	case request.Method == http.MethodGet:
 		body.maxBytes, body.maxMemory, body.tooLarge = l.maxList, l.maxList, listTooLarge(l.maxList)
 	default:
-		body.maxBytes, body.maxMemory, body.tooLarge = maxEventBytes, maxEventMemory, errEventTooLarge
+		body.maxBytes, body.maxMemory, body.tooLarge = MaxEventBytes, maxEventMemory, errEventTooLarge
 	}
 	response.Body = body
 	return response, nil
@@ -94,8 +94,8 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 
 func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
-// isJSON reports whether a response has the requested form. Other forms would be decoded as what they claim to be,
-// and cannot be weighed.
+// isJSON reports whether a response is JSON, as requested. Others would be decoded as what they claim to be,
+// and their cost cannot be determined.
 func isJSON(response *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	return err == nil && kind == runtime.ContentTypeJSON
@@ -104,7 +104,7 @@ func isJSON(response *http.Response) bool {
 // WrappedRoundTripper lets client-go find the transport below.
 func (l *responseLimiter) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-// limitedBody is a body whose bytes are paid for before they are returned.
+// limitedBody is a body that returns bytes only after the limiter permits them.
 type limitedBody struct {
 	io.ReadCloser
 	ctx     context.Context // of the request
@@ -115,11 +115,11 @@ type limitedBody struct {
 	maxBytes, maxMemory int64
 	tooLarge            error
 
-	scanner numbers
+	scanner quantityScanner
 	before  byte // the last byte that is not a space
-	// size, memory and computing are those of the event, or of the whole body.
+	// size, memory and computing are the costs of the current event, or of the whole body.
 	size, memory, computing int64
-	ended                   error // why nothing more is returned
+	ended                   error // of all later reads
 }
 
 // Read reads a chunk and waits until the limiter permits it. Bytes over a limit are withheld, because a stream decoder
@@ -128,7 +128,7 @@ func (b *limitedBody) Read(into []byte) (int, error) {
 	if b.ended != nil {
 		return 0, b.ended
 	}
-	n, err := b.ReadCloser.Read(into[:min(len(into), readChunk)])
+	n, err := b.ReadCloser.Read(into[:min(len(into), MinReadBurst)])
 	var price price
 	if price, b.ended = b.weigh(into[:n]); b.ended != nil {
 		return 0, b.ended
@@ -145,16 +145,16 @@ func (b *limitedBody) Read(into []byte) (int, error) {
 // price is what bytes cost in addition to their number.
 type price struct{ memory, computing int }
 
-// weigh returns the cost of bytes: for each element of an array and each event of a watch, that is each object or null
-// that is not the value of a field; and for quantities. It fails if the bytes exceed a limit, and if they do not begin an
-// object: all that an API server sends does.
+// weigh returns the cost of bytes in addition to their number: of each element of an array and each event of a watch, which
+// are the objects and nulls that are not the value of a field; and of quantities. It fails if the bytes exceed a limit, or
+// if the body does not begin with an object, as everything that an API server sends does.
 func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	if first := bytes.TrimLeft(read, " \t\r\n"); b.before == 0 && len(first) > 0 && first[0] != '{' {
-		return price{}, errNoAPIServer
+		return price{}, ErrNotAPIServer
 	}
 	idle, begin := b.scanner.idle(), 0
 	for i, c := range read {
-		if idle && plain[c] {
+		if idle && inertBytes[c] {
 			b.before = c
 			continue
 		}
@@ -183,7 +183,7 @@ func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	return all, b.check()
 }
 
-// objects returns what the element or the event costs that begins with a byte.
+// objects returns the cost of the element or the event that begins with a byte.
 func (b *limitedBody) objects(c byte) (element, event int) {
 	depth := b.scanner.depth
 	switch {
@@ -212,13 +212,13 @@ func (b *limitedBody) check() error {
 	case b.size > b.maxBytes || b.size+b.memory > b.maxMemory:
 		return b.tooLarge
 	case b.computing > numbersBurst:
-		return errAbsurd
+		return ErrQuantityTooExpensive
 	}
 	return nil
 }
 
-// wait waits until the limiter permits so many tokens. Meanwhile the timers of the request stand still: the member
-// does not take long, it is kept waiting.
+// wait waits until the limiter permits so many tokens. It holds the timers of the request meanwhile, because it is the hub
+// that is slow and not the member.
 func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 	if limiter.AllowN(time.Now(), tokens) {
 		return nil
@@ -229,7 +229,7 @@ func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// The deadline would pass first.
+			// the deadline is earlier than the permission
 			return fmt.Errorf("read as fast as the limit for one member permits: %w", context.DeadlineExceeded)
 		}
 	}

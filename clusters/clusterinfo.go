@@ -1,0 +1,96 @@
+package clusters
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/transport"
+)
+
+const (
+	// surveyInterval is how often the cluster info is read.
+	surveyInterval = 5 * time.Minute
+	// surveyTimeout limits one reading of the cluster info, surveyPageTimeout the time that the hub waits for one page of nodes.
+	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
+)
+
+// clusterInfo is what a member says of itself.
+type clusterInfo struct {
+	id      types.UID
+	version string
+	// allocatable is the sum over the nodes; nil when it is not known.
+	allocatable corev1.ResourceList
+	// nodesCondition is the conditionState of the AllocatableKnown condition.
+	nodesCondition conditionState
+}
+
+func (f clusterInfo) equal(other clusterInfo) bool {
+	return f.id == other.id && f.version == other.version && f.nodesCondition == other.nodesCondition &&
+		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
+}
+
+// probe returns the identity of a member, the UID of its kube-system namespace. It shows that the member is reachable, is an API server,
+// accepts the credentials, and is still the same cluster.
+func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
+	var namespace metav1.PartialObjectMetadata
+	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
+		return "", err
+	}
+	if id := string(namespace.UID); id == "" || id != transport.Truncate(transport.Sanitize(id), maxShortText) {
+		return "", transport.ErrNotAPIServer // no API server gives such a UID, which goes into statuses and messages
+	}
+	return namespace.UID, nil
+}
+
+// readClusterInfo returns the info of a member. What cannot be read stays as it was.
+func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) clusterInfo {
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	var info version.Info
+	if err := s.connection.GetJSON(ctx, "/version", &info); err == nil {
+		known.version = transport.Truncate(transport.Sanitize(info.GitVersion), maxShortText)
+	}
+	switch sum, err := readAllocatable(ctx, s.connection); {
+	case err == nil:
+		known.allocatable = sum
+		known.nodesCondition = conditionState{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"}
+	case transport.StatusCode(err) == http.StatusForbidden:
+		known.nodesCondition = conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
+	case known.nodesCondition.status == "":
+		known.nodesCondition = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + transport.SafeMessage(err)}
+	}
+	return known
+}
+
+// maxShortText is the longest version or identity, in bytes.
+const maxShortText = 64
+
+// maxResourceNames is how many resources are summed up.
+const maxResourceNames = 64
+
+// maxQuantity is more than any node has of anything: an exabyte.
+const maxQuantity = 1e18
+
+// add adds resources to a sum, except quantities that no node can have.
+func add(sum, more corev1.ResourceList) {
+	for name, quantity := range more {
+		total, known := sum[name]
+		if !known && (len(sum) >= maxResourceNames || len(validation.IsQualifiedName(string(name))) > 0) {
+			continue
+		}
+		if size := quantity.AsApproximateFloat64(); size < 0 || size > maxQuantity { // adding 1 to 1e2000000000 takes a gigabyte
+			continue
+		}
+		total.Add(quantity)
+		sum[name] = total
+	}
+}

@@ -1,0 +1,45 @@
+package clusters_test
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+)
+
+// A controller of multicluster-runtime runs on every member whose kubeconfig is in a Secret of the namespace "fleet". It is built with the
+// returned manager (mcbuilder.ControllerManagedBy), which engages it with each member. Manager.Start then runs everything.
+func Example() {
+	wire := func(ctx context.Context, hub *rest.Config) (mcmanager.Manager, error) {
+		// The mapper has every kind that is used on a member, so that no member is asked for its API.
+		mapper := meta.NewDefaultRESTMapper(nil)
+		mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+		provider, err := clusters.New(ctx, clusters.Options{Scheme: kinds, Mapper: mapper, Watch: []client.Object{&appsv1.Deployment{}}})
+		if err != nil {
+			return nil, err
+		}
+		sources := kubeconfig.Sources{{
+			Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"}),
+		}}
+		m, err := mcmanager.New(hub, provider, manager.Options{
+			Scheme:         kinds, // has corev1 and v1alpha1
+			LeaderElection: true,  // only the leader connects to members
+			Cache:          cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return m, provider.SetupWithManager(ctx, m.GetLocalManager(), m, sources)
+	}
+	_ = wire
+}

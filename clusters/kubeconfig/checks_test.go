@@ -1,0 +1,323 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
+)
+
+// canary is in every value of the kubeconfigs of these tests that is free to choose. It must be in no message.
+const canary = "canary"
+
+// edit changes a good kubeconfig into the one that a case is about.
+type edit func(config *api.Config, cluster *api.Cluster, user *api.AuthInfo)
+
+// kubeconfig is a good kubeconfig with a token, changed.
+func kubeconfig(tb testing.TB, edits ...edit) []byte {
+	tb.Helper()
+	cluster := &api.Cluster{Server: "https://canary.example:6443", TLSServerName: "canary-name", CertificateAuthorityData: identityA().Certificate}
+	user := &api.AuthInfo{Token: "canary-token"}
+	config := api.NewConfig()
+	config.CurrentContext = "canary-context"
+	config.Contexts["canary-context"] = &api.Context{Cluster: "canary-cluster", AuthInfo: "canary-user", Namespace: "canary-namespace"}
+	config.Clusters["canary-cluster"], config.AuthInfos["canary-user"] = cluster, user
+	for _, change := range edits {
+		change(config, cluster, user)
+	}
+	raw, err := clientcmd.Write(*config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+func onConfig(change func(*api.Config)) edit {
+	return func(config *api.Config, _ *api.Cluster, _ *api.AuthInfo) { change(config) }
+}
+
+func onCluster(change func(*api.Cluster)) edit {
+	return func(_ *api.Config, cluster *api.Cluster, _ *api.AuthInfo) { change(cluster) }
+}
+
+func onUser(change func(*api.AuthInfo)) edit {
+	return func(_ *api.Config, _ *api.Cluster, user *api.AuthInfo) { change(user) }
+}
+
+func server(url string) edit {
+	return onCluster(func(cluster *api.Cluster) { cluster.Server = url })
+}
+
+func withoutToken(_ *api.Config, _ *api.Cluster, user *api.AuthInfo) { user.Token = "" }
+
+func certificate(certificate, key []byte) edit {
+	return onUser(func(user *api.AuthInfo) { user.ClientCertificateData, user.ClientKeyData = certificate, key })
+}
+
+var (
+	identityA = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+	identityB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+)
+
+// testInput is what a Secret holds, and the reason with which it is refused.
+type testInput struct {
+	raw  []byte
+	want string
+}
+
+// refusedKubeconfigs ask for what is not done, or lead nowhere.
+func refusedKubeconfigs(t testing.TB) map[string]testInput {
+	t.Helper()
+	return map[string]testInput{
+		"a program (exec)": {
+			kubeconfig(t, onUser(func(u *api.AuthInfo) {
+				u.Exec = &api.ExecConfig{Command: "canary-program", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}
+			})),
+			v1alpha1.ReasonExecRefused,
+		},
+		"an auth-provider": {
+			kubeconfig(t, onUser(func(u *api.AuthInfo) { u.AuthProvider = &api.AuthProviderConfig{Name: "canary-provider"} })),
+			v1alpha1.ReasonAuthProviderRefused,
+		},
+		"a file of the CA":                 {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthority = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the client certificate": {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientCertificate = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the client key":         {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ClientKey = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file of the token":              {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile = "/canary" })), v1alpha1.ReasonFileRefused},
+		"a file beside embedded data": {
+			kubeconfig(t, onUser(func(u *api.AuthInfo) { u.TokenFile, u.Token = "/canary", "canary-token" })), v1alpha1.ReasonFileRefused,
+		},
+		"a proxy":                      {kubeconfig(t, onCluster(func(c *api.Cluster) { c.ProxyURL = "http://canary:3128" })), v1alpha1.ReasonProxyRefused},
+		"to impersonate a user":        {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Impersonate = canary })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate a UID":         {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUID = canary })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate groups":        {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateGroups = []string{canary} })), v1alpha1.ReasonImpersonationRefused},
+		"to impersonate with extra":    {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.ImpersonateUserExtra = map[string][]string{canary: nil} })), v1alpha1.ReasonImpersonationRefused},
+		"a user name":                  {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Username = canary })), v1alpha1.ReasonBasicAuthRefused},
+		"a password":                   {kubeconfig(t, onUser(func(u *api.AuthInfo) { u.Password = canary })), v1alpha1.ReasonBasicAuthRefused},
+		"an insecure connection":       {kubeconfig(t, onCluster(func(c *api.Cluster) { c.InsecureSkipTLSVerify = true })), v1alpha1.ReasonInsecureTLSRefused},
+		"no CA":                        {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = nil })), v1alpha1.ReasonInsecureTLSRefused},
+		"a server without TLS":         {kubeconfig(t, server("http://canary.example:6443")), v1alpha1.ReasonServerRefused},
+		"a server of another scheme":   {kubeconfig(t, server("ftp://canary.example")), v1alpha1.ReasonServerRefused},
+		"a server without a scheme":    {kubeconfig(t, server("canary.example:6443")), v1alpha1.ReasonServerRefused},
+		"a server without a host":      {kubeconfig(t, server("https://:6443")), v1alpha1.ReasonServerRefused},
+		"a server with a user":         {kubeconfig(t, server("https://canary:canary@canary.example")), v1alpha1.ReasonServerRefused},
+		"a server with a query":        {kubeconfig(t, server("https://canary.example?canary")), v1alpha1.ReasonServerRefused},
+		"a server with a fragment":     {kubeconfig(t, server("https://canary.example#canary")), v1alpha1.ReasonServerRefused},
+		"a server that is no URL":      {kubeconfig(t, server("https://canary example")), v1alpha1.ReasonServerRefused},
+		"no server":                    {kubeconfig(t, server("")), v1alpha1.ReasonServerRefused},
+		"no credentials":               {kubeconfig(t, withoutToken), v1alpha1.ReasonNoCredentials},
+		"a key without a certificate":  {kubeconfig(t, withoutToken, certificate(nil, identityA().Key)), v1alpha1.ReasonNoCredentials},
+		"a certificate without a key":  {kubeconfig(t, certificate(identityA().Certificate, nil)), v1alpha1.ReasonKubeconfigMalformed},
+		"another certificate's key":    {kubeconfig(t, certificate(identityA().Certificate, identityB().Key)), v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate that is none":   {kubeconfig(t, certificate([]byte(canary), []byte(canary))), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is none":            {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = []byte(canary) })), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is a key":           {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityA().Key })), v1alpha1.ReasonKubeconfigMalformed},
+		"no current-context":           {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "" })), v1alpha1.ReasonKubeconfigMalformed},
+		"a current-context of nothing": {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "canary-other" })), v1alpha1.ReasonKubeconfigMalformed},
+		"a context without its cluster": {
+			kubeconfig(t, onConfig(func(c *api.Config) { delete(c.Clusters, "canary-cluster") })), v1alpha1.ReasonKubeconfigMalformed,
+		},
+		"a context without its user": {
+			kubeconfig(t, onConfig(func(c *api.Config) { delete(c.AuthInfos, "canary-user") })), v1alpha1.ReasonKubeconfigMalformed,
+		},
+		"what is not YAML":             {[]byte("canary: [canary"), v1alpha1.ReasonKubeconfigMalformed},
+		"what is another kind":         {[]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: canary}"), v1alpha1.ReasonKubeconfigMalformed},
+		"a field of another type":      {[]byte("apiVersion: v1\nkind: Config\ncurrent-context: {canary: canary}"), v1alpha1.ReasonKubeconfigMalformed},
+		"what is binary":               {[]byte("\x00\xff\xfecanary"), v1alpha1.ReasonKubeconfigMalformed},
+		"nothing":                      {nil, v1alpha1.ReasonKubeconfigMalformed},
+		"more than 64 KiB of any kind": {bytes.Repeat([]byte("canary "), 10_000), v1alpha1.ReasonKubeconfigTooLarge},
+		"one byte more than 64 KiB":    {padded(kubeconfig(t), maxBytes+1), v1alpha1.ReasonKubeconfigTooLarge},
+	}
+}
+
+func TestParseRejects(t *testing.T) {
+	for name, test := range refusedKubeconfigs(t) {
+		t.Run(name, func(t *testing.T) {
+			got, rejected := parse(test.raw, Policy{})
+			if rejected == nil {
+				t.Fatalf("accepted, for server %s", got.Server)
+			}
+			if rejected.Reason != test.want {
+				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
+			}
+			quotesNothing(t, rejected)
+			if _, again := parse(test.raw, Policy{}); *again != *rejected {
+				t.Errorf("said otherwise the second time: %s, then %s", rejected.Message, again.Message)
+			}
+		})
+	}
+}
+
+// padded lengthens a kubeconfig by a comment.
+func padded(raw []byte, size int) []byte {
+	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
+}
+
+// What kubeadm and minikube write. A message that names another of the files each time is written to the
+// MemberCluster each time, for ever.
+func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
+	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
+		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil
+		user.ClientCertificate, user.ClientKey = "/canary", "/canary"
+	})
+	_, first := parse(raw, Policy{})
+	for range 100 {
+		if _, again := parse(raw, Policy{}); *again != *first {
+			t.Fatalf("first: %s\nthen:  %s", first.Message, again.Message)
+		}
+	}
+}
+
+// used is what a connection is made with.
+type used struct {
+	Host, ServerName, Token string
+	Certificate             bool
+}
+
+// acceptedKubeconfig is one, and what is used of it.
+type acceptedKubeconfig struct {
+	raw  []byte
+	want used
+}
+
+func acceptedKubeconfigs(t testing.TB) map[string]acceptedKubeconfig {
+	t.Helper()
+	return map[string]acceptedKubeconfig{
+		"a token": {
+			kubeconfig(t),
+			used{"https://canary.example:6443", "canary-name", "canary-token", false},
+		},
+		"a client certificate": {
+			kubeconfig(t, withoutToken, certificate(identityA().Certificate, identityA().Key)),
+			used{"https://canary.example:6443", "canary-name", "", true},
+		},
+		"both": {
+			kubeconfig(t, certificate(identityA().Certificate, identityA().Key)),
+			used{"https://canary.example:6443", "canary-name", "canary-token", true},
+		},
+		"a server with a path": {
+			kubeconfig(t, server("https://rancher.example/k8s/clusters/c-1")),
+			used{"https://rancher.example/k8s/clusters/c-1", "canary-name", "canary-token", false},
+		},
+		"what only another context would do": {
+			kubeconfig(t, onConfig(func(c *api.Config) {
+				c.AuthInfos["other"] = &api.AuthInfo{Exec: &api.ExecConfig{Command: "canary"}, TokenFile: "/canary"}
+				c.Contexts["other"] = &api.Context{Cluster: "canary-cluster", AuthInfo: "other"}
+			})),
+			used{"https://canary.example:6443", "canary-name", "canary-token", false},
+		},
+		"64 KiB": {
+			padded(kubeconfig(t), maxBytes),
+			used{"https://canary.example:6443", "canary-name", "canary-token", false},
+		},
+	}
+}
+
+func TestParseAccepts(t *testing.T) {
+	for name, test := range acceptedKubeconfigs(t) {
+		t.Run(name, func(t *testing.T) {
+			got, rejected := parse(test.raw, Policy{})
+			if rejected != nil {
+				t.Fatalf("%s: %s", rejected.Reason, rejected.Message)
+			}
+			if diff := cmp.Diff(test.want, used{got.Server, got.ServerName, got.Token, got.Certificate != nil}); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigsDifferInTheServerOrInTheCredentials(t *testing.T) {
+	tests := map[string]struct {
+		edits             []edit
+		sameServer, equal bool
+	}{
+		"the same":            {nil, true, true},
+		"another namespace":   {[]edit{onConfig(func(c *api.Config) { c.Contexts["canary-context"].Namespace = "other" })}, true, true},
+		"another token":       {[]edit{onUser(func(u *api.AuthInfo) { u.Token = "other" })}, true, false},
+		"a certificate added": {[]edit{certificate(identityA().Certificate, identityA().Key)}, true, false},
+		"another server":      {[]edit{server("https://other.example:6443")}, false, false},
+		"another name":        {[]edit{onCluster(func(c *api.Cluster) { c.TLSServerName = "other" })}, false, false},
+		"another CA":          {[]edit{onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityB().Certificate })}, false, false},
+	}
+	one, _ := parse(kubeconfig(t), Policy{})
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			other, rejected := parse(kubeconfig(t, test.edits...), Policy{})
+			if rejected != nil {
+				t.Fatal(rejected)
+			}
+			if one.SameServer(other) != test.sameServer || one.Equal(other) != test.equal {
+				t.Errorf("same server %t, equal %t; want %t, %t", one.SameServer(other), one.Equal(other), test.sameServer, test.equal)
+			}
+		})
+	}
+}
+
+func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
+	ours, capi, flux := kubeconfig(t, server("https://ours")), kubeconfig(t, server("https://capi")), kubeconfig(t, server("https://flux"))
+	tests := map[string]struct {
+		data map[string][]byte
+		want string // the server, or the reason
+	}{
+		"kubeconfig":                 {map[string][]byte{"kubeconfig": ours}, "https://ours"},
+		"value":                      {map[string][]byte{"value": capi}, "https://capi"},
+		"value.yaml":                 {map[string][]byte{"value.yaml": flux}, "https://flux"},
+		"kubeconfig before value":    {map[string][]byte{"value": capi, "kubeconfig": ours}, "https://ours"},
+		"value before value.yaml":    {map[string][]byte{"value.yaml": flux, "value": capi}, "https://capi"},
+		"kubeconfig, even if empty":  {map[string][]byte{"kubeconfig": nil, "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
+		"kubeconfig, even if no use": {map[string][]byte{"kubeconfig": []byte(canary), "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
+		"none of them":               {map[string][]byte{"config": ours}, v1alpha1.ReasonKubeconfigMissing},
+		"no data":                    {nil, v1alpha1.ReasonKubeconfigMissing},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			target, rejected := (&MemberSecret{format: FormatKubeconfig, Secret: &corev1.Secret{Data: test.data}}).Parse(Policy{})
+			var got string
+			if rejected != nil {
+				got = rejected.Reason
+			} else {
+				got = target.Server
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// What is wrong with the keys is said as it is.
+func TestUniqueKeys(t *testing.T) {
+	const (
+		noText = "the content is not YAML, or has a key that is no text, but a list, a map or null"
+		twice  = "the content has a key twice; remove one of the two"
+	)
+	for content, want := range map[string]string{
+		"kind: Config\n? [canary]\n: x\n":    noText,
+		"? {canary: x}\n: x\n":               noText,
+		"null: canary\n":                     noText,
+		"kind: [canary":                      noText,
+		"kind: canary\nkind: Config\n":       twice,
+		"users: [{name: x, name: canary}]":   twice,
+		"1: x\n1: canary\n":                  twice,
+		"1: x\ntrue: canary\nkind: Config\n": "", // as JSON has them, these are text
+	} {
+		got := ""
+		if rejected := uniqueKeys([]byte(content)); rejected != nil {
+			got = rejected.Message
+			if rejected.Reason != v1alpha1.ReasonKubeconfigMalformed {
+				t.Errorf("%q: reason %s", content, rejected.Reason)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Limits of the content. hostile_test.go measures that they bound the cost of a decision.
+const (
+	// maxBytes is the largest kubeconfig.
+	maxBytes = 64 << 10
+	// maxTokens limits the YAML nodes: an empty list entry of three bytes costs the parser three KiB.
+	maxTokens = 4096
+)
+
+// secretKeys are the keys of a Secret that may hold its kubeconfig, and the first one that exists counts: ours and Cluster
+// Inventory's, Cluster API's and Rancher Fleet's, Flux's.
+var secretKeys = []string{"kubeconfig", "value", "value.yaml"}
+
+// Parse returns what a connection to the member is made with, or why the Secret is rejected.
+func (m *MemberSecret) Parse(policy Policy) (*Config, *RejectedError) {
+	if m.format == FormatArgoCD {
+		return parseArgoCD(m.Secret, policy)
+	}
+	for _, key := range secretKeys {
+		if raw, found := m.Secret.Data[key]; found {
+			return parse(raw, policy)
+		}
+	}
+	return nil, reject(v1alpha1.ReasonKubeconfigMissing, "the Secret has none of the keys %q", secretKeys)
+}
+
+// textCheck returns why a text is rejected, or nil. It does not depend on what YAML makes of the text.
+type textCheck func(raw []byte) *RejectedError
+
+// textChain is what the text of a kubeconfig must pass before it is parsed, in this order.
+var textChain = []textCheck{
+	notTooLarge,
+	utf8Text,
+	fewTokens,
+	noAliases,
+	uniqueKeys,
+}
+
+// parse decides on a kubeconfig in its raw form: clientcmd would read the files that it names while it resolves it.
+func parse(raw []byte, policy Policy) (*Config, *RejectedError) {
+	for _, checkText := range textChain {
+		if rejected := checkText(raw); rejected != nil {
+			return nil, rejected
+		}
+	}
+	config, err := clientcmd.Load(raw)
+	if err != nil { // its text may quote the content
+		return nil, reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not a kubeconfig")
+	}
+	denyPlugins(config)
+	context := config.Contexts[config.CurrentContext]
+	if context == nil {
+		return nil, reject(v1alpha1.ReasonKubeconfigMalformed, "current-context is missing or names no context of the file")
+	}
+	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+	if cluster == nil || user == nil {
+		return nil, reject(v1alpha1.ReasonKubeconfigMalformed, "the current context names a cluster or a user that the file does not have")
+	}
+	return accept(input{cluster, user, policy})
+}
+
+// denyPlugins is a second line of defence: if a kubeconfig with a program ever passes the checks, client-go still runs none.
+func denyPlugins(config *api.Config) {
+	for _, user := range config.AuthInfos {
+		if user.Exec != nil {
+			user.Exec.PluginPolicy = api.PluginPolicy{PolicyType: api.PluginPolicyDenyAll}
+		}
+	}
+}
+
+func notTooLarge(raw []byte) *RejectedError { return checkSize(len(raw)) }
+
+func checkSize(bytes int) *RejectedError {
+	if bytes > maxBytes {
+		return reject(v1alpha1.ReasonKubeconfigTooLarge, "the kubeconfig has %d bytes, more than %d", bytes, maxBytes)
+	}
+	return nil
+}
+
+// utf8Text rejects other encodings: the YAML parser accepts UTF-16, but other readers of the Secret may not.
+func utf8Text(raw []byte) *RejectedError {
+	if !utf8.Valid(raw) {
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not text in UTF-8")
+	}
+	return nil
+}
+
+func fewTokens(raw []byte) *RejectedError {
+	if countTokens(raw) > maxTokens {
+		return reject(v1alpha1.ReasonKubeconfigTooLarge, "the kubeconfig has more than %d words, lists and entries; keep one context: kubectl config view --minify --flatten", maxTokens)
+	}
+	return nil
+}
+
+// countTokens returns an upper bound of the number of YAML nodes in a text and of their depth: a blank, a comma or a bracket precedes
+// each node.
+func countTokens(raw []byte) int {
+	count := bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("[")) + bytes.Count(raw, []byte("{"))
+	for range bytes.FieldsSeq(raw) {
+		count++
+	}
+	return count
+}
+
+// noAliases rejects texts with both signs of YAML aliases. The parser expands aliases: 64 KiB can become GiB within the parser's own
+// limits, which count nodes and not bytes. Hardly any kubeconfig has both signs.
+func noAliases(raw []byte) *RejectedError {
+	if bytes.IndexByte(raw, '&') >= 0 && bytes.IndexByte(raw, '*') >= 0 {
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has the signs of YAML aliases (& and *); write it without: kubectl config view --flatten")
+	}
+	return nil
+}
+
+// uniqueKeys requires each key to be text and to occur once: of two, another reader of the Secret may use the other one.
+func uniqueKeys(raw []byte) *RejectedError {
+	if _, err := yaml.YAMLToJSONStrict(raw); err == nil {
+		return nil
+	}
+	if _, err := yaml.YAMLToJSON(raw); err != nil { // its text may quote the content
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key that is no text, but a list, a map or null")
+	}
+	return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has a key twice; remove one of the two")
+}

@@ -1,0 +1,115 @@
+package kubeconfig
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// SecretFormat is how a Secret holds the credentials of a member.
+type SecretFormat string
+
+const (
+	// FormatKubeconfig is a kubeconfig under the key kubeconfig, value or value.yaml; the member has the Secret's name.
+	FormatKubeconfig SecretFormat = "Kubeconfig"
+	// FormatClusterAPI is a Secret of Cluster API: of type cluster.x-k8s.io/secret, named CLUSTER-kubeconfig, with a
+	// kubeconfig under the key value. The member has the cluster's name.
+	FormatClusterAPI SecretFormat = "ClusterAPI"
+	// FormatArgoCD is a cluster Secret of Argo CD: labelled argocd.argoproj.io/secret-type=cluster, with the keys
+	// name, server and config. The member has that name if it is a valid one, else the Secret's.
+	FormatArgoCD SecretFormat = "ArgoCD"
+)
+
+const (
+	clusterAPIType   = "cluster.x-k8s.io/secret"
+	clusterAPISuffix = "-kubeconfig"
+)
+
+var argoCDSelector = labels.SelectorFromSet(labels.Set{"argocd.argoproj.io/secret-type": "cluster"})
+
+// Source selects Secrets of the hub that hold the credentials of members.
+type Source struct {
+	// Namespace of the Secrets.
+	Namespace string
+	// Format of the Secrets.
+	Format SecretFormat
+	// Selector selects among them by label; only for FormatKubeconfig.
+	Selector labels.Selector
+}
+
+// Selectors returns selectors of the Secrets of the source, for a cache that holds no others; nil stands for all. They select a few
+// Secrets that are not a member's.
+func (s Source) Selectors() (labels.Selector, fields.Selector) {
+	switch s.Format {
+	case FormatClusterAPI:
+		return nil, fields.OneTermEqualSelector("type", clusterAPIType)
+	case FormatArgoCD:
+		return argoCDSelector, nil
+	}
+	return s.Selector, nil
+}
+
+// member returns the name of the member that a Secret is for, or "" if the source does not select the Secret.
+func (s Source) member(secret *corev1.Secret) string {
+	if secret.Namespace != s.Namespace || !secret.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	switch s.Format {
+	case FormatClusterAPI:
+		name, isKubeconfig := strings.CutSuffix(secret.Name, clusterAPISuffix)
+		if secret.Type != clusterAPIType || !isKubeconfig || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return ""
+		}
+		return name
+	case FormatArgoCD:
+		if !argoCDSelector.Matches(labels.Set(secret.Labels)) {
+			return ""
+		}
+		// A longer name is not validated: it can have a MiB.
+		if name := secret.Data["name"]; len(name) <= validation.DNS1123SubdomainMaxLength && len(validation.IsDNS1123Subdomain(string(name))) == 0 {
+			return string(name)
+		}
+		return secret.Name
+	}
+	if !s.Selector.Matches(labels.Set(secret.Labels)) {
+		return ""
+	}
+	return secret.Name
+}
+
+// Sources are tried in their order: the first one that selects a Secret decides how it is read.
+type Sources []Source
+
+// HasNamespace reports whether any of the sources is in a namespace.
+func (s Sources) HasNamespace(namespace string) bool {
+	return slices.ContainsFunc(s, func(source Source) bool { return source.Namespace == namespace })
+}
+
+// MemberSecret is a Secret that is a member's.
+type MemberSecret struct {
+	// Name of the member.
+	Name   string
+	Secret *corev1.Secret
+
+	format SecretFormat
+}
+
+// Member returns the member that a Secret describes, or nil if no source selects the Secret.
+func (s Sources) Member(secret *corev1.Secret) *MemberSecret {
+	for _, source := range s {
+		if name := source.member(secret); name != "" {
+			return &MemberSecret{Name: name, Secret: secret, format: source.Format}
+		}
+	}
+	return nil
+}
+
+// Key returns the name of the Secret.
+func (m *MemberSecret) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: m.Secret.Namespace, Name: m.Secret.Name}
+}

@@ -1,0 +1,22 @@
+package clusters
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+)
+
+// SecretCache returns the options of the hub's cache for Secrets: it must hold only those that can be a member's. With one source in a
+// namespace, a label that is removed arrives as a deletion. With several, the cache holds all Secrets of the namespace, and the change
+// arrives as an update.
+func SecretCache(sources kubeconfig.Sources) cache.ByObject {
+	namespaces := map[string]cache.Config{}
+	for _, source := range sources {
+		var config cache.Config
+		if _, several := namespaces[source.Namespace]; !several {
+			config.LabelSelector, config.FieldSelector = source.Selectors()
+		}
+		namespaces[source.Namespace] = config
+	}
+	return cache.ByObject{Namespaces: namespaces}
+}

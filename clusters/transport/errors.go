@@ -1,0 +1,161 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// ErrNotAPIServer ends a response that no API server sends.
+var ErrNotAPIServer = errors.New("the server answers, but not as a Kubernetes API server does")
+
+// MaxMessage is the longest message about an error, in bytes.
+const MaxMessage = 512
+
+// StatusError is a response with a code other than 200.
+type StatusError struct{ Code int }
+
+// Error returns the code and its text.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the server answers %d %s", e.Code, http.StatusText(e.Code))
+}
+
+// StatusCode returns the HTTP status code in an error, or 0.
+func StatusCode(err error) int {
+	var answer *StatusError
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return int(status.Status().Code)
+	}
+	return 0
+}
+
+// IsNetworkError reports whether an error is one of the network.
+func IsNetworkError(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(syscall.Errno))
+}
+
+// IsWrongServer reports whether the server that answers is not the one of the kubeconfig, or does not speak TLS. The HTTP client wraps
+// such errors in network errors.
+func IsWrongServer(err error) bool {
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) || errors.Is(err, http.ErrSchemeMismatch)
+}
+
+// credentialAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server refuses a client's certificate.
+var credentialAlerts = map[tls.AlertError]string{
+	42:  "the member refuses the client certificate as bad",
+	43:  "the member does not support the client certificate",
+	44:  "the member says that the client certificate is revoked",
+	45:  "the member says that the client certificate has expired",
+	46:  "the member refuses the client certificate",
+	48:  "the member does not know the authority that signed the client certificate",
+	49:  "the member refuses access for the client certificate",
+	116: "the member demands a client certificate",
+}
+
+// CredentialAlert returns what the server's TLS alert says of the client certificate, or "" if the error is no such alert. With TLS 1.3 the
+// alert arrives after the handshake, with the first response. Its type is not exported, but its text is.
+func CredentialAlert(err error) string {
+	text := RemoteAlert(err)
+	for alert, meaning := range credentialAlerts {
+		if text == alert.Error() {
+			return meaning
+		}
+	}
+	return ""
+}
+
+// RemoteAlert returns the text of a TLS alert that the server has sent; or "" if the error is none.
+func RemoteAlert(err error) string {
+	var remote *net.OpError
+	if !errors.As(err, &remote) || remote.Op != "remote error" || remote.Err == nil {
+		return ""
+	}
+	return remote.Err.Error()
+}
+
+// SafeMessage says what is wrong without the addresses and names in network errors, because they come from the Secret.
+func SafeMessage(err error) string {
+	var (
+		errno     syscall.Errno
+		dns       *net.DNSError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		plain     tls.RecordHeaderError
+		status    apierrors.APIStatus
+		limit     *LimitError
+	)
+	switch {
+	case errors.As(err, &limit):
+		return limit.Message
+	case errors.Is(err, ErrQuantityTooExpensive):
+		return ErrQuantityTooExpensive.Error()
+	case errors.As(err, &status):
+		return Sanitize(status.Status().Message)
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return "its name cannot be resolved"
+	case errors.As(err, &authority):
+		return "its certificate is not signed by the CA in the kubeconfig"
+	case errors.As(err, &name):
+		return "its certificate is for another name than the kubeconfig's server"
+	case errors.As(err, &invalid):
+		return invalidity(invalid.Reason)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "it speaks plain HTTP, not HTTPS"
+	case errors.As(err, &plain):
+		return "it does not speak TLS"
+	case CredentialAlert(err) != "":
+		return CredentialAlert(err)
+	case RemoteAlert(err) != "":
+		return "it refuses the TLS handshake (" + RemoteAlert(err) + "); it may demand a client certificate"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timed out"
+	case IsNetworkError(err):
+		return "the connection failed"
+	}
+	return Sanitize(err.Error())
+}
+
+// invalidity returns why a certificate is invalid. The error itself contains the current time, so it is never the same twice.
+func invalidity(reason x509.InvalidReason) string {
+	if reason == x509.Expired {
+		return "its certificate has expired or is not valid yet"
+	}
+	return "its certificate is not valid for a server"
+}
+
+// Sanitize returns a text of a member as it may stand in a condition: printable, on one line, and at most MaxMessage bytes long.
+func Sanitize(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	return Truncate(text, MaxMessage)
+}
+
+// Truncate returns at most so many bytes of a text, and an ellipsis if it is longer.
+func Truncate(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

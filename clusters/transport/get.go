@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// getTimeout bounds one GetJSON.
+	getTimeout = 5 * time.Second
+	// maxAnswer is how many bytes of the answer to GetJSON, and of an error, are read.
+	maxAnswer = 64 << 10
+)
+
+// GetJSON reads a small JSON object within getTimeout. It bypasses the limits on requests and responses, because a busy member is not a
+// dead one.
+func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.Config.Host+path, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.HTTP.Do(request)
+	for tries := 1; isUnexplained(err) && tries < 3; tries++ {
+		response, err = c.HTTP.Do(request)
+	}
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }() // read only
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return &StatusError{Code: response.StatusCode}
+	}
+	if json.Unmarshal(body, into) != nil { // its text may quote what the server sent
+		return ErrNotAPIServer
+	}
+	return nil
+}
+
+// isUnexplained reports whether the server had closed the connection before the request was written. The cause, such as a TLS alert that
+// demands a client certificate, is then in what was not read.
+func isUnexplained(err error) bool {
+	var request *url.Error
+	if !errors.As(err, &request) {
+		return false
+	}
+	var network *net.OpError
+	return request.Err.Error() == "http2: client conn could not be established" || errors.As(err, &network) && network.Op == "write"
+}
+
+// PageLimit limits the pages of a list that is read with GetPage, apart from the limits on other requests.
+type PageLimit struct {
+	limiter *responseLimiter
+	// maxBytes and maxMemory are of one page, and tooLarge is the error of a larger one.
+	maxBytes, maxMemory int64
+	tooLarge            error
+}
+
+// NewPageLimit returns a PageLimit with this rate in bytes per second and burst in bytes. A page is ended with tooLarge if it exceeds
+// maxBytes, or maxMemory including the cost of its elements.
+func NewPageLimit(limit rate.Limit, burst int, maxBytes, maxMemory int64, tooLarge error) *PageLimit {
+	return &PageLimit{
+		limiter: newResponseLimiter(nil, rate.NewLimiter(limit, burst), maxBytes), maxBytes: maxBytes, maxMemory: maxMemory, tooLarge: tooLarge,
+	}
+}
+
+// GetPage reads one page of a list and passes it to read. The hub waits for the member for the timeout, not counting the time in which
+// it throttles the member.
+func (c *Client) GetPage(ctx context.Context, path string, limit *PageLimit, timeout time.Duration, read func(io.Reader) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := NewTimer(timeout, func() { cancel(context.DeadlineExceeded) })
+	defer timer.Stop()
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.Config.Host+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	defer func() { _ = response.Body.Close() }() // read only
+	if response.StatusCode != http.StatusOK {
+		return &StatusError{Code: response.StatusCode}
+	}
+	body := &limitedBody{
+		ReadCloser: response.Body, ctx: withTimers(ctx, timer), limiter: limit.limiter,
+		maxBytes: limit.maxBytes, maxMemory: limit.maxMemory, tooLarge: limit.tooLarge,
+	}
+	if err := read(body); err != nil {
+		return errors.Join(err, body.ended, context.Cause(ctx))
+	}
+	return nil
+}
