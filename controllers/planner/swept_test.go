@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,9 @@ func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	if diff := cmp.Diff([]string{onWest, finalizer}, got); diff != "" {
+	// The tombstone causes another reconciliation. If the cache still has the AppService by then, the release
+	// is sent again, and the hub returns NotFound.
+	if diff := cmp.Diff([]string{onWest, finalizer}, slices.Compact(got)); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 }
