@@ -117,7 +117,7 @@ func TestLimitedPlacement(t *testing.T) {
 			if leaving == nil || leaving.Reason != v1alpha1.ReasonRemovalPending || !strings.Contains(leaving.Message, other) {
 				return fmt.Errorf("the row of east is %+v", leaving)
 			}
-			if arriving == nil || arriving.CurrentReplicas != 2 {
+			if arriving == nil || arriving.CurrentReplicas() != 2 {
 				return fmt.Errorf("the row of %s is %+v", other, arriving)
 			}
 			return nil

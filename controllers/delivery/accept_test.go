@@ -13,7 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // isAhead has the member's objects stamped for a later generation, as after a restore of the hub.
@@ -31,7 +31,7 @@ func accepts(token string) func(*v1alpha1.AppService) {
 }
 
 // behindHub is what is to be reported when these objects are ahead of the hub. The first is the newest.
-func (s *scene) behindHub(objects ...client.Object) rollup.Observation {
+func (s *scene) behindHub(objects ...client.Object) observation.Observation {
 	s.Helper()
 	newest := lineage.Of(objects[0])
 	ahead := &v1alpha1.HubBehind{Kind: kindOf(objects[0]), Generation: newest.Generation}
@@ -43,7 +43,7 @@ func (s *scene) behindHub(objects ...client.Object) rollup.Observation {
 		tokens = append(tokens, lineage.Of(object).Token())
 	}
 	ahead.Accept = lineage.Join(tokens)
-	seen := s.failed(v1alpha1.ReasonHubBehind, rollup.BehindMessage(ahead))
+	seen := s.failed(v1alpha1.ReasonHubBehind, lineage.BehindMessage(ahead))
 	seen.HubBehind = ahead
 	return seen
 }

@@ -27,7 +27,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const (
@@ -210,7 +210,7 @@ func (e *engagement) add(request mcreconcile.Request) {
 	}
 }
 
-func (e *engagement) report(app types.NamespacedName, cluster string, seen rollup.Observation) {
+func (e *engagement) report(app types.NamespacedName, cluster string, seen observation.Observation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.ended {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const (
@@ -70,7 +70,7 @@ func (l *looks) forget(app types.NamespacedName) {
 
 // explain adds to an observation why the workload is not ready, in the member's own words, and returns when to look again; 0 for
 // when the watch tells of something.
-func (r *reconciler) explain(ctx context.Context, t task, seen rollup.Observation) (rollup.Observation, time.Duration) {
+func (r *reconciler) explain(ctx context.Context, t task, seen observation.Observation) (observation.Observation, time.Duration) {
 	key := client.ObjectKeyFromObject(t.app)
 	if seen.Phase == v1alpha1.ClusterReady {
 		r.looks.forget(key)

@@ -123,7 +123,7 @@ func TestAbandoned_cluster_that_is_chosen_again_is_no_longer_on_record(t *testin
 	s.onRecord()
 	writes := s.sent.all()
 	record := slices.IndexFunc(writes, func(w write) bool { return w.line == onWest })
-	row := slices.IndexFunc(writes, func(w write) bool { return w.line == status && strings.Contains(w.body, "west") })
+	row := slices.IndexFunc(writes, func(w write) bool { return w.line == statusWrite && strings.Contains(w.body, "west") })
 	if record < 0 || row < record {
 		t.Errorf("sent %v", s.sent.lines())
 	}

@@ -35,19 +35,19 @@ type telemetry struct {
 	propagation *prometheus.HistogramVec
 
 	mu       sync.Mutex
-	rollouts map[types.UID]*rollout
+	rollouts map[types.UID]*generationRollout
 	measured map[string]bool // members with a series
 }
 
-// rollout is a generation on its way.
-type rollout struct {
+// generationRollout is a generation on its way.
+type generationRollout struct {
 	generation int64
 	begun      time.Time
 	reached    map[string]bool
 }
 
 func newTelemetry(hub client.Reader) *telemetry {
-	return &telemetry{hub: hub, rollouts: map[types.UID]*rollout{}, measured: map[string]bool{}, propagation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return &telemetry{hub: hub, rollouts: map[types.UID]*generationRollout{}, measured: map[string]bool{}, propagation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "fleetwright_propagation_seconds",
 		Help:    "From when a new generation of an AppService is seen until the member is Ready with it.",
 		Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900},
@@ -122,7 +122,7 @@ func (t *telemetry) saw(app *v1alpha1.AppService, now time.Time) {
 	if r := t.rollouts[app.UID]; app.Generation == app.Status.ObservedGeneration || r != nil && r.generation == app.Generation {
 		return
 	}
-	t.rollouts[app.UID] = &rollout{generation: app.Generation, begun: now, reached: map[string]bool{}}
+	t.rollouts[app.UID] = &generationRollout{generation: app.Generation, begun: now, reached: map[string]bool{}}
 }
 
 // wrote measures what a status says for the first time of the clusters that are Ready with its generation.

@@ -16,7 +16,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
@@ -72,25 +73,26 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	} else if swept != nil {
 		return reconcile.Result{}, r.letGo(ctx, app, in, swept)
 	}
-	if err := r.remember(ctx, in, slices.Concat(in.ToRemember(), in.ToRememberLost())); err != nil {
+	if err := r.remember(ctx, in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err
 	}
-	status := rollup.Status(in)
-	if !app.DeletionTimestamp.IsZero() && len(status.Clusters) == 0 {
-		return reconcile.Result{}, r.release(ctx, in, status)
+	decision := rollout.Plan(in)
+	next := status.Compute(in, decision)
+	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
+		return reconcile.Result{}, r.release(ctx, in, next)
 	}
-	if err := r.forget(ctx, in, in.ToForget(status.Clusters)); err != nil {
+	if err := r.forget(ctx, in, in.TombstonesToRemove(next.Clusters)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.write(ctx, app, in, status, time.Now())
+	return r.write(ctx, app, in, next, decision.RecheckAfter, time.Now())
 }
 
 // gather reads what the status depends on, and has the plan made. The MemberClusters are the cache's own, for there may be a thousand of
 // them, and nobody changes them: what is written is a copy.
-func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollup.Input, error) {
+func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollout.Input, error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-		return rollup.Input{}, fmt.Errorf("list MemberClusters: %w", err)
+		return rollout.Input{}, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	byName, secretless := make(map[string]*v1alpha1.MemberCluster, len(members.Items)), map[string]*v1alpha1.MemberCluster{}
 	for i := range members.Items {
@@ -100,7 +102,7 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 			secretless[members.Items[i].Name] = &members.Items[i]
 		}
 	}
-	in := rollup.Input{
+	in := rollout.Input{
 		App:          app,
 		Members:      byName,
 		Secretless:   secretless,
@@ -112,16 +114,16 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 }
 
 // write writes the status where it says something new, and not too often, and then tells what became of clusters.
-func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
-	done := reconcile.Result{RequeueAfter: in.RecheckAfter(status)}
-	if equality.Semantic.DeepEqual(app.Status, status) {
+func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, recheck time.Duration, now time.Time) (reconcile.Result, error) {
+	done := reconcile.Result{RequeueAfter: recheck}
+	if equality.Semantic.DeepEqual(app.Status, next) {
 		return done, nil
 	}
-	if wait := r.pace.wait(app.UID, now); wait > 0 && samePlan(app.Status, status) {
+	if wait := r.pace.wait(app.UID, now); wait > 0 && samePlan(app.Status, next) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	updated := app.DeepCopy()
-	updated.Status = status
+	updated.Status = next
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsNotFound(err):
@@ -130,21 +132,21 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
 	}
 	r.pace.wrote(app.UID, now)
-	r.telemetry.wrote(app, status, now)
-	tracing.From(ctx).Came("", reasonOf(status.Conditions))
-	r.settle(in, status)
+	r.telemetry.wrote(app, next, now)
+	tracing.From(ctx).Came("", reasonOf(next.Conditions))
+	r.settle(in, next)
 	return done, nil
 }
 
 // settle follows up a status that was written: what was seen in answer to a row that is no more is of no account, and people
 // are told.
-func (r *Reconciler) settle(in rollup.Input, status v1alpha1.AppServiceStatus) {
+func (r *Reconciler) settle(in rollout.Input, next v1alpha1.AppServiceStatus) {
 	for _, row := range in.App.Status.Clusters {
-		if status.Cluster(row.Name) == nil {
+		if next.Cluster(row.Name) == nil {
 			r.observations.forget(client.ObjectKeyFromObject(in.App), row.Name)
 		}
 	}
-	r.announce(in, status)
+	r.announce(in, next)
 }
 
 // samePlan tells whether two statuses ask the same of every cluster.
@@ -153,7 +155,7 @@ func samePlan(a, b v1alpha1.AppServiceStatus) bool {
 }
 
 // release lets go of an AppService that no cluster runs any more.
-func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alpha1.AppServiceStatus) error {
+func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
 		return nil // it waits for others
 	}
@@ -162,7 +164,7 @@ func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alph
 	}
 	r.pace.forget(in.App.UID)
 	r.telemetry.forget(in.App.UID)
-	r.announce(in, status)
+	r.announce(in, next)
 	return nil
 }
 

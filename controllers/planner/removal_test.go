@@ -168,7 +168,7 @@ func TestMember_that_fits_again_is_no_longer_Removing(t *testing.T) {
 	s.has(removing)
 	since := s.since("east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
-	arriving := func(row *v1alpha1.ClusterStatus) { row.Arriving = true }
+	arriving := func(row *v1alpha1.ClusterStatus) { row.Surging = true }
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), arriving))
 	s.sees("east", s.gone(since)) // an answer that comes too late
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 0), arriving))
@@ -248,7 +248,7 @@ func TestAppService_that_never_had_a_row_is_let_go_at_once(t *testing.T) {
 		return nil
 	})
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded")
-	if diff := cmp.Diff([]string{finalizer, status}, s.sent.lines()); diff != "" {
+	if diff := cmp.Diff([]string{finalizer, statusWrite}, s.sent.lines()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	s.must(hub.Delete(t.Context(), s.app))

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // patience is how long is waited for what must come. It is only ever used up by a test that fails.
@@ -207,7 +207,7 @@ func (s *scene) delete() {
 }
 
 // sees reports an observation, as delivery does, which learns of a row no sooner than the planner: they share a cache.
-func (s *scene) sees(member string, seen rollup.Observation) {
+func (s *scene) sees(member string, seen observation.Observation) {
 	if seen.Planned == 0 && !seen.Found {
 		seen.Planned = s.app.DesiredReplicas() // it answers the row
 	}
@@ -217,8 +217,8 @@ func (s *scene) sees(member string, seen rollup.Observation) {
 }
 
 // ready is what delivery reports of a member that runs the present generation.
-func (s *scene) ready() rollup.Observation {
-	return rollup.Observation{
+func (s *scene) ready() observation.Observation {
+	return observation.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
 		Planned:       s.app.DesiredReplicas(),
@@ -230,8 +230,8 @@ func (s *scene) ready() rollup.Observation {
 }
 
 // gone is what delivery reports when nothing is left, in answer to a row that is Removing since then.
-func (s *scene) gone(since metav1.Time) rollup.Observation {
-	return rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
+func (s *scene) gone(since metav1.Time) observation.Observation {
+	return observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
 }
 
 // row is that of a member in a phase, for the present generation.
@@ -244,7 +244,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 	}
 	switch phase {
 	case v1alpha1.ClusterPending:
-		row.Reason, row.Arriving = v1alpha1.ReasonPending, true
+		row.Reason, row.Surging = v1alpha1.ReasonPending, true
 	case v1alpha1.ClusterProgressing:
 		row.Reason = v1alpha1.ReasonRollingOut
 	case v1alpha1.ClusterUnknown:
@@ -266,7 +266,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 // ran says what the member was seen to run last.
 func ran(generation int64, pods int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
-		row.ObservedGeneration, row.CurrentReplicas, row.ReadyReplicas = generation, pods, pods
+		row.ObservedGeneration, row.ReadyReplicas = generation, pods
 	}
 }
 
@@ -274,7 +274,7 @@ func saying(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
 }
 
-// Transitions are tested in rollup.
+// Transitions are tested in package rollout.
 var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition")
 
 // has waits until the AppService has these rows and no other, and reads it.

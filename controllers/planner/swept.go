@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 var (
@@ -29,9 +29,9 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // sweptBy returns what takes a deleted AppService away with all else that it holds, its namespace or its CRD, or nil when somebody
 // deleted the AppService itself. Only that is evidence that the members are to lose it. It reads the hub itself; what it cannot
 // read it concludes nothing from.
-func (r *Reconciler) sweptBy(ctx context.Context, in rollup.Input) (*metav1.PartialObjectMetadata, error) {
+func (r *Reconciler) sweptBy(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
-	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.StatusLost() {
+	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
 		return nil, nil
 	}
 	for _, holder := range []struct {
@@ -54,11 +54,11 @@ func (r *Reconciler) sweptBy(ctx context.Context, in rollup.Input) (*metav1.Part
 // letGo releases an AppService that goes with its namespace or its CRD, and takes nothing from the members, except from those that it was
 // being removed from before: their MemberClusters get a tombstone, by which delivery ends that removal. Nothing new can be made in
 // a namespace that goes, so the event is about what goes.
-func (r *Reconciler) letGo(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, swept *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) letGo(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, swept *metav1.PartialObjectMetadata) error {
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // it waits for others
 	}
-	if err := r.remember(ctx, in, in.ToRememberSwept()); err != nil {
+	if err := r.remember(ctx, in, in.TombstonesOfTermination()); err != nil {
 		return err
 	}
 	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
