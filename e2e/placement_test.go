@@ -118,7 +118,7 @@ func TestLimitedPlacement(t *testing.T) {
 			if removed == nil || removed.Reason != v1alpha1.ReasonRemovalPending || !strings.Contains(removed.Message, other) {
 				return fmt.Errorf("the entry of east is %+v", removed)
 			}
-			if added == nil || added.CurrentReplicas != 2 {
+			if added == nil || added.CurrentReplicas() != 2 {
 				return fmt.Errorf("the entry of %s is %+v", other, added)
 			}
 			return nil

@@ -228,13 +228,15 @@ type ClusterTransition struct {
 }
 
 // ClusterStatus is the entry of one cluster: its desired state, its transition, and its observed state.
+// Everything that the planner remembers about a cluster is a field; nothing is read back from a reason or a message.
 //
 // +structType=atomic
 type ClusterStatus struct {
 	// Name is that of the MemberCluster.
 	Name string `json:"name"`
-	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
-	Phase ClusterPhase `json:"phase"`
+
+	// Desired: what the cluster is to run.
+
 	// Generation is the generation of the AppService that the cluster is to run.
 	// An entry that leaves the plan keeps its generation.
 	// It is 0 if objects were found on a cluster without an entry.
@@ -247,26 +249,40 @@ type ClusterStatus struct {
 	// MaxReplicas is the most that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
 	// +optional
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
-	// Arriving tells that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
-	// What leaves other clusters waits for it.
-	// +optional
-	Arriving bool `json:"arriving,omitempty"`
 	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable.
 	// It follows the cluster when that changes by a tenth or more.
 	// +optional
 	Weight int64 `json:"weight,omitempty"`
+
+	// Transition: what is under way on the cluster.
+
+	// Surging reports that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
+	// Removals and scale-downs on other clusters wait for it. It may be so during a transition too.
+	// +optional
+	Surging bool `json:"surging,omitempty"`
 	// Transition is what is under way on the cluster; absent while the cluster is as planned.
 	// +optional
 	Transition ClusterTransition `json:"transition,omitzero"`
+
+	// Observed: what was seen on the cluster.
+
+	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
+	Phase ClusterPhase `json:"phase"`
+	// LastTransitionTime is when the phase last changed.
+	// While the phase is Unknown, the observed state is as old as this time.
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	// LastKnownPhase is the phase when the cluster was observed last; present only while it cannot be observed.
+	// +optional
+	LastKnownPhase ClusterPhase `json:"lastKnownPhase,omitempty"`
 	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// CurrentReplicas is how many pods the cluster has, as last known.
-	// +optional
-	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
-	// ReadyReplicas is how many of them are ready, as last known.
+	// ReadyReplicas is how many pods of the cluster are ready, as last known.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// UnreadyReplicas is how many pods of the cluster are not ready, as last known.
+	// +optional
+	UnreadyReplicas int32 `json:"unreadyReplicas,omitempty"`
 	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -285,10 +301,10 @@ type ClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
-	// LastTransitionTime is when the phase last changed.
-	// While the phase is Unknown, the observed state is as old as this time.
-	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 }
+
+// CurrentReplicas returns how many pods the cluster has, as last known.
+func (c *ClusterStatus) CurrentReplicas() int32 { return c.ReadyReplicas + c.UnreadyReplicas }
 
 // HubBehind describes the objects on a cluster that are newer than the hub.
 type HubBehind struct {

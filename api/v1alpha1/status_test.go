@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
 // What Flux, Helm and Argo CD make of an AppService, as the API server gives it out: kstatus calls
@@ -73,7 +75,7 @@ func TestAppService_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 			want:   outcome{kstatus.FailedStatus, "1 of 2 clusters not ready: east (Because)", health{"Degraded", "1 of 2 clusters not ready: east (Because)"}},
 		},
 		"stalled: a placement that cannot be understood": {
-			happen: steps(rolledUp(func(in *rollup.Input) { in.PlanError = errors.New("spec.placement.clusterSelector: no") })),
+			happen: steps(rolledUp(func(in *rollout.Input) { in.PlanError = errors.New("spec.placement.clusterSelector: no") })),
 			want:   outcome{kstatus.FailedStatus, "spec.placement.clusterSelector: no", health{"Degraded", "spec.placement.clusterSelector: no"}},
 		},
 		"failed on one cluster, and another is unreachable": {
@@ -127,8 +129,8 @@ func TestAppService_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 // Law 5: what the planner reads back is what it wrote, or it would write again.
 func TestAppService_status_is_read_back_as_it_was_written(t *testing.T) {
 	app := created(t, "read-back")
-	happened := []func(*rollup.Input){on("east"), on("north"), on("west"), unreachable("north"), saw("east", v1alpha1.ClusterReady), saw("west", v1alpha1.ClusterFailed)}
-	written := rollup.Status(input(app, happened...))
+	happened := []func(*rollout.Input){on("east"), on("north"), on("west"), unreachable("north"), saw("east", v1alpha1.ClusterReady), saw("west", v1alpha1.ClusterFailed)}
+	written := statusOf(input(app, happened...))
 	rolledUp(happened...)(t, app)
 	again := &v1alpha1.AppService{}
 	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(app), again); err != nil {
@@ -137,7 +139,7 @@ func TestAppService_status_is_read_back_as_it_was_written(t *testing.T) {
 	if diff := cmp.Diff(written, again.Status); diff != "" {
 		t.Errorf("status (-written +read):\n%s", diff)
 	}
-	if diff := cmp.Diff(again.Status, rollup.Status(input(again, append(happened, later)...))); diff != "" {
+	if diff := cmp.Diff(again.Status, statusOf(input(again, append(happened, later)...))); diff != "" {
 		t.Errorf("status (-read +made of it later):\n%s", diff)
 	}
 }
@@ -145,7 +147,7 @@ func TestAppService_status_is_read_back_as_it_was_written(t *testing.T) {
 // One row that the schema refuses would hold up the status of all clusters.
 func TestAppService_status_takes_a_message_of_1024_characters_and_no_more(t *testing.T) {
 	app := created(t, "long-message")
-	app.Status = rollup.Status(input(app, on("east")))
+	app.Status = statusOf(input(app, on("east")))
 	app.Status.Clusters[0].Message = strings.Repeat("é", 1024)
 	if err := hub.Status().Update(t.Context(), app); err != nil {
 		t.Fatal(err)
@@ -160,7 +162,7 @@ func TestAppService_status_takes_a_message_of_1024_characters_and_no_more(t *tes
 
 // The hub's etcd takes an object of 1.5 MiB.
 func TestAppService_status_has_room_for_a_thousand_clusters(t *testing.T) {
-	var everywhere, ready, failed []func(*rollup.Input)
+	var everywhere, ready, failed []func(*rollout.Input)
 	for i := range 1000 {
 		name := fmt.Sprintf("member-%04d", i)
 		everywhere = append(everywhere, on(name))
@@ -170,7 +172,7 @@ func TestAppService_status_has_room_for_a_thousand_clusters(t *testing.T) {
 	app := created(t, "thousand")
 	for _, step := range []struct {
 		title  string
-		happen []func(*rollup.Input)
+		happen []func(*rollout.Input)
 	}{
 		{"all Ready", ready},
 		{"all Failed with 512 bytes of message", failed},
@@ -267,10 +269,10 @@ func created(t *testing.T, name string) *v1alpha1.AppService {
 }
 
 // rolledUp writes the status that is made of what happened.
-func rolledUp(happened ...func(*rollup.Input)) func(*testing.T, *v1alpha1.AppService) {
+func rolledUp(happened ...func(*rollout.Input)) func(*testing.T, *v1alpha1.AppService) {
 	return func(t *testing.T, app *v1alpha1.AppService) {
 		t.Helper()
-		app.Status = rollup.Status(input(app, happened...))
+		app.Status = statusOf(input(app, happened...))
 		if err := hub.Status().Update(t.Context(), app); err != nil {
 			t.Fatal(err)
 		}
@@ -313,12 +315,12 @@ func readBack(t *testing.T, app *v1alpha1.AppService) *unstructured.Unstructured
 	return object
 }
 
-func input(app *v1alpha1.AppService, happened ...func(*rollup.Input)) rollup.Input {
-	in := rollup.Input{
+func input(app *v1alpha1.AppService, happened ...func(*rollout.Input)) rollout.Input {
+	in := rollout.Input{
 		App:          app,
 		Plan:         placement.Plan{},
 		Members:      map[string]*v1alpha1.MemberCluster{},
-		Observations: map[string]rollup.Observation{},
+		Observations: map[string]observation.Observation{},
 		Now:          metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.Local),
 	}
 	for _, happen := range happened {
@@ -328,29 +330,29 @@ func input(app *v1alpha1.AppService, happened ...func(*rollup.Input)) rollup.Inp
 }
 
 // on and off put a member that is Ready into the plan, or leave it out. They come in the order of the names.
-func on(cluster string) func(*rollup.Input) {
+func on(cluster string) func(*rollout.Input) {
 	return joined(placement.Decision{Cluster: cluster, Replicas: 2})
 }
 
-func off(cluster string) func(*rollup.Input) {
+func off(cluster string) func(*rollout.Input) {
 	return joined(placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonNotNamed})
 }
 
-func joined(decision placement.Decision) func(*rollup.Input) {
-	return func(in *rollup.Input) {
+func joined(decision placement.Decision) func(*rollout.Input) {
+	return func(in *rollout.Input) {
 		in.Plan = append(in.Plan, decision)
 		in.Members[decision.Cluster] = &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: decision.Cluster}}
 		in.Members[decision.Cluster].Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 	}
 }
 
-func unreachable(cluster string) func(*rollup.Input) {
-	return func(in *rollup.Input) { in.Members[cluster].Status.Conditions[0].Status = metav1.ConditionFalse }
+func unreachable(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Members[cluster].Status.Conditions[0].Status = metav1.ConditionFalse }
 }
 
-func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*rollup.Input) {
-	return func(in *rollup.Input) {
-		seen := rollup.Observation{UID: in.App.UID, Generation: in.App.Generation, Phase: phase, Applied: in.App.Generation, Planned: 2, Replicas: 2, ReadyReplicas: 2}
+func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		seen := observation.Observation{UID: in.App.UID, Generation: in.App.Generation, Phase: phase, Applied: in.App.Generation, Planned: 2, Replicas: 2, ReadyReplicas: 2}
 		if phase != v1alpha1.ClusterReady {
 			seen.Reason, seen.Message = "Because", strings.Join(message, " ")
 		}
@@ -358,4 +360,7 @@ func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*r
 	}
 }
 
-func later(in *rollup.Input) { in.Now = metav1.NewTime(in.Now.Add(time.Hour)) }
+func later(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(time.Hour)) }
+
+// statusOf returns the status that the planner would write.
+func statusOf(in rollout.Input) v1alpha1.AppServiceStatus { return status.Compute(in, rollout.Plan(in)) }

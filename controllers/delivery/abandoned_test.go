@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // joined has a MemberCluster of the scene's cluster on the hub.
@@ -222,7 +222,7 @@ func TestAbandoned_object_is_deleted_by_its_UID(t *testing.T) {
 func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
-	found := rollup.Observation{UID: s.app.UID, Found: true, Planned: 1}
+	found := observation.Observation{UID: s.app.UID, Found: true, Planned: 1}
 	s.end()
 	s.writeRows() // a restore lost the status
 	s.start()
@@ -233,7 +233,7 @@ func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
 	s.plan()
 	s.reports(s.ready())
 	all := s.told.all(s.key(), s.cluster)
-	if i := slices.IndexFunc(all, func(o rollup.Observation) bool { return !o.Found }); slices.ContainsFunc(all[i:], func(o rollup.Observation) bool { return o.Found }) {
+	if i := slices.IndexFunc(all, func(o observation.Observation) bool { return !o.Found }); slices.ContainsFunc(all[i:], func(o observation.Observation) bool { return o.Found }) {
 		t.Errorf("reported %+v", all)
 	}
 	s.sendsNo(t, "PATCH", "POST", "DELETE")
@@ -246,7 +246,7 @@ func TestFound_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
 	s.restart() // nothing was sent since: it looks again at nothing by itself
 	s.reports(s.ready())
 	s.writeRows()
-	s.reports(rollup.Observation{UID: s.app.UID, Found: true, Planned: 1})
+	s.reports(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})
 	s.runs(running)
 }
 
@@ -270,7 +270,7 @@ func TestFound_is_nothing_that_is_not_this_AppServices(t *testing.T) {
 			s.connect()
 			seen, _, err := s.look()
 			s.must(err)
-			if diff := cmp.Diff(rollup.Observation{}, seen); diff != "" {
+			if diff := cmp.Diff(observation.Observation{}, seen); diff != "" {
 				t.Errorf("reported (-want +got):\n%s", diff)
 			}
 			s.runs(running)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // isAhead has the member's objects stamped for a later generation, as after a restore of the hub.
@@ -34,7 +34,7 @@ func accepts(token string) func(*v1alpha1.AppService) {
 }
 
 // behindHub is what is to be reported when these objects are ahead of the hub. The first is the newest.
-func (s *scene) behindHub(objects ...client.Object) rollup.Observation {
+func (s *scene) behindHub(objects ...client.Object) observation.Observation {
 	s.Helper()
 	newest := lineage.Of(objects[0])
 	ahead := &v1alpha1.HubBehind{Kind: kindOf(objects[0]), Generation: newest.Generation}
@@ -46,7 +46,7 @@ func (s *scene) behindHub(objects ...client.Object) rollup.Observation {
 		tokens = append(tokens, lineage.Of(object).Token())
 	}
 	ahead.Accept = lineage.Join(tokens)
-	seen := s.failed(v1alpha1.ReasonHubBehind, rollup.BehindMessage(ahead))
+	seen := s.failed(v1alpha1.ReasonHubBehind, lineage.BehindMessage(ahead))
 	seen.HubBehind = ahead
 	return seen
 }
@@ -155,7 +155,7 @@ func TestHub_that_is_behind_is_reported_again_without_a_live_read(t *testing.T) 
 				t.Fatalf("reported %+v", seen)
 			}
 			s.plan(append(test.plan, func(entry *v1alpha1.ClusterStatus) { entry.HubBehind = seen.HubBehind })...)
-			again := func(want rollup.Observation, reads int) {
+			again := func(want observation.Observation, reads int) {
 				t.Helper()
 				s.sent.reset()
 				got, result := w.look()

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -75,7 +75,7 @@ func (r *reconciler) rolledOut(t task) bool {
 	if t.objects.deployment == nil || !r.isOurs(t.app, t.objects.deployment) {
 		return false
 	}
-	seen, err := rollup.Observation{}.WithDeployment(t.objects.deployment)
+	seen, err := observation.Observation{}.WithDeployment(t.objects.deployment)
 	return err == nil && seen.Phase == v1alpha1.ClusterReady
 }
 

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 var (
@@ -65,7 +65,7 @@ func conflictPolicy(policy v1alpha1.ConflictPolicy) func(*v1alpha1.AppService) {
 }
 
 // waitsForRollout is what is reported while a Service is not adopted yet.
-func (s *scene) waitsForRollout() rollup.Observation {
+func (s *scene) waitsForRollout() observation.Observation {
 	seen := s.failed(v1alpha1.ReasonRollingOut, "the Service is adopted when the Deployment has rolled out")
 	seen.Phase = v1alpha1.ClusterProgressing
 	return seen
@@ -655,7 +655,7 @@ func TestHubs_that_share_a_member_never_touch_the_same_object(t *testing.T) {
 
 	plan(v1alpha1.ClusterRemoving)
 	// It has this AppService's UID, so the hub's identity may have changed: not "gone".
-	second.reports(second.removing(func(seen *rollup.Observation) { seen.Reason, seen.Message = v1alpha1.ReasonConflict, conflict }))
+	second.reports(second.removing(func(seen *observation.Observation) { seen.Reason, seen.Message = v1alpha1.ReasonConflict, conflict }))
 	second.sendsNo(t, "PATCH", "POST", "DELETE")
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 	s.restsAlsoAfterRestart()

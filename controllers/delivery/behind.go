@@ -13,7 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -66,7 +66,7 @@ func (r *reconciler) reportBehind(ctx context.Context, t task, o *obstacle) (rec
 	if t.row.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
-	r.report(t, rollup.Observation{Phase: phase, Reason: o.reason, Message: rollup.BehindMessage(behind), HubBehind: behind})
+	r.report(t, observation.Observation{Phase: phase, Reason: o.reason, Message: lineage.BehindMessage(behind), HubBehind: behind})
 	return reconcile.Result{RequeueAfter: o.after()}, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 func TestMember_is_sent_nothing(t *testing.T) {
@@ -189,7 +189,7 @@ func TestMember_at_rest_is_sent_nothing(t *testing.T) {
 func (s *scene) reportsOnly(phase v1alpha1.ClusterPhase) {
 	s.Helper()
 	all := s.told.all(s.key(), s.cluster)
-	if slices.ContainsFunc(all, func(seen rollup.Observation) bool { return seen.Phase != phase }) {
+	if slices.ContainsFunc(all, func(seen observation.Observation) bool { return seen.Phase != phase }) {
 		s.Errorf("reported %+v, want only %s", all, phase)
 	}
 }

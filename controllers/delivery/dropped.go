@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // dropRetry is how often a member is asked whether it would keep what it dropped: it may have been upgraded.
@@ -115,7 +115,7 @@ func (r *reconciler) wouldKeep(ctx context.Context, want *unstructured.Unstructu
 
 // withDropped adds to an observation what the member drops of the objects, and returns when to look again. It runs all else, so it is only said: nothing
 // is held up by it.
-func (r *reconciler) withDropped(t task, seen rollup.Observation, again time.Duration) (rollup.Observation, time.Duration) {
+func (r *reconciler) withDropped(t task, seen observation.Observation, again time.Duration) (observation.Observation, time.Duration) {
 	what, next := t.memory.describePruned()
 	if what == "" {
 		return seen, again

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // stopping asks for a field that a feature gate turns off on every member here.
@@ -34,7 +34,7 @@ func stopping(app *v1alpha1.AppService) {
 const stopSignal = `spec.template.spec.containers[name="app"].lifecycle.stopSignal of the Deployment`
 
 // dropping is what is to be reported when the member drops that, and runs all else.
-func (s *scene) dropping(what string) rollup.Observation {
+func (s *scene) dropping(what string) observation.Observation {
 	want := s.ready()
 	want.Phase, want.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
 	want.Message = "the member drops " + what + ": its Kubernetes version, a feature gate or an admission webhook takes that out; leave it out there by an override"

@@ -13,7 +13,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // engagement is the time during which one connection to a member is delivered to. Observations are
@@ -51,7 +51,7 @@ func (e *engagement) pending() int {
 	return e.queue.Len()
 }
 
-func (e *engagement) report(app types.NamespacedName, cluster string, seen rollup.Observation) {
+func (e *engagement) report(app types.NamespacedName, cluster string, seen observation.Observation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.ended {

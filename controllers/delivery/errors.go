@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // conflictRetry is when to look again after a conflict, beside what the watch tells.
@@ -53,7 +53,7 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 	if t.row.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
-	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: told(err)})
+	r.report(t, observation.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: told(err)})
 	if seconds, suggested := apierrors.SuggestsClientDelay(err); suggested && seconds > 0 {
 		return reconcile.Result{RequeueAfter: min(time.Duration(seconds)*time.Second, maxBackoff)}, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // explain adds to an observation why the workload is not ready, in the member's own words, and returns when to look again; 0 for
 // when the watch tells of something.
-func (r *reconciler) explain(ctx context.Context, t task, seen rollup.Observation) (rollup.Observation, time.Duration) {
+func (r *reconciler) explain(ctx context.Context, t task, seen observation.Observation) (observation.Observation, time.Duration) {
 	if seen.Phase == v1alpha1.ClusterReady {
 		t.memory.pods = podDiagnosis{}
 		return seen, 0

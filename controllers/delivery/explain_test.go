@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -233,7 +233,7 @@ func (w *witness) itIsTime() {
 }
 
 // explained is what is reported after a look at the pods.
-func (w *witness) explained() rollup.Observation {
+func (w *witness) explained() observation.Observation {
 	w.Helper()
 	w.look()
 	w.itIsTime()
@@ -247,7 +247,7 @@ func TestRow_says_why_it_is_not_ready(t *testing.T) {
 			t.Parallel()
 			s := stuck(t, test.pod)
 			seen := s.witness().explained()
-			want := rollup.Observation{
+			want := observation.Observation{
 				UID: s.app.UID, Generation: s.app.Generation, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
 				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
 			}

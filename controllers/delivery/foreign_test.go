@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -219,7 +219,7 @@ func TestHub_cache_that_lags_changes_nothing_and_is_not_reported(t *testing.T) {
 	seen, result, err := s.lookThrough(behind{hubCached, []client.Object{old}}, s.member)
 	s.must(err)
 	s.runs("5 × web:1 A=1; ClusterIP 80→8080/TCP")
-	if diff := cmp.Diff(rollup.Observation{}, seen); diff != "" {
+	if diff := cmp.Diff(observation.Observation{}, seen); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 	if result.RequeueAfter != conflictRetry {

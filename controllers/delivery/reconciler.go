@@ -20,7 +20,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
@@ -33,7 +33,7 @@ const sentPoll = 10 * time.Second
 // Reporter takes what was observed.
 type Reporter interface {
 	// Report takes what was seen of an AppService on a cluster, in place of what was seen before.
-	Report(app types.NamespacedName, cluster string, seen rollup.Observation)
+	Report(app types.NamespacedName, cluster string, seen observation.Observation)
 	// ForgetCluster drops all that was seen on a cluster that cannot be observed any more.
 	ForgetCluster(cluster string)
 }
@@ -116,7 +116,7 @@ func (r *reconciler) found(t task) {
 	}) {
 		return
 	}
-	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, rollup.Observation{UID: t.app.UID, Found: true, Planned: foundReplicas(t.objects.deployment)})
+	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, observation.Observation{UID: t.app.UID, Found: true, Planned: foundReplicas(t.objects.deployment)})
 }
 
 func foundReplicas(deployment *appsv1.Deployment) int32 {
@@ -206,7 +206,7 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 	case err != nil:
 		return r.failed(ctx, t, err)
 	case sent:
-		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: t.app.Generation})
+		r.report(t, observation.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: t.app.Generation})
 		// The watch brings what came of it; nothing, where an admission webhook undoes it at once.
 		return reconcile.Result{RequeueAfter: sentPoll}, nil
 	}
@@ -238,7 +238,7 @@ func (r *reconciler) meet(ctx context.Context, t task) (sent bool, err error) {
 
 // observe reports what the member runs, which has taken on the given generation.
 func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconcile.Result, error) {
-	seen := rollup.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: applied}
+	seen := observation.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: applied}
 	if t.objects.deployment == nil || !r.isOurs(t.app, t.objects.deployment) {
 		r.report(t, seen)
 		return reconcile.Result{}, nil
@@ -254,7 +254,7 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 }
 
 // report reports an observation in answer to the task's row.
-func (r *reconciler) report(t task, seen rollup.Observation) {
+func (r *reconciler) report(t task, seen observation.Observation) {
 	seen.UID, seen.Generation, seen.Message = t.app.UID, t.row.Generation, clean(seen.Message)
 	if d := t.objects.deployment; d != nil && r.isOurs(t.app, d) {
 		seen = seen.WithCounts(d)
@@ -281,6 +281,6 @@ func (r *reconciler) stopped(ctx context.Context, t task, o *obstacle) (reconcil
 	case o.passes:
 		phase = v1alpha1.ClusterProgressing
 	}
-	r.report(t, rollup.Observation{Phase: phase, Reason: o.reason, Message: o.message})
+	r.report(t, observation.Observation{Phase: phase, Reason: o.reason, Message: o.message})
 	return reconcile.Result{RequeueAfter: o.after()}, nil
 }

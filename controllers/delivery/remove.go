@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // removalPoll is how often a removal is looked at, beside what the watch tells.
@@ -57,11 +57,11 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	}
 	if len(left) > 0 {
 		message := "waiting for the member to finish deleting: " + strings.Join(left, ", ")
-		r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
+		r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
 	r.memories.forget(client.ObjectKeyFromObject(t.app))
-	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
+	r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
 }
 

@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const running = "1 × web:1 A=1; ClusterIP 80→8080/TCP"
 
 // removing is what is to be reported for a row that is Removing.
-func (s *scene) removing(changes ...func(*rollup.Observation)) rollup.Observation {
-	seen := rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
+func (s *scene) removing(changes ...func(*observation.Observation)) observation.Observation {
+	seen := observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
 	for _, change := range changes {
 		change(&seen)
 	}
@@ -28,7 +28,7 @@ func (s *scene) removing(changes ...func(*rollup.Observation)) rollup.Observatio
 }
 
 // gone answers the present row.
-func (s *scene) gone(seen *rollup.Observation) {
+func (s *scene) gone(seen *observation.Observation) {
 	seen.GoneSince = s.app.Status.Cluster(s.cluster).LastTransitionTime
 }
 
@@ -82,7 +82,7 @@ func TestRemoving_row_is_answered_only_when_nothing_is_left(t *testing.T) {
 	held := s.deployment()
 	s.someone(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
 	s.plan(inPhase(v1alpha1.ClusterRemoving))
-	s.reports(s.removing(func(seen *rollup.Observation) {
+	s.reports(s.removing(func(seen *observation.Observation) {
 		seen.Message = "waiting for the member to finish deleting: Deployment"
 		seen.Replicas, seen.ReadyReplicas = 1, 1
 	}))

@@ -31,7 +31,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const (
@@ -239,9 +239,9 @@ func (s *scene) planned() int32 {
 }
 
 // ready is what is to be reported when the member runs what the present row says.
-func (s *scene) ready() rollup.Observation {
+func (s *scene) ready() observation.Observation {
 	pods := s.app.DesiredReplicas()
-	return rollup.Observation{
+	return observation.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
 		Planned:       s.planned(),
@@ -253,8 +253,8 @@ func (s *scene) ready() rollup.Observation {
 }
 
 // failed is what is to be reported when something stands in the way.
-func (s *scene) failed(reason, message string) rollup.Observation {
-	return rollup.Observation{
+func (s *scene) failed(reason, message string) observation.Observation {
+	return observation.Observation{
 		UID:        s.app.UID,
 		Generation: s.app.Generation,
 		Planned:    s.planned(),
@@ -265,7 +265,7 @@ func (s *scene) failed(reason, message string) rollup.Observation {
 }
 
 // reports waits until the newest report of the member is the wanted one.
-func (s *scene) reports(want rollup.Observation, options ...cmp.Option) {
+func (s *scene) reports(want observation.Observation, options ...cmp.Option) {
 	s.Helper()
 	if want.Planned == 0 {
 		want.Planned = s.planned()
@@ -279,17 +279,17 @@ func (s *scene) reports(want rollup.Observation, options ...cmp.Option) {
 }
 
 // whateverRuns leaves the counts out, where how far our Deployment has come is not the point.
-var whateverRuns = cmpopts.IgnoreFields(rollup.Observation{}, "Replicas", "ReadyReplicas")
+var whateverRuns = cmpopts.IgnoreFields(observation.Observation{}, "Replicas", "ReadyReplicas")
 
 // look has another reconciler of the member look at the AppService, with all caches up to date. It returns what that
 // reports as well, which nobody else hears.
-func (s *scene) look() (rollup.Observation, reconcile.Result, error) {
+func (s *scene) look() (observation.Observation, reconcile.Result, error) {
 	s.Helper()
 	s.catchUp()
 	return s.lookThrough(hubCached, s.member)
 }
 
-func (s *scene) lookThrough(hub, member cluster.Cluster) (rollup.Observation, reconcile.Result, error) {
+func (s *scene) lookThrough(hub, member cluster.Cluster) (observation.Observation, reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(s.Context(), timeout)
 	defer cancel()
 	told := newRecorder()
@@ -310,7 +310,7 @@ func (s *scene) witness() *witness {
 	return &witness{s, New(hubCached, thisHub, heard).reconciler(s.clusterName(), s.member), heard}
 }
 
-func (w *witness) look() (rollup.Observation, reconcile.Result) {
+func (w *witness) look() (observation.Observation, reconcile.Result) {
 	w.Helper()
 	w.catchUp()
 	ctx, cancel := context.WithTimeout(w.Context(), timeout)
@@ -443,18 +443,18 @@ func eventually(t *testing.T, try func() error) {
 // recorder is the planner's ear.
 type recorder struct {
 	mu        sync.Mutex
-	seen      map[place][]rollup.Observation
+	seen      map[place][]observation.Observation
 	forgotten []string
 }
 
-func newRecorder() *recorder { return &recorder{seen: map[place][]rollup.Observation{}} }
+func newRecorder() *recorder { return &recorder{seen: map[place][]observation.Observation{}} }
 
 type place struct {
 	app     types.NamespacedName
 	cluster string
 }
 
-func (r *recorder) Report(app types.NamespacedName, cluster string, seen rollup.Observation) {
+func (r *recorder) Report(app types.NamespacedName, cluster string, seen observation.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := place{app, cluster}
@@ -472,15 +472,15 @@ func (r *recorder) ForgetCluster(cluster string) {
 	}
 }
 
-func (r *recorder) all(app types.NamespacedName, cluster string) []rollup.Observation {
+func (r *recorder) all(app types.NamespacedName, cluster string) []observation.Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.seen[place{app, cluster}])
 }
 
 // last is the newest report, or a zero one.
-func (r *recorder) last(app types.NamespacedName, cluster string) rollup.Observation {
-	all := append([]rollup.Observation{{}}, r.all(app, cluster)...)
+func (r *recorder) last(app types.NamespacedName, cluster string) observation.Observation {
+	all := append([]observation.Observation{{}}, r.all(app, cluster)...)
 	return all[len(all)-1]
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 func suspended(app *v1alpha1.AppService) { app.Spec.Suspend = true }
@@ -66,7 +66,7 @@ func TestSuspended_AppService_changes_nothing(t *testing.T) {
 }
 
 // seenWhileSuspended is that the member goes on with the first generation.
-func (s *scene) seenWhileSuspended() rollup.Observation {
+func (s *scene) seenWhileSuspended() observation.Observation {
 	seen := s.ready()
 	seen.Applied, seen.Replicas, seen.ReadyReplicas = 1, 1, 1
 	return seen

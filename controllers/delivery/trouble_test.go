@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // refusing answers requests that begin so with a Status, in the member's place.
@@ -279,7 +279,7 @@ func TestMember_that_tells_a_long_story_is_cut_short(t *testing.T) {
 		Type: "Stalled", Status: corev1.ConditionTrue, Reason: "Story", Message: "once\n\x1b[31m" + strings.Repeat("é", 5000),
 	})
 	s.must(onMember.Status().Patch(t.Context(), story, client.MergeFrom(before)))
-	var seen rollup.Observation
+	var seen observation.Observation
 	eventually(t, func() error {
 		if seen = s.told.last(s.key(), s.cluster); seen.Phase != v1alpha1.ClusterFailed {
 			return fmt.Errorf("reported %+v, want Failed", seen)

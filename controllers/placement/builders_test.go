@@ -139,7 +139,7 @@ func lost(row *v1alpha1.ClusterStatus) {
 
 // settling is new on its cluster, which has not taken on anything yet.
 func settling(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Arriving = v1alpha1.ClusterPending, true
+	row.Phase, row.Surging = v1alpha1.ClusterPending, true
 }
 
 func removalHeld(row *v1alpha1.ClusterStatus) {

@@ -29,7 +29,7 @@ func standingOf(row *v1alpha1.ClusterStatus) standing {
 		return leaving
 	case transition == v1alpha1.TransitionRemovalPending, transition == v1alpha1.TransitionRemovalNeedsApproval:
 		return spared
-	case row.Arriving && row.ObservedGeneration == 0:
+	case row.Surging && row.ObservedGeneration == 0:
 		return settling
 	}
 	return running

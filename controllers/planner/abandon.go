@@ -8,12 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 // addTombstones adds a tombstone of the AppService to MemberClusters, before its entries are
 // removed.
-func (r *Reconciler) addTombstones(ctx context.Context, in rollup.Input, clusters []string) error {
+func (r *Reconciler) addTombstones(ctx context.Context, in rollout.Input, clusters []string) error {
 	tombstone := v1alpha1.AbandonedAppService{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}
 	for _, name := range clusters {
 		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
@@ -28,7 +28,7 @@ func (r *Reconciler) addTombstones(ctx context.Context, in rollup.Input, cluster
 
 // removeTombstones removes the tombstones of the AppService from MemberClusters, before it is
 // placed there again: its entry then accounts for the objects on the cluster.
-func (r *Reconciler) removeTombstones(ctx context.Context, in rollup.Input, clusters []string) error {
+func (r *Reconciler) removeTombstones(ctx context.Context, in rollout.Input, clusters []string) error {
 	for _, name := range clusters {
 		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
 			return slices.DeleteFunc(tombstones, func(a v1alpha1.AbandonedAppService) bool { return a.UID == in.App.UID })
@@ -44,7 +44,7 @@ func (r *Reconciler) removeTombstones(ctx context.Context, in rollup.Input, clus
 // MemberCluster is an error: the next reconciliation no longer has it in its input.
 func (r *Reconciler) patchTombstones(
 	ctx context.Context,
-	in rollup.Input,
+	in rollout.Input,
 	name string,
 	change func([]v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService,
 ) error {

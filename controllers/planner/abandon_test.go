@@ -124,7 +124,7 @@ func TestAbandoned_cluster_that_is_chosen_again_loses_its_tombstone(t *testing.T
 	s.onRecord()
 	writes := s.sent.all()
 	record := slices.IndexFunc(writes, func(w write) bool { return w.line == onWest })
-	row := slices.IndexFunc(writes, func(w write) bool { return w.line == status && strings.Contains(w.body, "west") })
+	row := slices.IndexFunc(writes, func(w write) bool { return w.line == statusWrite && strings.Contains(w.body, "west") })
 	if record < 0 || row < record {
 		t.Errorf("sent %v", s.sent.lines())
 	}

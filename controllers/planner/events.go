@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
 const (
@@ -20,8 +21,8 @@ const (
 
 // announce emits an event for each change of a cluster since the previous status. The MemberCluster
 // is the related object, because events that differ only in their notes are merged.
-func (r *Reconciler) announce(in rollup.Input, status v1alpha1.AppServiceStatus) {
-	changes := in.Changes(status)
+func (r *Reconciler) announce(in rollout.Input, next v1alpha1.AppServiceStatus) {
+	changes := status.Changes(in, next)
 	for _, change := range changes[:min(len(changes), maxEvents)] {
 		member := in.Members[change.Cluster]
 		if member == nil {
@@ -35,7 +36,7 @@ func (r *Reconciler) announce(in rollup.Input, status v1alpha1.AppServiceStatus)
 	}
 }
 
-func (r *Reconciler) event(app *v1alpha1.AppService, related runtime.Object, change rollup.Change, note string) {
+func (r *Reconciler) event(app *v1alpha1.AppService, related runtime.Object, change status.Change, note string) {
 	severity := corev1.EventTypeNormal
 	if change.Bad {
 		severity = corev1.EventTypeWarning

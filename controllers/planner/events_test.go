@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 // told waits for an event about the AppService with a related member.
@@ -43,7 +44,7 @@ func TestEvents_announce_changes_of_clusters(t *testing.T) {
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), s.row("west", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
 	s.sees("west", s.gone(s.since("west")))
 	s.told(v1alpha1.ReasonRemoved, "west", "west: nothing is left there")
-	s.sees("east", rollup.Observation{UID: s.app.UID, Generation: 2, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("é", 1000)})
+	s.sees("east", observation.Observation{UID: s.app.UID, Generation: 2, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("é", 1000)})
 	s.told(v1alpha1.ReasonRefused, "east", "east: "+strings.Repeat("é", 497)+"…")
 }
 
@@ -62,7 +63,7 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 	s.catchUp()
 	recorder := events.NewFakeRecorder(100)
 	r := newReconciler(hub, hub, recorder, s.observations)
-	in := rollup.Input{App: s.app.DeepCopy()}
+	in := rollout.Input{App: s.app.DeepCopy()}
 	after := v1alpha1.AppServiceStatus{}
 	for i := range 25 {
 		row := s.row(fmt.Sprintf("m-%02d", i), v1alpha1.ClusterPending)

@@ -36,12 +36,12 @@ type telemetry struct {
 	propagation *prometheus.HistogramVec
 
 	mu       sync.Mutex
-	rollouts map[types.UID]*rollout
+	rollouts map[types.UID]*generationRollout
 	members  map[string]bool // members with a series
 }
 
-// rollout is the rollout of one generation.
-type rollout struct {
+// generationRollout is the rollout of one generation.
+type generationRollout struct {
 	generation int64
 	startTime  time.Time
 	ready      map[string]bool // clusters that were Ready with the generation
@@ -53,7 +53,7 @@ func newTelemetry(hub client.Reader) *telemetry {
 		Help:    "From when a new generation of an AppService is seen until the member is Ready with it.",
 		Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900},
 	}, []string{"member"})
-	return &telemetry{hub: hub, propagation: propagation, rollouts: map[types.UID]*rollout{}, members: map[string]bool{}}
+	return &telemetry{hub: hub, propagation: propagation, rollouts: map[types.UID]*generationRollout{}, members: map[string]bool{}}
 }
 
 // Describe sends the descriptions of all metrics.
@@ -125,7 +125,7 @@ func (t *telemetry) recordGeneration(app *v1alpha1.AppService, now time.Time) {
 	if r := t.rollouts[app.UID]; app.Generation == app.Status.ObservedGeneration || r != nil && r.generation == app.Generation {
 		return
 	}
-	t.rollouts[app.UID] = &rollout{generation: app.Generation, startTime: now, ready: map[string]bool{}}
+	t.rollouts[app.UID] = &generationRollout{generation: app.Generation, startTime: now, ready: map[string]bool{}}
 }
 
 // recordStatus observes the duration of the rollout for each cluster that is Ready for the first

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // Observations holds the last observation of each AppService on each cluster, and enqueues an
@@ -17,22 +17,22 @@ import (
 // delivery reports everything again. It is safe for concurrent use.
 type Observations struct {
 	mu    sync.Mutex
-	byApp map[types.NamespacedName]map[string]rollup.Observation
+	byApp map[types.NamespacedName]map[string]observation.Observation
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // NewObservations returns an empty Observations.
 func NewObservations() *Observations {
-	return &Observations{byApp: map[types.NamespacedName]map[string]rollup.Observation{}}
+	return &Observations{byApp: map[types.NamespacedName]map[string]observation.Observation{}}
 }
 
 // Report replaces the observation of an AppService on a cluster.
-func (o *Observations) Report(app types.NamespacedName, cluster string, seen rollup.Observation) {
+func (o *Observations) Report(app types.NamespacedName, cluster string, seen observation.Observation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clusters := o.byApp[app]
 	if clusters == nil {
-		clusters = map[string]rollup.Observation{}
+		clusters = map[string]observation.Observation{}
 		o.byApp[app] = clusters
 	}
 	if previous, found := clusters[cluster]; found && previous.Same(seen) {
@@ -55,7 +55,7 @@ func (o *Observations) ForgetCluster(cluster string) {
 }
 
 // of returns the observations of an AppService by cluster.
-func (o *Observations) of(app types.NamespacedName) map[string]rollup.Observation {
+func (o *Observations) of(app types.NamespacedName) map[string]observation.Observation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.byApp[app])

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 func TestStatusThrottle(t *testing.T) {
@@ -37,8 +37,8 @@ func TestStatusThrottle(t *testing.T) {
 
 func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 	web, api := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "api"}
-	ready := rollup.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterReady}
-	failed := rollup.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
+	ready := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterReady}
+	failed := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
 
 	o := NewObservations()
 	o.Report(web, "east", ready) // nobody listens yet
@@ -51,15 +51,15 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 		name   string
 		do     func()
 		queued []types.NamespacedName
-		web    map[string]rollup.Observation
+		web    map[string]observation.Observation
 	}{
-		{"the same again", func() { o.Report(web, "east", ready) }, nil, map[string]rollup.Observation{"east": ready}},
-		{"another cluster", func() { o.Report(web, "west", ready) }, []types.NamespacedName{web}, map[string]rollup.Observation{"east": ready, "west": ready}},
-		{"something else", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]rollup.Observation{"east": failed, "west": ready}},
-		{"another AppService", func() { o.Report(api, "west", ready) }, []types.NamespacedName{api}, map[string]rollup.Observation{"east": failed, "west": ready}},
-		{"a cluster that nothing was seen on is lost", func() { o.ForgetCluster("north") }, nil, map[string]rollup.Observation{"east": failed, "west": ready}},
-		{"a cluster that only web was seen on is lost", func() { o.ForgetCluster("east") }, []types.NamespacedName{web}, map[string]rollup.Observation{"west": ready}},
-		{"the same as before it was lost", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]rollup.Observation{"east": failed, "west": ready}},
+		{"the same again", func() { o.Report(web, "east", ready) }, nil, map[string]observation.Observation{"east": ready}},
+		{"another cluster", func() { o.Report(web, "west", ready) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": ready, "west": ready}},
+		{"something else", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"another AppService", func() { o.Report(api, "west", ready) }, []types.NamespacedName{api}, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"a cluster that nothing was seen on is lost", func() { o.ForgetCluster("north") }, nil, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"a cluster that only web was seen on is lost", func() { o.ForgetCluster("east") }, []types.NamespacedName{web}, map[string]observation.Observation{"west": ready}},
+		{"the same as before it was lost", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
 		{"an AppService is gone", func() { o.forgetApp(web) }, nil, nil},
 	}
 	for _, step := range steps {

@@ -13,12 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const (
-	finalizer = "PATCH appservices/web"
-	status    = "PATCH appservices/web/status"
+	finalizer   = "PATCH appservices/web"
+	statusWrite = "PATCH appservices/web/status"
 )
 
 // Invariants 4 and 8: the finalizer is written first, then the entries, and nothing else.
@@ -30,7 +30,7 @@ func TestFinalizer_is_written_before_the_entries(t *testing.T) {
 	declared := s.app.DeepCopy()
 	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending))
 	s.look()
-	s.hasSent(finalizer, status)
+	s.hasSent(finalizer, statusWrite)
 
 	var first map[string]map[string]any
 	s.must(json.Unmarshal([]byte(s.sent.all()[0].body), &first))
@@ -85,7 +85,7 @@ func TestObservations_update_entries(t *testing.T) {
 		t.Errorf("replicas %d, %s ready", s.app.Status.Replicas, s.app.Status.Summary.Display)
 	}
 
-	refused := rollup.Observation{
+	refused := observation.Observation{
 		UID: s.app.UID, Generation: 1, Phase: v1alpha1.ClusterFailed,
 		Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("no ", 700),
 	}
@@ -250,7 +250,7 @@ func TestPlan_is_rechecked_after_the_time_limit(t *testing.T) {
 	s.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided, Rules: []v1alpha1.ReplicaRule{{Name: "all", MaxReplicas: &most}}}
 	s.app.Spec.Replicas = new(int32(6))
 	s.declare()
-	short := func(row *v1alpha1.ClusterStatus) { row.Replicas, row.CurrentReplicas, row.ReadyReplicas = 4, 4, 4 }
+	short := func(row *v1alpha1.ClusterStatus) { row.Replicas, row.ReadyReplicas = 4, 4 }
 	ready := s.ready()
 	ready.Planned, ready.Replicas, ready.ReadyReplicas = 4, 4, 4
 	s.sees("east", ready)

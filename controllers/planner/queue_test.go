@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // Many observations are queued while every worker waits for the hub. A later edit is planned first.
@@ -43,7 +43,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 
 	s.sent.hold()
 	for _, app := range busy {
-		s.observations.Report(client.ObjectKeyFromObject(app), "east", rollup.Observation{
+		s.observations.Report(client.ObjectKeyFromObject(app), "east", observation.Observation{
 			UID: app.UID, Generation: app.Generation, Planned: 2, Phase: v1alpha1.ClusterProgressing, Applied: 1, Replicas: 1,
 		})
 	}
@@ -59,7 +59,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	eventually(t, func() error { return isPlanned(s, s.app) })
 
 	lines := s.sent.lines()
-	before := slices.Index(lines, status)
+	before := slices.Index(lines, statusWrite)
 	if before < 0 || before > others/2 {
 		t.Errorf("%d of %d status writes of other AppServices were sent before the plan of the edit:\n%s", before, others, strings.Join(lines, "\n"))
 	}

@@ -16,7 +16,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
@@ -73,25 +74,26 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	} else if scope != nil {
 		return reconcile.Result{}, r.releaseWithScope(ctx, app, in, scope)
 	}
-	if err := r.addTombstones(ctx, in, slices.Concat(in.ToRemember(), in.ToRememberLost())); err != nil {
+	if err := r.addTombstones(ctx, in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err
 	}
-	status := rollup.Status(in)
-	if !app.DeletionTimestamp.IsZero() && len(status.Clusters) == 0 {
-		return reconcile.Result{}, r.release(ctx, in, status)
+	decision := rollout.Plan(in)
+	next := status.Compute(in, decision)
+	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
+		return reconcile.Result{}, r.release(ctx, in, next)
 	}
-	if err := r.removeTombstones(ctx, in, in.ToForget(status.Clusters)); err != nil {
+	if err := r.removeTombstones(ctx, in, in.TombstonesToRemove(next.Clusters)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.write(ctx, app, in, status, time.Now())
+	return r.write(ctx, app, in, next, decision.RecheckAfter, time.Now())
 }
 
 // gather reads the inputs of the status and computes the plan. It does not copy the MemberClusters
 // of the cache, because there may be a thousand of them. They must not be modified.
-func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollup.Input, error) {
+func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollout.Input, error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-		return rollup.Input{}, fmt.Errorf("list MemberClusters: %w", err)
+		return rollout.Input{}, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	byName, secretless := make(map[string]*v1alpha1.MemberCluster, len(members.Items)), map[string]*v1alpha1.MemberCluster{}
 	for i := range members.Items {
@@ -101,7 +103,7 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 			secretless[members.Items[i].Name] = &members.Items[i]
 		}
 	}
-	in := rollup.Input{
+	in := rollout.Input{
 		App:          app,
 		Members:      byName,
 		Secretless:   secretless,
@@ -113,16 +115,23 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 }
 
 // write writes the status if it changed and the throttle allows it, and then announces the changes.
-func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, status v1alpha1.AppServiceStatus, now time.Time) (reconcile.Result, error) {
-	done := reconcile.Result{RequeueAfter: in.RecheckAfter(status)}
-	if equality.Semantic.DeepEqual(app.Status, status) {
+func (r *Reconciler) write(
+	ctx context.Context,
+	app *v1alpha1.AppService,
+	in rollout.Input,
+	next v1alpha1.AppServiceStatus,
+	recheck time.Duration,
+	now time.Time,
+) (reconcile.Result, error) {
+	done := reconcile.Result{RequeueAfter: recheck}
+	if equality.Semantic.DeepEqual(app.Status, next) {
 		return done, nil
 	}
-	if wait := r.throttle.remaining(app.UID, now); wait > 0 && isSamePlan(app.Status, status) {
+	if wait := r.throttle.remaining(app.UID, now); wait > 0 && isSamePlan(app.Status, next) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	updated := app.DeepCopy()
-	updated.Status = status
+	updated.Status = next
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsNotFound(err):
@@ -131,21 +140,21 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
 	}
 	r.throttle.recordWrite(app.UID, now)
-	r.telemetry.recordStatus(app, status, now)
-	tracing.FromContext(ctx).SetOutcome("", reasonOf(status.Conditions))
-	r.afterWrite(in, status)
+	r.telemetry.recordStatus(app, next, now)
+	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
+	r.afterWrite(in, next)
 	return done, nil
 }
 
 // afterWrite drops the observations of clusters whose entries were removed, and announces the
 // changes.
-func (r *Reconciler) afterWrite(in rollup.Input, status v1alpha1.AppServiceStatus) {
+func (r *Reconciler) afterWrite(in rollout.Input, next v1alpha1.AppServiceStatus) {
 	for i := range in.App.Status.Clusters {
-		if cluster := in.App.Status.Clusters[i].Name; status.Cluster(cluster) == nil {
+		if cluster := in.App.Status.Clusters[i].Name; next.Cluster(cluster) == nil {
 			r.observations.forget(client.ObjectKeyFromObject(in.App), cluster)
 		}
 	}
-	r.announce(in, status)
+	r.announce(in, next)
 }
 
 // isSamePlan reports whether two statuses have the same desired state for every cluster.
@@ -154,7 +163,7 @@ func isSamePlan(a, b v1alpha1.AppServiceStatus) bool {
 }
 
 // release removes the finalizer of an AppService that no cluster runs any more.
-func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alpha1.AppServiceStatus) error {
+func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
@@ -163,7 +172,7 @@ func (r *Reconciler) release(ctx context.Context, in rollup.Input, status v1alph
 	}
 	r.throttle.forget(in.App.UID)
 	r.telemetry.forget(in.App.UID)
-	r.announce(in, status)
+	r.announce(in, next)
 	return nil
 }
 

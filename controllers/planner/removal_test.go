@@ -170,7 +170,7 @@ func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 	s.has(removing)
 	since := s.since("east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
-	arriving := func(row *v1alpha1.ClusterStatus) { row.Arriving = true }
+	arriving := func(row *v1alpha1.ClusterStatus) { row.Surging = true }
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), arriving))
 	s.sees("east", s.gone(since)) // an answer that comes too late
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 0), arriving))
@@ -250,7 +250,7 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 		return nil
 	})
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded")
-	if diff := cmp.Diff([]string{finalizer, status}, s.sent.lines()); diff != "" {
+	if diff := cmp.Diff([]string{finalizer, statusWrite}, s.sent.lines()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	s.must(hub.Delete(t.Context(), s.app))

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // patience is the time limit for every expected state. Only a failing test uses it up.
@@ -208,7 +208,7 @@ func (s *scene) delete() {
 
 // sees reports an observation. Like delivery, which shares the cache, it learns of an entry no
 // sooner than the planner.
-func (s *scene) sees(member string, seen rollup.Observation) {
+func (s *scene) sees(member string, seen observation.Observation) {
 	if seen.Planned == 0 && !seen.Found {
 		seen.Planned = s.app.DesiredReplicas() // it answers the row
 	}
@@ -218,8 +218,8 @@ func (s *scene) sees(member string, seen rollup.Observation) {
 }
 
 // ready returns the observation of a member that runs the current generation.
-func (s *scene) ready() rollup.Observation {
-	return rollup.Observation{
+func (s *scene) ready() observation.Observation {
+	return observation.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
 		Planned:       s.app.DesiredReplicas(),
@@ -231,8 +231,8 @@ func (s *scene) ready() rollup.Observation {
 }
 
 // gone returns the observation that nothing is left, for an entry that is Removing since then.
-func (s *scene) gone(since metav1.Time) rollup.Observation {
-	return rollup.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
+func (s *scene) gone(since metav1.Time) observation.Observation {
+	return observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
 }
 
 // row returns the entry of a member in a phase, for the current generation.
@@ -245,7 +245,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 	}
 	switch phase {
 	case v1alpha1.ClusterPending:
-		row.Reason, row.Arriving = v1alpha1.ReasonPending, true
+		row.Reason, row.Surging = v1alpha1.ReasonPending, true
 	case v1alpha1.ClusterProgressing:
 		row.Reason = v1alpha1.ReasonRollingOut
 	case v1alpha1.ClusterUnknown:
@@ -267,7 +267,7 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 // ran sets the last observed state of an entry.
 func ran(generation int64, pods int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
-		row.ObservedGeneration, row.CurrentReplicas, row.ReadyReplicas = generation, pods, pods
+		row.ObservedGeneration, row.ReadyReplicas = generation, pods
 	}
 }
 
@@ -275,7 +275,7 @@ func saying(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
 }
 
-// Transitions are tested in rollup.
+// Transitions are tested in package rollout.
 var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition")
 
 // has waits until the AppService has exactly these entries, and reads it.

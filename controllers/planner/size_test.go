@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
 // A bad edit fails on 1,300 clusters, each with a long message. The hub accepts the status.
@@ -19,7 +21,7 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 	s := undeclared(t)
 	s.stop() // the test is the planner
 	s.must(hub.Create(t.Context(), s.app))
-	in := rollup.Input{App: s.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]rollup.Observation{}, Now: metav1.Now().Rfc3339Copy()}
+	in := rollout.Input{App: s.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}, Now: metav1.Now().Rfc3339Copy()}
 	for i := range 1300 {
 		name := fmt.Sprintf("cluster-%04d.region-%d.example.com", i, i%10)
 		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -30,8 +32,7 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 		seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, fmt.Sprintf("%d: %s", i, strings.Repeat("no ", 340))
 		in.Observations[name] = seen
 	}
-	status := rollup.Status(in)
-	_, err := s.reconciler(hub).write(t.Context(), s.app, in, status, time.Now())
+	_, err := s.reconciler(hub).write(t.Context(), s.app, in, status.Compute(in, rollout.Plan(in)), 0, time.Now())
 	s.must(err)
 	s.read()
 	if got := s.app.Status.Summary.Failed; got != 1300 {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 var (
@@ -29,9 +29,9 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // terminatingScope returns the namespace or the CRD whose deletion also deletes the AppService, or
 // nil if the AppService itself was deleted. Only the latter is evidence that the members are to
 // lose the workload. It reads from the API server, and a failed read is an error, never evidence.
-func (r *Reconciler) terminatingScope(ctx context.Context, in rollup.Input) (*metav1.PartialObjectMetadata, error) {
+func (r *Reconciler) terminatingScope(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
-	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.StatusLost() {
+	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
 		return nil, nil
 	}
 	for _, scope := range []struct {
@@ -55,11 +55,11 @@ func (r *Reconciler) terminatingScope(ctx context.Context, in rollup.Input) (*me
 // CRD. The members keep what they run. Removals that were in progress continue: their
 // MemberClusters get a tombstone, from which delivery completes them. The event is about the
 // namespace or the CRD, because nothing can be created in a terminating namespace.
-func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppService, in rollup.Input, scope *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, scope *metav1.PartialObjectMetadata) error {
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
-	if err := r.addTombstones(ctx, in, in.ToRememberSwept()); err != nil {
+	if err := r.addTombstones(ctx, in, in.TombstonesOfTermination()); err != nil {
 		return err
 	}
 	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollup"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // onlyOn places the AppService on exactly these members.
@@ -92,7 +92,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 		}
 	}
 	// It is still observed.
-	s.sees("east", rollup.Observation{UID: s.app.UID, Generation: 1, Applied: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonCrashLoopBackOff, Replicas: 2})
+	s.sees("east", observation.Observation{UID: s.app.UID, Generation: 1, Applied: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonCrashLoopBackOff, Replicas: 2})
 	s.answers("west", metav1.ConditionFalse)
 	crashes := s.row("east", v1alpha1.ClusterFailed, of(1), ran(1, 2), saying(v1alpha1.ReasonCrashLoopBackOff, ""), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 })
 	west := s.unknown("west")
@@ -134,7 +134,7 @@ func TestFound_objects_become_entries_again(t *testing.T) {
 	pending := s.row("east", v1alpha1.ClusterPending)
 	s.has(pending)
 
-	found := rollup.Observation{UID: s.app.UID, Found: true}
+	found := observation.Observation{UID: s.app.UID, Found: true}
 	s.sees("north", found) // takes nothing new, but this is nothing new
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 	s.neverRemoved()
@@ -156,7 +156,7 @@ func TestFound_objects_with_a_tombstone_are_held_while_the_AppService_lives(t *t
 	s.run("east")
 	s.join("west")
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{s.record()} })
-	s.sees("west", rollup.Observation{UID: s.app.UID, Found: true})
+	s.sees("west", observation.Observation{UID: s.app.UID, Found: true})
 	none := func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterProgressing, of(0), ran(0, 0), none, saying(v1alpha1.ReasonRemovalNeedsApproval,
 		"it was found here without an entry, and the plan does not choose the cluster: annotate the AppService with fleetwright.dev/accept-removals=1@2 to remove it")))

@@ -364,18 +364,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: arriving
-      type:
-        scalar: boolean
-    - name: currentReplicas
-      type:
-        scalar: numeric
     - name: generation
       type:
         scalar: numeric
     - name: hubBehind
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.HubBehind
+    - name: lastKnownPhase
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterPhase
     - name: lastTransitionTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -406,9 +403,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: surging
+      type:
+        scalar: boolean
     - name: transition
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterTransition
+    - name: unreadyReplicas
+      type:
+        scalar: numeric
     - name: weight
       type:
         scalar: numeric

@@ -14,11 +14,10 @@ import (
 // with apply.
 //
 // ClusterStatus is the entry of one cluster: its desired state, its transition, and its observed state.
+// Everything that the planner remembers about a cluster is a field; nothing is read back from a reason or a message.
 type ClusterStatusApplyConfiguration struct {
 	// Name is that of the MemberCluster.
 	Name *string `json:"name,omitempty"`
-	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
-	Phase *apiv1alpha1.ClusterPhase `json:"phase,omitempty"`
 	// Generation is the generation of the AppService that the cluster is to run.
 	// An entry that leaves the plan keeps its generation.
 	// It is 0 if objects were found on a cluster without an entry.
@@ -29,20 +28,27 @@ type ClusterStatusApplyConfiguration struct {
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 	// MaxReplicas is the most that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// Arriving tells that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
-	// What leaves other clusters waits for it.
-	Arriving *bool `json:"arriving,omitempty"`
 	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable.
 	// It follows the cluster when that changes by a tenth or more.
 	Weight *int64 `json:"weight,omitempty"`
+	// Surging reports that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
+	// Removals and scale-downs on other clusters wait for it. It may be so during a transition too.
+	Surging *bool `json:"surging,omitempty"`
 	// Transition is what is under way on the cluster; absent while the cluster is as planned.
 	Transition *ClusterTransitionApplyConfiguration `json:"transition,omitempty"`
+	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
+	Phase *apiv1alpha1.ClusterPhase `json:"phase,omitempty"`
+	// LastTransitionTime is when the phase last changed.
+	// While the phase is Unknown, the observed state is as old as this time.
+	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`
+	// LastKnownPhase is the phase when the cluster was observed last; present only while it cannot be observed.
+	LastKnownPhase *apiv1alpha1.ClusterPhase `json:"lastKnownPhase,omitempty"`
 	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// CurrentReplicas is how many pods the cluster has, as last known.
-	CurrentReplicas *int32 `json:"currentReplicas,omitempty"`
-	// ReadyReplicas is how many of them are ready, as last known.
+	// ReadyReplicas is how many pods of the cluster are ready, as last known.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// UnreadyReplicas is how many pods of the cluster are not ready, as last known.
+	UnreadyReplicas *int32 `json:"unreadyReplicas,omitempty"`
 	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
 	Reason *string `json:"reason,omitempty"`
 	// Message says more, for people.
@@ -55,9 +61,6 @@ type ClusterStatusApplyConfiguration struct {
 	// Addresses are where a Service of type LoadBalancer is reached from outside: IPs or host names, sorted, the first eight, as last known.
 	// They are left out, in order of name, where those of all clusters together would exceed 256 KiB.
 	Addresses []string `json:"addresses,omitempty"`
-	// LastTransitionTime is when the phase last changed.
-	// While the phase is Unknown, the observed state is as old as this time.
-	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`
 }
 
 // ClusterStatusApplyConfiguration constructs a declarative configuration of the ClusterStatus type for use with
@@ -71,14 +74,6 @@ func ClusterStatus() *ClusterStatusApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithName(value string) *ClusterStatusApplyConfiguration {
 	b.Name = &value
-	return b
-}
-
-// WithPhase sets the Phase field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Phase field is set to the value of the last call.
-func (b *ClusterStatusApplyConfiguration) WithPhase(value apiv1alpha1.ClusterPhase) *ClusterStatusApplyConfiguration {
-	b.Phase = &value
 	return b
 }
 
@@ -114,19 +109,19 @@ func (b *ClusterStatusApplyConfiguration) WithMaxReplicas(value int32) *ClusterS
 	return b
 }
 
-// WithArriving sets the Arriving field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Arriving field is set to the value of the last call.
-func (b *ClusterStatusApplyConfiguration) WithArriving(value bool) *ClusterStatusApplyConfiguration {
-	b.Arriving = &value
-	return b
-}
-
 // WithWeight sets the Weight field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Weight field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithWeight(value int64) *ClusterStatusApplyConfiguration {
 	b.Weight = &value
+	return b
+}
+
+// WithSurging sets the Surging field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Surging field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithSurging(value bool) *ClusterStatusApplyConfiguration {
+	b.Surging = &value
 	return b
 }
 
@@ -138,6 +133,30 @@ func (b *ClusterStatusApplyConfiguration) WithTransition(value *ClusterTransitio
 	return b
 }
 
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithPhase(value apiv1alpha1.ClusterPhase) *ClusterStatusApplyConfiguration {
+	b.Phase = &value
+	return b
+}
+
+// WithLastTransitionTime sets the LastTransitionTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastTransitionTime field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithLastTransitionTime(value v1.Time) *ClusterStatusApplyConfiguration {
+	b.LastTransitionTime = &value
+	return b
+}
+
+// WithLastKnownPhase sets the LastKnownPhase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastKnownPhase field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithLastKnownPhase(value apiv1alpha1.ClusterPhase) *ClusterStatusApplyConfiguration {
+	b.LastKnownPhase = &value
+	return b
+}
+
 // WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
@@ -146,19 +165,19 @@ func (b *ClusterStatusApplyConfiguration) WithObservedGeneration(value int64) *C
 	return b
 }
 
-// WithCurrentReplicas sets the CurrentReplicas field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CurrentReplicas field is set to the value of the last call.
-func (b *ClusterStatusApplyConfiguration) WithCurrentReplicas(value int32) *ClusterStatusApplyConfiguration {
-	b.CurrentReplicas = &value
-	return b
-}
-
 // WithReadyReplicas sets the ReadyReplicas field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ReadyReplicas field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithReadyReplicas(value int32) *ClusterStatusApplyConfiguration {
 	b.ReadyReplicas = &value
+	return b
+}
+
+// WithUnreadyReplicas sets the UnreadyReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnreadyReplicas field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithUnreadyReplicas(value int32) *ClusterStatusApplyConfiguration {
+	b.UnreadyReplicas = &value
 	return b
 }
 
@@ -193,13 +212,5 @@ func (b *ClusterStatusApplyConfiguration) WithAddresses(values ...string) *Clust
 	for i := range values {
 		b.Addresses = append(b.Addresses, values[i])
 	}
-	return b
-}
-
-// WithLastTransitionTime sets the LastTransitionTime field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LastTransitionTime field is set to the value of the last call.
-func (b *ClusterStatusApplyConfiguration) WithLastTransitionTime(value v1.Time) *ClusterStatusApplyConfiguration {
-	b.LastTransitionTime = &value
 	return b
 }

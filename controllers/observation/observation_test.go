@@ -1,0 +1,118 @@
+package observation_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+)
+
+func TestObservation_WithDeployment(t *testing.T) {
+	tests := map[string]struct {
+		deployment *appsv1.Deployment
+		want       observation.Observation
+	}{
+		"a new Deployment is Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }),
+			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Replicas: 0/2"), counting(0, 0)),
+		},
+		"a generation that the member has not looked at yet is Progressing, however well the last one does": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Generation = 3 }),
+			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Deployment generation is 3, but latest observed generation is 2")),
+		},
+		"pods that are not updated yet are Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }),
+			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Updated: 1/2")),
+		},
+		"pods that are not available yet are Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.ReadyReplicas = 1, 1 }),
+			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Available: 1/2"), counting(2, 1)),
+		},
+		"old pods that still end are Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }),
+			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Pending termination: 1"), counting(3, 2)),
+		},
+		"all of it available is Ready, without a word": {
+			deployment: deployment(),
+			want:       seen(v1alpha1.ClusterReady),
+		},
+		"none wanted and none there is Ready": {
+			deployment: deployment(func(d *appsv1.Deployment) {
+				d.Spec.Replicas = new(int32(0))
+				d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0, 0, 0
+			}),
+			want: seen(v1alpha1.ClusterReady, counting(0, 0)),
+		},
+		"none wanted, and nobody has looked at it yet, is Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) {
+				d.Spec.Replicas = new(int32(0))
+				d.Status = appsv1.DeploymentStatus{}
+			}),
+			want: seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Deployment not Available"), counting(0, 0)),
+		},
+		"a rollout past its deadline is Failed": {
+			deployment: deployment(condition(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded"), func(d *appsv1.Deployment) {
+				d.Status.AvailableReplicas, d.Status.ReadyReplicas = 0, 0
+			}),
+			want: seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRolloutFailed, "Progress deadline exceeded"), counting(2, 0)),
+		},
+		"one that is being deleted is Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }),
+			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Resource scheduled for deletion")),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			// What it said before is of no account; what it answers is kept.
+			earlier := seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"), counting(7, 7))
+			deployment := test.deployment.DeepCopy()
+			got, err := earlier.WithDeployment(deployment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("observation (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.deployment, deployment); diff != "" {
+				t.Errorf("the Deployment changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// deployment is one of two replicas that is rolled out.
+func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
+	deployment.Namespace, deployment.Name, deployment.Generation = "shop", "web", 2
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
+	condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable")(deployment)
+	condition(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable")(deployment)
+	for _, change := range changes {
+		change(deployment)
+	}
+	return deployment
+}
+
+func condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		d.Status.Conditions = slices.DeleteFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
+		d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason})
+	}
+}
+
+func TestObservation_has_the_Deployments_own_words(t *testing.T) {
+	got, err := observation.Observation{}.WithDeployment(deployment(func(d *appsv1.Deployment) {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-1" has timed out progressing.`}}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(`ReplicaSet "web-1" has timed out progressing.`, got.Message); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,75 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+)
+
+// hubBehind returns what a cluster holds that this hub has never planned, or nil. It is remembered while the cluster cannot be observed.
+func hubBehind(e *entryPlan) *v1alpha1.HubBehind {
+	switch {
+	case e.seen != nil && e.seen.HubBehind != nil:
+		return e.seen.HubBehind
+	case e.previous != nil:
+		return e.previous.HubBehind
+	}
+	return nil
+}
+
+// holdBehind marks the clusters that are ahead of the hub, and says on all others that need a change why they get none. The marks stay
+// until all of them are accepted: then one value of the annotation is enough, also for those that were accepted before.
+func (in Input) holdBehind(plans []entryPlan) {
+	var ahead []v1alpha1.ClusterStatus
+	accepted := true
+	for i := range plans {
+		entry := &plans[i].entry
+		if entry.HubBehind = hubBehind(&plans[i]); entry.HubBehind != nil {
+			ahead = append(ahead, *entry)
+			accepted = accepted && lineage.IsAccepted(in.App, entry.HubBehind)
+		}
+	}
+	if accepted {
+		for i := range plans {
+			plans[i].entry.HubBehind = nil
+		}
+		return
+	}
+	howToAccept := lineage.HowToAccept(ahead)
+	elsewhere := fmt.Sprintf("nothing is changed here, because the hub is behind %s, as after a restore; %s", ListClusters(Names(ahead)), howToAccept)
+	for i := range plans {
+		entry := &plans[i].entry
+		if entry.HubBehind == nil && entry.Phase == v1alpha1.ClusterReady || !isHeldBehind(entry) {
+			continue
+		}
+		if entry.Phase != v1alpha1.ClusterRemoving {
+			entry.Phase = v1alpha1.ClusterFailed
+		}
+		entry.Reason, entry.Message = v1alpha1.ReasonHubBehind, BoundMessage(elsewhere)
+		if entry.HubBehind != nil {
+			entry.Message = BoundMessage(lineage.WhatIsAhead(entry.HubBehind) + howToAccept)
+		}
+	}
+}
+
+// isHeldBehind reports whether an entry can say that the hub is behind. An entry whose cluster cannot be observed says that instead, and one
+// whose removal waits says why it waits.
+func isHeldBehind(entry *v1alpha1.ClusterStatus) bool {
+	switch {
+	case entry.Phase == v1alpha1.ClusterUnknown, entry.Phase == v1alpha1.ClusterDetached:
+		return false
+	case entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval, entry.Transition.Type == v1alpha1.TransitionRemovalPending:
+		return false
+	}
+	return true
+}
+
+// Names returns the names of the clusters of these entries.
+func Names(entries []v1alpha1.ClusterStatus) []string {
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name)
+	}
+	return names
+}

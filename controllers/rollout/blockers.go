@@ -1,0 +1,96 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// surgePatience is how long removals wait for a surging cluster that has failed or is lost, and for a candidate that is not Ready.
+const surgePatience = 10 * time.Minute
+
+// blockers returns the clusters that must become ready before a removal may start: surging clusters and, while the plan is below
+// its limit or empty, candidates that are excluded only because they are not Ready. A surging cluster that has failed for long is no
+// blocker where the plan takes all clusters that fit and others are Ready: otherwise one broken cluster would stop every removal.
+func (in Input) blockers(plans []entryPlan) []string {
+	if in.acceptsUnready() {
+		return nil
+	}
+	var names []string
+	anyReady := slices.ContainsFunc(plans, func(e entryPlan) bool { return !e.leaves && e.entry.Phase == v1alpha1.ClusterReady })
+	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
+	for _, name := range in.shortfall(plans, isSurging).clusters {
+		i := slices.IndexFunc(plans, func(e entryPlan) bool { return e.entry.Name == name })
+		if limited || in.IsDivided() || !anyReady || !in.hasFailedLong(&plans[i]) {
+			names = append(names, name)
+		}
+	}
+	names = append(names, in.pendingCandidates()...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hasFailedLong reports whether a cluster has been Failed or Unknown for longer than surgePatience.
+func (in Input) hasFailedLong(e *entryPlan) bool {
+	bad := e.entry.Phase == v1alpha1.ClusterFailed || e.entry.Phase == v1alpha1.ClusterUnknown
+	return bad && e.previous != nil && e.previous.Phase == e.entry.Phase && in.Now.Sub(e.previous.LastTransitionTime.Time) >= surgePatience
+}
+
+// pendingCandidates returns the clusters that the plan would choose if they were Ready: always while it chooses no cluster, and until their
+// readyDeadline while it chooses fewer than its limit.
+func (in Input) pendingCandidates() []string {
+	chosen := 0
+	for _, decision := range in.Plan {
+		if decision.Chosen() {
+			chosen++
+		}
+	}
+	p := in.App.Spec.Placement
+	switch {
+	case chosen == 0:
+		return append(in.NotReadyCandidates(false), in.notJoined()...)
+	case p != nil && p.Limit != nil && chosen < int(*p.Limit):
+		return in.NotReadyCandidates(true)
+	}
+	return nil
+}
+
+// NotReadyCandidates returns the clusters that are excluded only because they are not Ready. If lately is set, it leaves out those past
+// their readyDeadline.
+func (in Input) NotReadyCandidates(lately bool) []string {
+	var names []string
+	for _, decision := range in.Plan {
+		member := in.Members[decision.Cluster]
+		if decision.Reason != v1alpha1.ReasonClusterNotReady || member == nil {
+			continue
+		}
+		if !lately || in.Now.Time.Before(readyDeadline(member)) {
+			names = append(names, decision.Cluster)
+		}
+	}
+	return names
+}
+
+// notJoined returns the clusters that the placement fits and that are not in the fleet: spec.placement.clusterNames lists them and they have no
+// MemberCluster yet, or their Secret is missing.
+func (in Input) notJoined() []string {
+	var names []string
+	for _, decision := range in.Plan {
+		if decision.Reason == v1alpha1.ReasonNoSuchCluster || decision.Reason == v1alpha1.ReasonSecretMissing {
+			names = append(names, decision.Cluster)
+		}
+	}
+	return names
+}
+
+// readyDeadline returns the time until which a MemberCluster that is not Ready is expected back.
+func readyDeadline(member *v1alpha1.MemberCluster) time.Time {
+	ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil { // it has never been
+		return time.Time{}
+	}
+	return ready.LastTransitionTime.Add(surgePatience)
+}

@@ -1,0 +1,276 @@
+package rollout_test
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
+)
+
+const (
+	uid        = "uid-1"
+	generation = 2
+)
+
+var (
+	now    = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	before = ago(time.Hour)
+)
+
+// unlessUnready is how to remove an AppService from a cluster before it is ready elsewhere.
+const unlessUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that"
+
+func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
+
+// given is an input: an AppService of generation 2, without rows, plan, members or observations but those
+// that the case is about.
+func given(changes ...func(*rollout.Input)) rollout.Input {
+	in := rollout.Input{
+		App:          &v1alpha1.AppService{},
+		Plan:         placement.Plan{},
+		Members:      map[string]*v1alpha1.MemberCluster{},
+		Observations: map[string]observation.Observation{},
+		Now:          now,
+	}
+	in.App.Namespace, in.App.Name, in.App.UID, in.App.Generation = "shop", "web", uid, generation
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+// then is the input after its status was written, and something else.
+func then(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
+	in.App = in.App.DeepCopy()
+	in.App.Status = statusOf(in)
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+func later(d time.Duration) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(d)) }
+}
+
+// restarted has seen nothing yet.
+func restarted(in *rollout.Input) { in.Observations = map[string]observation.Observation{} }
+
+func deleting(in *rollout.Input) { in.App.DeletionTimestamp = &before }
+
+func suspended(in *rollout.Input) { in.App.Spec.Suspend = true }
+
+func orphaning(in *rollout.Input) { in.App.Spec.DeletionPolicy = v1alpha1.DeletionOrphan }
+
+func annotated(key, value string) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.App.Annotations = map[string]string{key: value} }
+}
+
+// remembering has a member have on record that it was let go of.
+func remembering(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		in.Members[cluster].Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: uid}}
+	}
+}
+
+func planError(err error) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Plan, in.PlanError = nil, err }
+}
+
+// has gives the AppService rows.
+func has(rows ...v1alpha1.ClusterStatus) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.App.Status.Clusters = append(in.App.Status.Clusters, rows...) }
+}
+
+// chosen plans two replicas for a member that is Ready.
+func chosen(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Replicas: 2})
+		in.Members[cluster] = member(cluster, metav1.ConditionTrue)
+	}
+}
+
+// notChosen leaves a member out that is Ready.
+func notChosen(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSelectorMismatch})
+		in.Members[cluster] = member(cluster, metav1.ConditionTrue)
+	}
+}
+
+func decide(in *rollout.Input, decision placement.Decision) {
+	in.Plan = slices.DeleteFunc(slices.Clone(in.Plan), func(d placement.Decision) bool { return d.Cluster == decision.Cluster })
+	in.Plan = append(in.Plan, decision)
+	slices.SortFunc(in.Plan, func(a, b placement.Decision) int {
+		if a.Cluster < b.Cluster {
+			return -1
+		}
+		return 1
+	})
+}
+
+// unreachable makes a member one that cannot be observed.
+func unreachable(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Members[cluster] = member(cluster, metav1.ConditionFalse) }
+}
+
+func saw(cluster string, seen observation.Observation) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Observations[cluster] = seen }
+}
+
+func member(name string, ready metav1.ConditionStatus) *v1alpha1.MemberCluster {
+	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready}}
+	return member
+}
+
+// row is that of a cluster that runs two replicas of the present generation since an hour.
+func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
+	row := v1alpha1.ClusterStatus{
+		Name:               cluster,
+		Phase:              phase,
+		Generation:         generation,
+		Replicas:           2,
+		ObservedGeneration: generation,
+		ReadyReplicas:      2,
+		LastTransitionTime: before,
+	}
+	if phase == v1alpha1.ClusterUnknown || phase == v1alpha1.ClusterDetached {
+		row.LastKnownPhase = v1alpha1.ClusterReady
+	}
+	for _, change := range changes {
+		change(&row)
+	}
+	return row
+}
+
+func since(t metav1.Time) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.LastTransitionTime = t }
+}
+
+func because(reason, message string) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
+}
+
+// running says how many pods there are and how many of them are ready.
+func running(pods, ready int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = ready, max(0, pods-ready) }
+}
+
+// plannedFor says which generation, and how many of it, the cluster is to run.
+func plannedFor(generation int64, replicas int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.Generation, row.Replicas = generation, replicas }
+}
+
+// tookOn says which generation the cluster has taken on.
+func tookOn(generation int64) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = generation }
+}
+
+func neverSeen(row *v1alpha1.ClusterStatus) {
+	tookOn(0)(row)
+	running(0, 0)(row)
+}
+
+func arriving(row *v1alpha1.ClusterStatus) { row.Surging = true }
+
+// moves gives a row a transition.
+func moves(transition v1alpha1.TransitionType, cause v1alpha1.TransitionCause) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.Transition = v1alpha1.ClusterTransition{Type: transition, Cause: cause}
+	}
+}
+
+func accepted(row *v1alpha1.ClusterStatus) { row.Transition.Accepted = true }
+
+// accepting annotates the AppService with the removals that are accepted.
+func accepting(value string) func(*rollout.Input) {
+	return annotated(v1alpha1.AnnotationAcceptRemovals, value)
+}
+
+// scaled gives a row an autoscaler.
+func scaled(least, most int32) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.MinReplicas, row.MaxReplicas = least, most }
+}
+
+// seen is an answer to two replicas of the present generation, with two pods ready.
+func seen(phase v1alpha1.ClusterPhase, changes ...func(*observation.Observation)) observation.Observation {
+	seen := observation.Observation{UID: uid, Generation: generation, Planned: 2, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
+	for _, change := range changes {
+		change(&seen)
+	}
+	return seen
+}
+
+// found is what delivery says of objects that no row is about.
+var found = observation.Observation{UID: uid, Found: true}
+
+func saying(reason, message string) func(*observation.Observation) {
+	return func(seen *observation.Observation) { seen.Reason, seen.Message = reason, message }
+}
+
+func counting(pods, ready int32) func(*observation.Observation) {
+	return func(seen *observation.Observation) { seen.Replicas, seen.ReadyReplicas = pods, ready }
+}
+
+func answering(generation int64) func(*observation.Observation) {
+	return func(seen *observation.Observation) { seen.Generation, seen.Applied = generation, generation }
+}
+
+// to says how many replicas it answers to.
+func to(planned int32) func(*observation.Observation) {
+	return func(seen *observation.Observation) { seen.Planned = planned }
+}
+
+func ofAnother(seen *observation.Observation) { seen.UID = "uid-2" }
+
+// goneSince is what delivery says when nothing is left: which Removing row it answers.
+func goneSince(t metav1.Time) func(*observation.Observation) {
+	return func(seen *observation.Observation) {
+		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.GoneSince = 0, 0, 0, t
+	}
+}
+
+// failedFor is a row that has been Failed for so long.
+func failedFor(age time.Duration) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) {
+		row.Phase, row.Reason, row.LastTransitionTime = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, metav1.NewTime(now.Add(-age))
+	}
+}
+
+func limitedTo(n int32) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.App.Spec.Placement = &v1alpha1.Placement{Limit: &n} }
+}
+
+// notReadyYet is a cluster that would be chosen were it Ready.
+func notReadyYet(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonClusterNotReady})
+		in.Members[cluster] = member(cluster, metav1.ConditionFalse)
+		in.Members[cluster].Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+	}
+}
+
+// deadFor is a cluster that would be chosen, and has not been Ready for so long.
+func deadFor(cluster string, age time.Duration) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		notReadyYet(cluster)(in)
+		in.Members[cluster].Status.Conditions[0].LastTransitionTime = ago(age)
+	}
+}
+
+// statusOf returns the status that the planner would write.
+func statusOf(in rollout.Input) v1alpha1.AppServiceStatus {
+	return status.Compute(in, rollout.Plan(in))
+}
+
+// lastSeen says in which phase the cluster was observed last.
+func lastSeen(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.LastKnownPhase = phase }
+}

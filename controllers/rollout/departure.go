@@ -1,0 +1,51 @@
+package rollout
+
+import (
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// departure returns the transition of an entry that is not being removed yet: none while its cluster is in the plan, otherwise
+// why the cluster left the plan. The cause is decided when the cluster leaves, and remembered.
+func (in Input) departure(e *entryPlan, decision placement.Decision) v1alpha1.ClusterTransition {
+	before := e.entry.Transition
+	switch {
+	case in.PlanError != nil:
+		return before
+	case decision.Chosen() && before.Type == v1alpha1.TransitionScaleDownPending:
+		return before // until assign decides again
+	case decision.Chosen():
+		return v1alpha1.ClusterTransition{}
+	case e.previous.Phase == v1alpha1.ClusterDetached:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRejoined}
+	case before.Type == v1alpha1.TransitionRemovalPending, before.Type == v1alpha1.TransitionRemovalNeedsApproval:
+		return before
+	case e.previous.Generation == 0:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRecovered}
+	case in.isPlacementEdited() && e.previous.Generation != in.App.Generation:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
+	case decision.Reason == v1alpha1.ReasonLimitReached:
+		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDisplaced}
+	}
+	return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDrift}
+}
+
+// isPlacementEdited reports whether somebody has edited spec.placement since the status was written. Any other edit is no intent to leave a
+// cluster. A status of an older version does not say by which placement it was planned; then every edit counts.
+func (in Input) isPlacementEdited() bool {
+	if in.App.Status.ObservedGeneration == in.App.Generation {
+		return false
+	}
+	planned := in.App.Status.Placement.SpecHash
+	return planned == "" || planned != lineage.PlacementHash(in.App)
+}
+
+// isUnintended reports whether a cluster left the plan in a way that may be an accident, and nobody has accepted that.
+func isUnintended(e *entryPlan) bool {
+	switch e.entry.Transition.Cause {
+	case v1alpha1.CauseDrift, v1alpha1.CauseRecovered, v1alpha1.CauseRejoined:
+		return !e.entry.Transition.Accepted
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package rollout
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// Input is all that a status depends on.
+type Input struct {
+	// App is the AppService, with the status that it has.
+	App *v1alpha1.AppService
+	// Plan is where it shall run.
+	Plan placement.Plan
+	// PlanError is why there is no plan. Every entry stays as it was planned then.
+	PlanError error
+	// Members are the MemberClusters that have a Secret, by name. One without is treated as one that is gone.
+	Members map[string]*v1alpha1.MemberCluster
+	// Secretless are the MemberClusters without a Secret, by name. They are no members, but they keep tombstones.
+	Secretless map[string]*v1alpha1.MemberCluster
+	// Observations are what was seen of it since the operator started, by cluster.
+	Observations map[string]observation.Observation
+	// Now is written where something changed.
+	Now metav1.Time
+}
+
+// IsDeleting reports whether the AppService is being deleted.
+func (in Input) IsDeleting() bool { return !in.App.DeletionTimestamp.IsZero() }
+
+// IsSuspended reports whether nothing may be changed on any cluster. A deletion is not suspended.
+func (in Input) IsSuspended() bool { return in.App.Spec.Suspend && !in.IsDeleting() }
+
+// IsDivided reports whether the clusters divide the replicas.
+func (in Input) IsDivided() bool {
+	policy := in.App.Spec.ReplicaPolicy
+	return policy != nil && policy.Type == v1alpha1.ReplicasDivided
+}
+
+// IsOrphaning reports whether a removal leaves the workload running.
+func (in Input) IsOrphaning() bool { return in.App.Spec.DeletionPolicy == v1alpha1.DeletionOrphan }
+
+// acceptsUnready reports whether the annotation says not to wait for surging clusters.
+func (in Input) acceptsUnready() bool {
+	return in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
+}
+
+// ObservationOf returns the observation of a cluster, or nil if there is none of this AppService.
+func (in Input) ObservationOf(cluster string) *observation.Observation {
+	seen, found := in.Observations[cluster]
+	if !found || seen.UID != in.App.UID {
+		return nil
+	}
+	return &seen
+}
+
+// MemberCluster returns the MemberCluster of that name, with a Secret or without, or nil.
+func (in Input) MemberCluster(name string) *v1alpha1.MemberCluster {
+	if member := in.Members[name]; member != nil {
+		return member
+	}
+	return in.Secretless[name]
+}
+
+// IsPlanned reports whether the cluster of an entry is to run the AppService.
+func IsPlanned(entry v1alpha1.ClusterStatus) bool {
+	return entry.Phase != v1alpha1.ClusterRemoving && entry.Phase != v1alpha1.ClusterDetached
+}

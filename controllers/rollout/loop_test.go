@@ -1,0 +1,322 @@
+package rollout_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// TestLoop closes the loop: placement.Decide and rollup.Status decide, simulated members carry that out, and what becomes of them is
+// decided on again. Meanwhile members die, detach, fail, heal and are relabelled, the operator restarts, and the spec is edited.
+//
+// Each decision keeps the invariants (see loop.check). Once everything has healed and removals are acknowledged, the loop comes to rest:
+// Ready on exactly the clusters of the plan, and nothing changes any more.
+func TestLoop(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
+		if rapid.Bool().Draw(t, "begins at rest") {
+			l.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = inRegion("eu") })
+			l.settle(t)
+		}
+		for range rapid.IntRange(1, 25).Draw(t, "actions") {
+			l.act(t)
+			if rapid.IntRange(0, 2).Draw(t, "decides") > 0 {
+				l.step(t)
+			}
+		}
+		l.heal()
+		l.settle(t)
+		l.isAtRest(t)
+		if rapid.Bool().Draw(t, "is deleted") {
+			l.delete(t)
+		}
+	})
+}
+
+// loop is a world, and what a bystander remembers of the decisions that were made in it.
+type loop struct {
+	*world
+	plan     map[string]bool // the clusters that the last plan chose
+	planned  int64           // the generation that it was made for
+	editing  bool            // an edit has not been carried out completely
+	drifted  map[string]bool // clusters that left the plan without an edit
+	removals []metav1.Time   // when removals began that nobody asked for
+}
+
+// act has one thing happen.
+func (l *loop) act(t *rapid.T) {
+	name := rapid.SampledFrom(l.names()).Draw(t, "site")
+	s := l.sites[name]
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0, 1:
+		edit := rapid.SampledFrom(edits).Draw(t, "edit")
+		edit.do(t, l.world, s)
+		l.editing = true
+	case 2, 3, 4:
+		happening := rapid.SampledFrom(happenings).Draw(t, "happening")
+		happening.do(t, l.world, s)
+		l.deliver(name)
+	case 5:
+		clear(l.seen) // the operator restarts
+	case 6:
+		l.pass(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 11 * time.Minute, 2 * time.Hour}).Draw(t, "time passes"))
+	case 7:
+		key := rapid.SampledFrom([]string{v1alpha1.AnnotationAcceptUnready, v1alpha1.AnnotationAcceptRemovals}).Draw(t, "annotation")
+		value := map[string]string{v1alpha1.AnnotationAcceptUnready: "true", v1alpha1.AnnotationAcceptRemovals: l.toAccept()}[key]
+		l.annotate(key, rapid.SampledFrom([]string{"", value}).Draw(t, "value"))
+	default:
+		l.work(t)
+	}
+}
+
+// work has members do some of what they are told.
+func (l *loop) work(t *rapid.T) {
+	for _, name := range l.names() {
+		if rapid.Bool().Draw(t, name+" works") {
+			l.deliver(name)
+			l.sites[name].start(rapid.Int32Range(0, 3).Draw(t, name+" starts"))
+			l.deliver(name)
+		}
+	}
+}
+
+// step makes one decision, checks it, and writes it.
+func (l *loop) step(t *rapid.T) {
+	in := l.input()
+	status := statusOf(in)
+	l.look(in)
+	l.check(t, in, status)
+	before := l.app.Status
+	l.write(status)
+	if len(status.Clusters) < len(in.App.Status.Clusters) { // a cluster without an entry may have another reason to be excluded
+		status = statusOf(l.input())
+		l.write(status)
+	}
+	again := l.input()
+	if diff := cmp.Diff(text(t, status), text(t, statusOf(again))); diff != "" {
+		t.Fatalf("of its own answer it makes another (-first +second):\n%s\nbefore:\n%s\nplan:\n%s", diff, text(t, before), text(t, in.Plan))
+	}
+	until := 48 * time.Hour
+	if wait := rollout.Plan(again).RecheckAfter; wait > 0 {
+		until = wait - time.Second
+	}
+	again.Now = metav1.NewTime(l.now.Add(until))
+	if diff := cmp.Diff(text(t, status), text(t, statusOf(again))); diff != "" {
+		t.Fatalf("it changes within %v, and nobody would decide again (-now +then):\n%s", until, diff)
+	}
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) && status.Summary.Removing == 0 {
+		l.editing = false
+	}
+}
+
+// look notes which clusters left the plan without an edit.
+func (l *loop) look(in rollout.Input) {
+	plan := map[string]bool{}
+	for _, decision := range in.Plan {
+		plan[decision.Cluster] = decision.Chosen()
+		if l.plan[decision.Cluster] && !decision.Chosen() && l.planned == in.App.Generation && decision.Reason != v1alpha1.ReasonLimitReached {
+			l.drifted[decision.Cluster] = true
+		}
+	}
+	for name, chosen := range plan {
+		if chosen {
+			delete(l.drifted, name)
+		}
+	}
+	l.plan, l.planned = plan, in.App.Generation
+}
+
+// check checks one decision for the invariants.
+func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus) {
+	for name, s := range l.sites {
+		if s.objects && status.Cluster(name) == nil {
+			t.Fatalf("%s runs it and has no entry: an orphan", name)
+		}
+	}
+	if !in.App.DeletionTimestamp.IsZero() {
+		return
+	}
+	for _, row := range status.Clusters {
+		before := in.App.Status.Cluster(row.Name)
+		if before != nil && before.Phase != v1alpha1.ClusterRemoving && row.Phase == v1alpha1.ClusterRemoving {
+			l.checkRemoval(t, in, status, row)
+		}
+	}
+	unready := in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
+	if l.editing || unready || in.App.DesiredReplicas() == 0 || !slices.Contains(chosenNames(in), true) {
+		return
+	}
+	if before, after := serving(in, in.App.Status, status), serving(in, status, status); before > 0 && after == 0 {
+		t.Fatalf("nobody edited it, and no cluster that is known to be ready keeps it\nbefore:\n%s\nafter:\n%s", text(t, in.App.Status.Clusters), text(t, status.Clusters))
+	}
+	if in.App.Spec.ReplicaPolicy == nil || in.App.Spec.Autoscaling != nil {
+		return
+	}
+	before, after, wanted := kept(in, in.App.Status, status), kept(in, status, status), in.App.DesiredReplicas()
+	if after < min(before, wanted) {
+		t.Fatalf("nobody edited it, and of %d ready replicas only %d are kept; %d are wanted\nbefore:\n%s\nafter:\n%s",
+			before, after, wanted, text(t, in.App.Status.Clusters), text(t, status.Clusters))
+	}
+}
+
+// checkRemoval checks a removal that begins.
+func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus, row v1alpha1.ClusterStatus) {
+	if in.PlanError != nil || in.Plan.Find(row.Name).Chosen() || in.App.Spec.Suspend {
+		t.Fatalf("%s is Removing, and nobody wanted that", row.Name)
+	}
+	accepted := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals] != ""
+	unready := in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
+	wanted := in.App.DesiredReplicas() > 0 && row.ReadyReplicas > 0
+	anyChosen := slices.Contains(chosenNames(in), true)
+	switch {
+	case !wanted || serving(in, status, status) > 0:
+	case !anyChosen && !accepted:
+		t.Fatalf("the plan chooses no cluster, and the last that may be ready, %s, is emptied without a word\n%s", row.Name, text(t, status.Clusters))
+	case anyChosen && l.drifted[row.Name] && !unready:
+		t.Fatalf("%s leaves without an edit, and no cluster that is known to be ready remains\n%s", row.Name, text(t, status.Clusters))
+	}
+	if !l.drifted[row.Name] || accepted {
+		return
+	}
+	l.removals = append(l.removals, l.now)
+	recent := slices.DeleteFunc(slices.Clone(l.removals), func(at metav1.Time) bool { return l.now.Sub(at.Time) >= time.Hour })
+	if len(recent) > 1 { // a fifth of six clusters is one
+		t.Fatalf("%d removals began within an hour, and nobody asked for any", len(recent))
+	}
+}
+
+func chosenNames(in rollout.Input) []bool {
+	var chosen []bool
+	for _, decision := range in.Plan {
+		chosen = append(chosen, decision.Chosen() && in.Members[decision.Cluster] != nil)
+	}
+	return chosen
+}
+
+// serving is how many clusters keep running what is known to be ready there now.
+func serving(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int {
+	n := 0
+	for _, row := range plan.Clusters {
+		if readyNow(in, known, row) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// kept is how many replicas keep running of those that are known to be ready now.
+func kept(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int32 {
+	var n int32
+	for _, row := range plan.Clusters {
+		n += readyNow(in, known, row)
+	}
+	return n
+}
+
+func readyNow(in rollout.Input, known v1alpha1.AppServiceStatus, row v1alpha1.ClusterStatus) int32 {
+	now := known.Cluster(row.Name)
+	if now == nil || in.Members[row.Name] == nil || !in.Members[row.Name].IsReady() ||
+		row.Phase == v1alpha1.ClusterRemoving || row.Phase == v1alpha1.ClusterDetached || now.Phase == v1alpha1.ClusterPending {
+		return 0
+	}
+	return min(now.ReadyReplicas, row.Replicas)
+}
+
+var acceptance = regexp.MustCompile(`fleetwright\.dev/accept-removals=([0-9@]+)`)
+
+// toAccept is the value that the Ready condition asks for, or "".
+func (l *loop) toAccept() string {
+	ready := meta.FindStatusCondition(l.app.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil {
+		return ""
+	}
+	if found := acceptance.FindStringSubmatch(ready.Message); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// heal ends all trouble of the members.
+func (l *loop) heal() {
+	for _, s := range l.sites {
+		s.joined, s.refuses, s.crashLoops = true, false, false
+		l.setReady(s, true)
+	}
+	if l.app.Spec.Suspend {
+		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Suspend = false })
+		l.editing = true
+	}
+	l.annotate(v1alpha1.AnnotationAcceptRemovals, "")
+}
+
+// settle has the members do all that they are told, and somebody acknowledge what the status asks for, until nothing changes.
+func (l *loop) settle(t *rapid.T) {
+	for range 20 * len(l.sites) {
+		before := text(t, l.app)
+		if value := l.toAccept(); value != "" {
+			l.annotate(v1alpha1.AnnotationAcceptRemovals, value)
+		}
+		for _, name := range l.names() {
+			l.deliver(name)
+			l.sites[name].start(9)
+			l.deliver(name)
+		}
+		l.pass(time.Minute)
+		l.step(t)
+		if text(t, l.app) == before {
+			return
+		}
+	}
+	t.Fatalf("it does not come to rest:\n%s", text(t, l.app.Status))
+}
+
+// isAtRest checks that exactly what is wanted runs, and that nothing changes any more.
+func (l *loop) isAtRest(t *rapid.T) {
+	in := l.input()
+	chosen := 0
+	for _, decision := range in.Plan {
+		row := l.app.Status.Cluster(decision.Cluster)
+		if !decision.Chosen() {
+			if row != nil || l.sites[decision.Cluster] != nil && l.sites[decision.Cluster].objects {
+				t.Fatalf("%s is not in the plan (%s), and still has\n%s", decision.Cluster, decision.Reason, text(t, row))
+			}
+			continue
+		}
+		chosen++
+		if row == nil || row.Phase != v1alpha1.ClusterReady || row.Replicas != decision.Replicas && decision.MaxReplicas == 0 || !l.sites[decision.Cluster].objects {
+			t.Fatalf("%s is to run %d and has\n%s", decision.Cluster, decision.Replicas, text(t, row))
+		}
+	}
+	if ready := meta.IsStatusConditionTrue(l.app.Status.Conditions, v1alpha1.ConditionReady); ready != (chosen > 0) {
+		t.Fatalf("%d clusters are chosen; conditions:\n%s", chosen, text(t, l.app.Status.Conditions))
+	}
+	l.pass(48 * time.Hour)
+	if diff := cmp.Diff(text(t, l.app.Status), text(t, statusOf(l.input()))); diff != "" {
+		t.Fatalf("two days later (-before +after):\n%s", diff)
+	}
+}
+
+// delete deletes the AppService, of which nothing must be left then.
+func (l *loop) delete(t *rapid.T) {
+	l.app = l.app.DeepCopy()
+	l.app.DeletionTimestamp = &metav1.Time{Time: l.now.Time}
+	l.settle(t)
+	for name, s := range l.sites {
+		if s.objects {
+			t.Fatal(fmt.Sprintf("%s still runs it", name))
+		}
+	}
+	if len(l.app.Status.Clusters) > 0 {
+		t.Fatalf("entries are left:\n%s", text(t, l.app.Status.Clusters))
+	}
+}

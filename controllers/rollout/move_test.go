@@ -1,0 +1,166 @@
+package rollout_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// What was divided is divided anew, again and again, while members start what they are told to and never lose what they have. So whatever is lost of
+// what is ready is lost by the planner: never more than what was asked less for. And with nothing asked anew the move ends.
+func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	rapid.Check(t, func(t *rapid.T) {
+		in := given()
+		for _, name := range names {
+			reachable(name)(&in)
+		}
+		in = move(t, in, func(t *rapid.T, in *rollout.Input) { divideAnew(t, names, in) }, func(*rollout.Input) {})
+		for _, row := range in.App.Status.Clusters {
+			if decision := in.Plan.Find(row.Name); !decision.Chosen() || decision.Replicas != row.Replicas || row.Surging || row.Phase != v1alpha1.ClusterReady {
+				t.Fatalf("%s was to run %d (%s), and is\n%+v", row.Name, decision.Replicas, decision.Reason, row)
+			}
+		}
+	})
+}
+
+// The same with the divisions that placement makes, which begin with what the rows say while the move is under way: they must not change for it.
+func TestMove_of_what_placement_divides_ends(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := given()
+		var members []v1alpha1.MemberCluster
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			reachable(name)(&in)
+			members = append(members, *in.Members[name])
+		}
+		place := func(in *rollout.Input) {
+			in.Plan, in.PlanError = placement.Decide(in.App, members)
+			if in.PlanError != nil {
+				t.Fatal(in.PlanError)
+			}
+		}
+		in = move(t, in, func(t *rapid.T, in *rollout.Input) {
+			divided(rapid.Int32Range(0, 20).Draw(t, "replicas"))(in)
+			names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 5, rapid.ID).Draw(t, "clusters")
+			in.App.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: names}}
+			for _, name := range names[1:] {
+				weight := rapid.Int32Range(0, 3).Draw(t, name+" weighs")
+				in.App.Spec.ReplicaPolicy.Rules = append(in.App.Spec.ReplicaPolicy.Rules, v1alpha1.ReplicaRule{
+					Name: name, ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{name}}, Weight: &weight,
+				})
+			}
+			edit(in)
+		}, place)
+		var sum int32
+		for _, row := range in.App.Status.Clusters {
+			if row.Surging || row.Phase != v1alpha1.ClusterReady || !in.Plan.Find(row.Name).Chosen() {
+				t.Fatalf("%s is\n%+v", row.Name, row)
+			}
+			sum += row.Replicas
+		}
+		if sum != *in.App.Spec.Replicas {
+			t.Fatalf("they run %d, want %d", sum, *in.App.Spec.Replicas)
+		}
+	})
+}
+
+// move has the replicas divided anew now and then, while members make progress, and in the end do all that they are told.
+func move(t *rapid.T, in rollout.Input, anew func(*rapid.T, *rollout.Input), place func(*rollout.Input)) rollout.Input {
+	anew(t, &in)
+	place(&in)
+	in = then(in)
+	for range rapid.IntRange(1, 25).Draw(t, "steps") {
+		if rapid.IntRange(0, 4).Draw(t, "divided anew") == 4 {
+			anew(t, &in)
+		}
+		for _, name := range slices.Sorted(maps.Keys(in.Members)) {
+			progress(t, name, &in)
+		}
+		if rapid.IntRange(0, 5).Draw(t, "restart") == 5 {
+			restarted(&in)
+		}
+		in = step(t, with(in, place))
+	}
+	for range 20 * len(in.Members) {
+		for name := range in.Members {
+			finish(name, &in)
+		}
+		in = step(t, with(in, place))
+	}
+	return in
+}
+
+// step is the input after one more status, which is checked.
+func step(t *rapid.T, in rollout.Input) rollout.Input {
+	next := then(in, later(time.Minute))
+	was, is := capacity(in.App.Status), capacity(next.App.Status)
+	if enough := min(was, *in.App.Spec.Replicas); is < enough {
+		t.Fatalf("%d replicas were ready of %d, and now no more than %d are to run\n%s\n%s",
+			was, *in.App.Spec.Replicas, is, text(t, in.App.Status.Clusters), text(t, next.App.Status.Clusters))
+	}
+	if diff := cmp.Diff(text(t, next.App.Status), text(t, statusOf(next))); diff != "" {
+		t.Fatalf("at rest (-before +after):\n%s", diff)
+	}
+	return next
+}
+
+// capacity is how many replicas are ready that may stay so: on a cluster that runs no more of them than it is to.
+func capacity(status v1alpha1.AppServiceStatus) int32 {
+	var ready int32
+	for _, row := range status.Clusters {
+		if row.Phase != v1alpha1.ClusterRemoving {
+			ready += min(row.ReadyReplicas, row.Replicas)
+		}
+	}
+	return ready
+}
+
+// divideAnew has another number of replicas divided among other clusters, by an edit or because members changed.
+func divideAnew(t *rapid.T, names []string, in *rollout.Input) {
+	var total int32
+	for _, name := range names {
+		if !rapid.SampledFrom([]bool{true, true, false}).Draw(t, name+" is chosen") {
+			decide(in, placement.Decision{Cluster: name, Reason: v1alpha1.ReasonSelectorMismatch})
+			continue
+		}
+		replicas := rapid.Int32Range(0, 6).Draw(t, name+" is to run")
+		decide(in, placement.Decision{Cluster: name, Replicas: replicas})
+		total += replicas
+	}
+	divided(total)(in)
+	edit(in) // what leaves without an edit is held, and would never end
+}
+
+// progress has a member take on what its row says, or start some more of it, or do nothing.
+func progress(t *rapid.T, cluster string, in *rollout.Input) {
+	row := in.App.Status.Cluster(cluster)
+	switch pace := rapid.IntRange(0, 3).Draw(t, cluster+" makes progress"); {
+	case row == nil || pace == 0:
+	case pace == 3:
+		finish(cluster, in)
+	case row.Phase != v1alpha1.ClusterRemoving:
+		ready := min(row.Replicas, row.ReadyReplicas+rapid.Int32Range(0, 2).Draw(t, cluster+" starts"))
+		saw(cluster, seen(v1alpha1.ClusterProgressing, answering(row.Generation), to(row.Replicas), counting(row.Replicas, ready), saying(v1alpha1.ReasonRollingOut, "")))(in)
+	}
+}
+
+// finish has a member do all that its row says.
+func finish(cluster string, in *rollout.Input) {
+	row := in.App.Status.Cluster(cluster)
+	switch {
+	case row == nil:
+		delete(in.Observations, cluster)
+	case row.Phase == v1alpha1.ClusterRemoving:
+		saw(cluster, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))(in)
+	default:
+		saw(cluster, seen(v1alpha1.ClusterReady, answering(row.Generation), to(row.Replicas), counting(row.Replicas, row.Replicas)))(in)
+	}
+}

@@ -1,0 +1,124 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+)
+
+// Decision is what Plan decides for one AppService.
+type Decision struct {
+	// Entries are the next entries of status.clusters, sorted by name. Their messages are not bounded together.
+	Entries []v1alpha1.ClusterStatus
+	// Removals is the next count of removals.
+	Removals v1alpha1.RemovalsStatus
+	// PlannedSpecs is the next history of planned specs.
+	PlannedSpecs []v1alpha1.PlannedSpec
+	// PlacementHash identifies the spec.placement that the clusters were chosen by.
+	PlacementHash string
+	// AcceptedStamps are the stamps that a digest accepts.
+	AcceptedStamps []string
+	// Notes explain to people, for all clusters together, which scale-downs and removals have not happened yet.
+	Notes []string
+	// RecheckAfter is after how long the answer may differ though no input changes; 0 if time alone changes nothing.
+	RecheckAfter time.Duration
+}
+
+// Plan decides on the next entries of an AppService. It does not change its input.
+func Plan(in Input) Decision {
+	// 1. Entries that were lost come back; stamps that were accepted are known.
+	in = in.Recover().withAcceptedStamps()
+	// 2. Each cluster gets its entry, as if there were no others.
+	plans := in.planEntries()
+	// 3. Scale-downs go as far as the replicas that are ready elsewhere allow.
+	notes := in.scaleDown(plans)
+	// 4. Removals begin as far as policies allow.
+	removals, removalNotes := in.remove(plans)
+	// 5. While the hub is behind a cluster, all entries say so.
+	in.holdBehind(plans)
+	// 6. Entries whose phase changed get the time of the transition.
+	entries := in.finish(plans)
+	return Decision{
+		Entries:        entries,
+		Removals:       removals,
+		PlannedSpecs:   lineage.Planned(in.App),
+		PlacementHash:  in.placementHash(),
+		AcceptedStamps: in.App.Status.AcceptedStamps,
+		Notes:          append(notes, removalNotes...),
+		RecheckAfter:   in.recheckAfter(entries),
+	}
+}
+
+// withAcceptedStamps returns the input with the stamps that the annotation accepts by a digest.
+func (in Input) withAcceptedStamps() Input {
+	stamps := lineage.AcceptedStamps(in.App)
+	if slices.Equal(stamps, in.App.Status.AcceptedStamps) {
+		return in
+	}
+	in.App = in.App.DeepCopy()
+	in.App.Status.AcceptedStamps = stamps
+	return in
+}
+
+// placementHash returns the hash of the placement that the next status is planned by. A status of an older version gets one with the next
+// edit, so that an upgrade writes nothing.
+func (in Input) placementHash() string {
+	if in.PlanError != nil || in.App.Status.ObservedGeneration == in.App.Generation {
+		return in.App.Status.Placement.SpecHash
+	}
+	return lineage.PlacementHash(in.App)
+}
+
+// planEntries returns the plan of each cluster that is chosen or has an entry, without the entries that end.
+func (in Input) planEntries() []entryPlan {
+	var plans []entryPlan
+	for _, name := range in.clusterNames() {
+		if e := in.planEntry(name); e != nil {
+			plans = append(plans, *e)
+		}
+	}
+	return plans
+}
+
+// finish returns the entries of all plans.
+func (in Input) finish(plans []entryPlan) []v1alpha1.ClusterStatus {
+	var entries []v1alpha1.ClusterStatus
+	for _, e := range plans {
+		e.entry.LastTransitionTime = in.transitionTime(e.previous, e.entry.Phase)
+		entries = append(entries, e.entry)
+	}
+	return entries
+}
+
+// clusterNames returns the names of the clusters that have an entry or are chosen, sorted.
+func (in Input) clusterNames() []string {
+	var names []string
+	for _, entry := range in.App.Status.Clusters {
+		names = append(names, entry.Name)
+	}
+	for _, decision := range in.Plan {
+		if decision.Chosen() && !in.IsDeleting() && !in.IsSuspended() && in.Members[decision.Cluster] != nil {
+			names = append(names, decision.Cluster)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// transitionTime returns the LastTransitionTime of an entry with this phase. Two transitions of an entry never have the same time, although
+// times have whole seconds: delivery confirms a removal by the time of the entry that asked for it.
+func (in Input) transitionTime(previous *v1alpha1.ClusterStatus, phase v1alpha1.ClusterPhase) metav1.Time {
+	switch {
+	case previous == nil:
+		return in.Now
+	case previous.Phase == phase:
+		return previous.LastTransitionTime
+	case previous.LastTransitionTime.Before(&in.Now):
+		return in.Now
+	}
+	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
+}

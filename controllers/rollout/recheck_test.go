@@ -1,0 +1,50 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+func TestRecheckAfter(t *testing.T) {
+	fails := func(age time.Duration) func(*rollout.Input) {
+		return has(row("east", v1alpha1.ClusterFailed, failedFor(age), arriving))
+	}
+	tests := map[string]struct {
+		in   rollout.Input
+		want time.Duration
+	}{
+		"nothing waits":                        {given(chosen("east"), has(row("east", v1alpha1.ClusterReady))), 0},
+		"what arrives is reported":             {given(chosen("east")), 0},
+		"a cluster that may be Ready soon":     {given(chosen("east"), notReadyYet("west")), 9 * time.Minute},
+		"the first of two":                     {given(chosen("east"), notReadyYet("west"), deadFor("south", 8*time.Minute)), 2 * time.Minute},
+		"one that has not been Ready for long": {given(chosen("east"), deadFor("west", time.Hour)), 0},
+		"it failed where it arrives":           {given(chosen("east"), fails(4*time.Minute)), 6 * time.Minute},
+		"it failed there long ago":             {given(chosen("east"), fails(time.Hour)), 0},
+		"it is lost where it arrives":          {given(chosen("east"), unreachable("east")), 10 * time.Minute},
+		"a deletion is decided on again":       {given(deleting, chosen("east"), has(row("east", v1alpha1.ClusterReady))), 10 * time.Second},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := rollout.Plan(test.in).RecheckAfter; got != test.want {
+				t.Errorf("it is decided on again after %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// A division that has too little room is Stalled when no further cluster is to be expected, and somebody decides again then.
+func TestReplicasOutOfBounds_are_Stalled_when_patience_ends(t *testing.T) {
+	in := then(given(divided(6), share("east", 2, 2, 4), notReadyYet("west")))
+	if !meta.IsStatusConditionTrue(in.App.Status.Conditions, v1alpha1.ConditionReconciling) {
+		t.Fatalf("conditions are %+v", in.App.Status.Conditions)
+	}
+	in = then(in, later(rollout.Plan(in).RecheckAfter))
+	if status := statusOf(in); !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled) || rollout.Plan(in).RecheckAfter != 0 {
+		t.Errorf("conditions are %+v", status.Conditions)
+	}
+}

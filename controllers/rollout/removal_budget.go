@@ -1,0 +1,143 @@
+package rollout
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+const (
+	// driftWindow is for how long a removal without an edit counts against further ones.
+	driftWindow = time.Hour
+	// driftBucket is the time within which such removals are counted as one number, which keeps the status small.
+	driftBucket = 5 * time.Minute
+)
+
+// removalBudget counts the removals that are under way, and decides how many more may start.
+type removalBudget struct {
+	in      Input
+	plans   []entryPlan
+	counted v1alpha1.RemovalsStatus
+
+	leaving       []*entryPlan // no longer in the plan, and not being removed yet
+	blocked       []*entryPlan // of those: wait for other clusters to become ready
+	waiting       []*entryPlan // of those: wait for their turn
+	onHold        []*entryPlan // of those: wait for somebody to accept them
+	unintended    int32        // clusters that left the plan without an edit, within an hour, and that nobody accepted
+	removing      []string     // being removed, and can be reached
+	unreachable   int          // being removed, and cannot be reached: they must not keep others waiting
+	maxConcurrent int32        // how many may be removed from at a time, beside those accepted
+	chooses       bool         // the plan chooses a cluster
+}
+
+func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsStatus) *removalBudget {
+	t := &removalBudget{in: in, plans: plans, counted: counted}
+	var runs, leaving, removing int32
+	for i := range plans {
+		e := &plans[i]
+		if e.member == nil {
+			continue
+		}
+		if e.entry.ObservedGeneration > 0 { // one that has yet to take it on cannot be spared
+			runs++
+		}
+		unintended := isUnintended(e)
+		switch {
+		case e.leaves:
+			t.leaving = append(t.leaving, e)
+			if unintended {
+				leaving++
+			}
+		case e.entry.Phase == v1alpha1.ClusterRemoving:
+			t.countRemoving(e)
+			if unintended && e.member.IsReady() {
+				removing++
+			}
+		default:
+			t.chooses = true
+		}
+	}
+	recent := in.recentRemovals(counted)
+	t.unintended = leaving + max(recent, removing)
+	t.maxConcurrent = max(1, (runs+max(0, recent-removing))/5)
+	return t
+}
+
+// removals returns the count of removals as far as it is about the present: somebody's acceptance ends with the generation that it is about.
+func (in Input) removals() v1alpha1.RemovalsStatus {
+	counted := in.App.Status.Removals
+	if counted.AcceptedGeneration != in.App.Generation {
+		counted.Accepted, counted.AcceptedGeneration = 0, 0
+	}
+	if in.App.Status.ObservedGeneration != in.App.Generation { // it is written anyhow
+		counted.WithoutEdit = in.withinWindow(counted.WithoutEdit)
+	}
+	return counted
+}
+
+// withinWindow returns the counts that are not over.
+func (in Input) withinWindow(counts []v1alpha1.RemovalCount) []v1alpha1.RemovalCount {
+	var recent []v1alpha1.RemovalCount
+	for _, count := range counts {
+		if in.Now.Sub(count.StartTime.Time) < driftWindow+driftBucket {
+			recent = append(recent, count)
+		}
+	}
+	return recent
+}
+
+func (in Input) recentRemovals(counted v1alpha1.RemovalsStatus) int32 {
+	var sum int32
+	for _, count := range in.withinWindow(counted.WithoutEdit) {
+		sum += count.Count
+	}
+	return sum
+}
+
+// countRemoving counts a removal that is under way.
+func (t *removalBudget) countRemoving(e *entryPlan) {
+	if e.member.IsReady() {
+		t.removing = append(t.removing, e.entry.Name)
+	} else {
+		t.unreachable++
+	}
+}
+
+// begin starts the removal from a cluster.
+func (t *removalBudget) begin(e *entryPlan) {
+	if isUnintended(e) {
+		t.countUnintended()
+	}
+	transition := e.entry.Transition
+	transition.Type = v1alpha1.TransitionRemoving
+	e.entry = *t.in.removingEntry(e.entry, e.previous, e.seen, e.member)
+	e.entry.Transition, e.leaves = transition, false
+	t.countRemoving(e)
+}
+
+// countUnintended counts one more removal without an edit.
+func (t *removalBudget) countUnintended() {
+	counts := t.in.withinWindow(t.counted.WithoutEdit)
+	last := len(counts) - 1
+	if last >= 0 && t.in.Now.Sub(counts[last].StartTime.Time) < driftBucket {
+		counts[last].Count++
+	} else {
+		counts = append(counts, v1alpha1.RemovalCount{StartTime: metav1.NewTime(t.in.Now.Time), Count: 1})
+	}
+	t.counted.WithoutEdit = counts
+}
+
+// allows reports whether one more removal may start. Removals from clusters that cannot be reached take no place from others. But they
+// are limited to the same number among themselves, because all those clusters may be back at the same time.
+func (t *removalBudget) allows(e *entryPlan) bool {
+	if e.entry.Transition.Accepted {
+		return true
+	}
+	inFlight := len(t.removing)
+	if !e.member.IsReady() {
+		inFlight += t.unreachable
+	}
+	return inFlight < int(t.maxConcurrent)
+}

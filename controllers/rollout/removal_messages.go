@@ -1,0 +1,155 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// heldBefore is the message of an entry whose removal needs approval while there is no plan.
+const heldBefore = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation " + v1alpha1.AnnotationAcceptRemovals
+
+// carryHolds explains on held entries that they are held, while there is no plan or it is suspended.
+func (in Input) carryHolds(plans []entryPlan) {
+	for i := range plans {
+		e := &plans[i]
+		if e.entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval && IsPlanned(e.entry) && (e.leaves || in.PlanError != nil) {
+			setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, heldBefore)
+		}
+	}
+}
+
+// setWaitingReason explains on an entry why its removal has not started. A cluster that cannot be observed stays Unknown, and one that needs
+// approval and has failed stays Failed, because both may last.
+func setWaitingReason(e *entryPlan, reason, message string) {
+	switch e.entry.Phase {
+	case v1alpha1.ClusterUnknown:
+		return
+	case v1alpha1.ClusterFailed:
+		if reason == v1alpha1.ReasonRemovalNeedsApproval {
+			return
+		}
+		e.entry.Phase = v1alpha1.ClusterProgressing
+	case v1alpha1.ClusterPending: // nothing is known still
+	default:
+		e.entry.Phase = v1alpha1.ClusterProgressing
+	}
+	e.entry.Reason, e.entry.Message = reason, BoundMessage(message)
+}
+
+// explain sets the transitions of the clusters that are not removed from yet, explains them, and returns notes about them all together.
+func (t *removalBudget) explain() []string {
+	for _, e := range t.leaving {
+		if !e.leaves {
+			continue // it has begun
+		}
+		switch t.verdict(e) {
+		case needsApproval:
+			t.onHold = append(t.onHold, e)
+		case isBlocked:
+			t.blocked = append(t.blocked, e)
+		default:
+			t.waiting = append(t.waiting, e)
+		}
+	}
+	var notes []string
+	for _, note := range []string{t.explainBlocked(), t.explainWaiting(), t.explainHeld()} {
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if annotationError := t.annotationError(); len(notes) > 0 && annotationError != "" {
+		notes = append(notes, annotationError[len("; "):])
+	}
+	return notes
+}
+
+// explainWaiting explains the removals that wait for their turn.
+func (t *removalBudget) explainWaiting() string {
+	if len(t.waiting) == 0 {
+		return ""
+	}
+	slices.Sort(t.removing)
+	next := t.annotationError()
+	if next == "" {
+		all := len(t.onHold) + len(t.waiting) + len(t.blocked)
+		next = fmt.Sprintf("; annotate the AppService with %s to accept %s at once", t.acceptance(all), removals(all))
+	}
+	for _, e := range t.waiting {
+		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
+		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", CapNames(t.removing), t.maxConcurrent, next))
+	}
+	return fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", CountClusters(int32(len(t.waiting))), t.maxConcurrent)
+}
+
+// explainHeld explains the removals that somebody has to accept.
+func (t *removalBudget) explainHeld() string {
+	if len(t.onHold) == 0 {
+		return ""
+	}
+	for _, e := range t.onHold {
+		why := t.whyHeld(e)
+		e.entry.Transition.Type = v1alpha1.TransitionRemovalNeedsApproval
+		setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, fmt.Sprintf("%s: annotate the AppService with %s to remove it%s", why, t.toAccept(), t.annotationError()))
+	}
+	return fmt.Sprintf("it is kept on %s until it is annotated with %s", CountClusters(int32(len(t.onHold))), t.toAccept())
+}
+
+// explainBlocked explains the removals that wait for clusters to become ready.
+func (t *removalBudget) explainBlocked() string {
+	var blockers []string
+	for _, e := range t.blocked {
+		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
+		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed when it is ready on: %s; annotate the AppService with %s=true not to wait for that%s",
+			CapNames(e.blockers), v1alpha1.AnnotationAcceptUnready, t.annotationError()))
+		blockers = sortedUnion(blockers, e.blockers)
+	}
+	if len(t.blocked) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it waits to be removed from %s until it is ready on: %s", CountClusters(int32(len(t.blocked))), CapNames(blockers))
+}
+
+// whyHeld says why somebody has to accept a removal.
+func (t *removalBudget) whyHeld(e *entryPlan) string {
+	switch {
+	case t.isLast(e):
+		return "the plan chooses no cluster, and no other one is known to be ready"
+	case e.entry.Transition.Cause == v1alpha1.CauseRecovered:
+		return "it was found here without an entry, and the plan does not choose the cluster"
+	case e.entry.Transition.Cause == v1alpha1.CauseRejoined:
+		return "the cluster has joined again, and the plan does not choose it"
+	}
+	return fmt.Sprintf("nobody edited the AppService, and the plan no longer chooses %s, this one among them", CountClusters(t.unintended))
+}
+
+// toAccept returns the annotation that approves the removals that need approval; without any, those that wait.
+func (t *removalBudget) toAccept() string {
+	number := len(t.onHold)
+	if number == 0 {
+		number = len(t.waiting) + len(t.blocked)
+	}
+	return t.acceptance(number)
+}
+
+// acceptance returns the annotation that accepts so many more removals.
+func (t *removalBudget) acceptance(more int) string {
+	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(t.counted.Accepted)+more, t.in.App.Generation)
+}
+
+func removals(n int) string {
+	if n == 1 {
+		return "1 removal"
+	}
+	return fmt.Sprintf("%d removals", n)
+}
+
+// annotationError says what is wrong with the annotation, and what to set instead.
+func (t *removalBudget) annotationError() string {
+	_, wrong := t.in.acceptedRemovals()
+	if wrong == "" {
+		return ""
+	}
+	return fmt.Sprintf("; annotation %s %s: set %s", v1alpha1.AnnotationAcceptRemovals, wrong, t.toAccept())
+}

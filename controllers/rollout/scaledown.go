@@ -1,0 +1,136 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// scaleDown reduces the replicas of entries above their share, as far as the replicas that are not ready elsewhere allow, and notes how many
+// clusters keep some until then. It never scales an entry up.
+//
+//   - A scale-down that an edit asks for waits for surging clusters only. Without any it starts at once, however little is ready
+//     on a cluster that has long had its share.
+//   - A scale-down without an edit waits for every cluster of the plan, because replicas that cannot be observed may not serve.
+//
+// So the number of ready replicas never drops below what it was, or below what is asked for, whichever is lower.
+func (in Input) scaleDown(plans []entryPlan) []string {
+	candidates := in.scaleDownCandidates(plans)
+	if len(candidates) == 0 {
+		return nil
+	}
+	edited, unedited := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
+	if in.acceptsUnready() {
+		edited, unedited = shortfall{}, shortfall{}
+	}
+	var keeping int32
+	var kept int64
+	var blockers []string
+	for _, e := range candidates {
+		missing := edited
+		if e.entry.Transition.Cause != v1alpha1.CauseEdit {
+			missing = unedited
+		}
+		if !in.IsDivided() {
+			missing = in.readyBeside(plans, e)
+		}
+		final := in.scaleDownOne(e, missing, &kept)
+		if final.Transition.Type != "" {
+			blockers = sortedUnion(blockers, missing.clusters)
+			keeping++
+		}
+		in.refresh(e, final)
+	}
+	if keeping == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("it keeps replicas on %s until it is ready on: %s", CountClusters(keeping), CapNames(blockers))}
+}
+
+// scaleDownOne returns an entry that is scaled down as far as the shortfall allows. Kept counts the replicas that all entries keep.
+func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alpha1.ClusterStatus {
+	final := e.entry
+	setReplicas(&final, *e.target)
+	switch {
+	case in.IsDivided() && in.App.Spec.Autoscaling == nil:
+		surplus := min(max(0, missing.unready-missing.readyOnLeaving-*kept), int64(e.entry.Replicas-final.Replicas))
+		final.Replicas += int32(surplus)
+		*kept += surplus
+	case missing.unready > 0:
+		final = e.entry
+	}
+	if !in.isScaleDown(final, *e.target) {
+		final.Transition = v1alpha1.ClusterTransition{}
+	}
+	return final
+}
+
+// scaleDownCandidates returns the entries that are to run less, after surging ones have dropped what is not ready.
+func (in Input) scaleDownCandidates(plans []entryPlan) []*entryPlan {
+	var candidates []*entryPlan
+	for i := range plans {
+		if e := &plans[i]; e.target != nil {
+			candidates = append(candidates, e)
+			in.dropUnready(e)
+		}
+	}
+	return candidates
+}
+
+// scaleDownCause returns Edit when the scale-down follows from an edit, even if it had to wait since then.
+func (in Input) scaleDownCause(e *entryPlan) v1alpha1.TransitionCause {
+	edited := e.previous.Generation != 0 && e.previous.Generation != in.App.Generation
+	before := e.previous.Transition
+	if edited || before.Type == v1alpha1.TransitionScaleDownPending && before.Cause == v1alpha1.CauseEdit {
+		return v1alpha1.CauseEdit
+	}
+	return v1alpha1.CauseDrift
+}
+
+// isScaleDown reports whether a decision scales an entry down. Bounds that spec.autoscaling no longer asks for are not kept.
+func (in Input) isScaleDown(entry v1alpha1.ClusterStatus, decision placement.Decision) bool {
+	if in.App.Spec.Autoscaling == nil {
+		return decision.Replicas < entry.Replicas
+	}
+	return decision.MinReplicas < entry.MinReplicas || decision.MaxReplicas < entry.MaxReplicas ||
+		decision.MaxReplicas == 0 && decision.Replicas < entry.Replicas
+}
+
+// isEmptied reports whether a cluster that runs all replicas for itself is to run none, without an edit: an override has come to match.
+func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
+	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseDrift
+}
+
+// readyBeside returns no unready when another cluster of the plan is ready, so that this one may be emptied.
+func (in Input) readyBeside(plans []entryPlan, e *entryPlan) shortfall {
+	if !in.mayServe(e) || in.acceptsUnready() {
+		return shortfall{}
+	}
+	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool {
+		return !isInPlan(&other) || other.entry.Name == e.entry.Name || other.target != nil
+	})
+	names := in.unreadyInPlan(others)
+	if len(names) == 0 && len(others) > 0 {
+		return shortfall{}
+	}
+	if len(others) == 0 {
+		names = []string{"another cluster"}
+	}
+	return shortfall{clusters: names, unready: 1}
+}
+
+// dropUnready drops from a surging entry the unready replicas that it is not to have in the end. Keeping them would keep nothing running.
+func (in Input) dropUnready(e *entryPlan) {
+	if e.entry.Surging && in.App.Spec.Autoscaling == nil {
+		fewer := e.entry
+		fewer.Replicas = max(e.target.Replicas, min(knownReadyReplicas(e.entry), e.entry.Replicas))
+		in.refresh(e, fewer)
+	}
+}
+
+// refresh computes the observed part of an entry plan again after its replicas have changed.
+func (in Input) refresh(e *entryPlan, entry v1alpha1.ClusterStatus) {
+	e.entry = *in.runningEntry(entry, e.previous, e.seen, e.member)
+}

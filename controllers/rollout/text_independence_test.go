@@ -1,0 +1,89 @@
+package rollout_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// anyText replaces a reason or a message. Some are those that the planner writes.
+var anyText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+	"", v1alpha1.ReasonReady, v1alpha1.ReasonPending, v1alpha1.ReasonRollingOut, v1alpha1.ReasonRemoving, v1alpha1.ReasonRemovalPending,
+	v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonClusterUnreachable, v1alpha1.ReasonClusterDetached, v1alpha1.ReasonHubBehind,
+	"x; last known: Ready, 2 of 2 replicas ready",
+}))
+
+// reworded returns an AppService whose status says everything in other words.
+func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
+	app = app.DeepCopy()
+	for i := range app.Status.Clusters {
+		entry := &app.Status.Clusters[i]
+		entry.Reason, entry.Message = anyText.Draw(t, "reason"), anyText.Draw(t, "message")
+	}
+	for i := range app.Status.Conditions {
+		condition := &app.Status.Conditions[i]
+		condition.Reason, condition.Message = anyText.Draw(t, "reason"), anyText.Draw(t, "message")
+	}
+	for i := range app.Status.Placement.Excluded {
+		excluded := &app.Status.Placement.Excluded[i]
+		excluded.Reason, excluded.Examples, excluded.Requirements = anyText.Draw(t, "reason"), nil, nil
+	}
+	return app
+}
+
+// wordless returns a decision without its texts.
+func wordless(decision rollout.Decision) rollout.Decision {
+	decision.Notes = nil
+	for i := range decision.Entries {
+		decision.Entries[i].Reason, decision.Entries[i].Message = "", ""
+	}
+	return decision
+}
+
+// checkWords compares the decisions about two inputs that differ in words.
+func checkWords(t *rapid.T, in, other rollout.Input) {
+	if diff := cmp.Diff(in.Plan, other.Plan); diff != "" {
+		t.Fatalf("placement decides by words (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wordless(rollout.Plan(in)), wordless(rollout.Plan(other))); diff != "" {
+		t.Fatalf("rollout decides by words (-want +got):\n%s", diff)
+	}
+	tombstones := func(in rollout.Input) [][]string {
+		return [][]string{in.TombstonesToAdd(), in.TombstonesOfLostStatus(), in.TombstonesOfTermination(), in.TombstonesToRemove(rollout.Plan(in).Entries)}
+	}
+	if diff := cmp.Diff(tombstones(in), tombstones(other)); diff != "" {
+		t.Fatalf("tombstones go by words (-want +got):\n%s", diff)
+	}
+}
+
+// What must be remembered is a typed field: nothing is read back from a reason or a message.
+func TestDecisions_do_not_depend_on_reasons_and_messages(t *testing.T) {
+	t.Run("of any entries", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			in := anyInput.Draw(t, "input")
+			for range 3 {
+				other := in
+				other.App = reworded(t, in.App)
+				checkWords(t, in, other)
+				in = then(other, anyChange(t))
+			}
+		})
+	})
+	t.Run("of a fleet that changes", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
+			for range rapid.IntRange(1, 30).Draw(t, "steps") {
+				l.act(t)
+				in := l.input()
+				l.app = reworded(t, l.app)
+				other := l.input() // placement decides on it, too
+				checkWords(t, in, other)
+				l.write(statusOf(other))
+			}
+		})
+	})
+}

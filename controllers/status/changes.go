@@ -1,0 +1,84 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// Change is something that became of a cluster, which people are told once.
+type Change struct {
+	Cluster string
+	// Reason is that of the entry, Ready, or why there is no entry any more.
+	Reason  string
+	Message string
+	// Bad tells whether somebody may have to do something.
+	Bad bool
+}
+
+// Changes returns what people are told once of a status that was written: bad news first, then by name. Intermediate states are left
+// out, except for pods that cannot run, because they rarely recover by waiting.
+func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
+	in := report{Input: from}
+	var changes []Change
+	for i := range in.App.Status.Clusters {
+		if entry := &in.App.Status.Clusters[i]; after.Cluster(entry.Name) == nil {
+			changes = append(changes, in.entryRemoved(entry))
+		}
+	}
+	for _, entry := range after.Clusters {
+		previous := in.App.Status.Cluster(entry.Name)
+		if entry.Phase == v1alpha1.ClusterProgressing && isPodFailure(entry.Reason) && (previous == nil || previous.Reason != entry.Reason) {
+			changes = append(changes, Change{Cluster: entry.Name, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
+			continue
+		}
+		if previous != nil && previous.Phase == entry.Phase {
+			continue
+		}
+		switch entry.Phase {
+		case v1alpha1.ClusterReady:
+			changes = append(changes, Change{Cluster: entry.Name, Reason: v1alpha1.ReasonReady, Message: "it is ready"})
+		case v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached:
+			changes = append(changes, Change{Cluster: entry.Name, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		if a.Bad != b.Bad && a.Bad {
+			return -1
+		} else if a.Bad != b.Bad {
+			return 1
+		}
+		return cmp.Compare(a.Cluster, b.Cluster)
+	})
+	return changes
+}
+
+// fullMessage returns the message of a cluster status, also when it exceeds the budget of the status.
+func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
+	if seen := in.ObservationOf(entry.Name); entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
+		return rollout.BoundMessage(seen.Message)
+	}
+	return cmp.Or(entry.Message, "it is "+string(entry.Phase))
+}
+
+// entryRemoved returns the change of an entry that ended.
+func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
+	seen := in.ObservationOf(entry.Name)
+	detached, confirmed := entry.Phase == v1alpha1.ClusterDetached, seen != nil && rollout.ConfirmsRemoval(*seen, entry)
+	member := in.Secretless[entry.Name]
+	switch {
+	case detached && member != nil && rollout.HasTombstone(member, in.App.UID):
+		return Change{entry.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}
+	case detached && !in.IsAbandoned(entry.Name):
+		return Change{entry.Name, v1alpha1.ReasonClusterDetached, "it was let go of; its workload is left running", true}
+	case !confirmed && (detached || in.IsOrphaning()):
+		return Change{entry.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there stays", true}
+	case !confirmed:
+		return Change{entry.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}
+	case in.IsOrphaning():
+		return Change{entry.Name, v1alpha1.ReasonOrphaned, "its workload is left running, without our marks", false}
+	}
+	return Change{entry.Name, v1alpha1.ReasonRemoved, "nothing is left there", false}
+}

@@ -1,0 +1,88 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
+)
+
+func TestChanges(t *testing.T) {
+	gone := saw("a", seen(v1alpha1.ClusterRemoving, goneSince(before)))
+	long := row("east", v1alpha1.ClusterDetached, since(ago(time.Hour)))
+	tests := map[string]struct {
+		in   rollout.Input
+		want []status.Change
+	}{
+		"nothing happened": {in: clusters("rG")},
+		"after a restart":  {in: with(clusters("rG"), restarted)},
+		"a cluster is new": {in: given(chosen("east"))},
+		"a rollout begins": {in: given(chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(1, 2), tookOn(1))))},
+		"a removal begins": {in: clusters("e")},
+		"it is ready": {
+			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterPending)), saw("east", seen(v1alpha1.ClusterReady))),
+			want: []status.Change{{"east", v1alpha1.ReasonReady, "it is ready", false}},
+		},
+		"its pods cannot run": {
+			in:   given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image")))),
+			want: []status.Change{{"a", v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image", true}},
+		},
+		"its pods cannot run for another reason": {
+			in:   given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonFailedMount, ""))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
+			want: []status.Change{{"a", v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
+		},
+		"its pods still cannot run, in other words": {
+			in: given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonContainerConfig, "1 of 2 pods: no Secret"))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonContainerConfig, "2 of 2 pods: no Secret")))),
+		},
+		"what is bad comes first": {
+			in: given(chosen("a"), has(row("a", v1alpha1.ClusterPending)), saw("a", seen(v1alpha1.ClusterReady)),
+				has(row("b", v1alpha1.ClusterReady)), chosen("b"), saw("b", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"))),
+				has(row("c", v1alpha1.ClusterReady)), chosen("c"), unreachable("c"), has(row("d", v1alpha1.ClusterReady))),
+			want: []status.Change{
+				{"b", v1alpha1.ReasonRefused, "quota", true},
+				{"c", v1alpha1.ReasonClusterUnreachable, "MemberCluster c is not Ready; last known: Ready, 2 of 2 replicas ready", true},
+				{"d", v1alpha1.ReasonClusterDetached, secretGone, true},
+				{"a", v1alpha1.ReasonReady, "it is ready", false},
+			},
+		},
+		"a removal ends": {
+			in:   with(clusters("G"), gone),
+			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "nothing is left there", false}},
+		},
+		"a removal ends that leaves it": {
+			in:   with(clusters("G"), gone, orphaning),
+			want: []status.Change{{"a", v1alpha1.ReasonOrphaned, "its workload is left running, without our marks", false}},
+		},
+		"a removal ends of a cluster that was to be let go of": {
+			in:   with(clusters("G"), gone, annotated(v1alpha1.AnnotationAbandon, "a")),
+			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "nothing is left there", false}},
+		},
+		"a cluster is let go of": {
+			in:   with(clusters("U"), annotated(v1alpha1.AnnotationAbandon, "a"), remembering("a")),
+			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}},
+		},
+		"a cluster is let go of, to be left": {
+			in:   with(clusters("U"), annotated(v1alpha1.AnnotationAbandon, "a"), orphaning),
+			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "it was let go of; what is left there stays", true}},
+		},
+		"a Detached cluster is let go of": {
+			in:   given(has(long), annotated(v1alpha1.AnnotationAbandon, "east")),
+			want: []status.Change{{"east", v1alpha1.ReasonAbandoned, "it was let go of; what is left there stays", true}},
+		},
+		"a Detached cluster is let go of in time": {
+			in:   given(has(long), deleting),
+			want: []status.Change{{"east", v1alpha1.ReasonClusterDetached, "it was let go of; its workload is left running", true}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, status.Changes(test.in, statusOf(test.in))); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// conditions returns Placed and Ready and, while they are true, Suspended, and Reconciling or Stalled.
+func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
+	if in.IsDeleting() {
+		message := "removing it " + removingFrom(entries)
+		if behind := in.behind(entries); behind != nil {
+			message = meta.FindStatusCondition(behind, v1alpha1.ConditionReady).Message
+		}
+		return []metav1.Condition{
+			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, message),
+			condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonDeleting, message),
+		}
+	}
+	if behind := in.behind(entries); behind != nil {
+		return behind
+	}
+	if in.PlanError != nil {
+		return append(unplaced(v1alpha1.ReasonInvalidPlacement, in.PlanError.Error()), in.suspension()...)
+	}
+	if waits := in.pendingChanges(entries); waits != "" {
+		ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, suspendedMessage(waits, entries, sum))
+		return append([]metav1.Condition{in.placed(), ready}, in.suspension()...)
+	}
+	if contradiction, short := in.outOfBounds(); contradiction != "" {
+		conditions := unplaced(v1alpha1.ReasonReplicasOutOfBounds, contradiction)
+		if short && len(in.NotReadyCandidates(true)) > 0 { // there may be room soon
+			conditions[len(conditions)-1].Type = v1alpha1.ConditionReconciling
+		}
+		return append(conditions, in.suspension()...)
+	}
+	ready := readiness(entries, sum, in.Notes)
+	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))
+}
+
+// unplaced are the conditions while what is asked for cannot be done, until somebody changes it.
+func unplaced(reason, message string) []metav1.Condition {
+	return []metav1.Condition{
+		condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, reason, message),
+		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message),
+		condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message),
+	}
+}
+
+// placed is about what the placement chose, whatever the clusters run.
+func (in report) placed() metav1.Condition {
+	if contradiction, _ := in.outOfBounds(); contradiction != "" {
+		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonReplicasOutOfBounds, contradiction)
+	}
+	var chosen int32
+	for _, decision := range in.Plan {
+		if decision.Chosen() && in.Members[decision.Cluster] != nil {
+			chosen++
+		}
+	}
+	if chosen == 0 {
+		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(in.Plan))
+	}
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", rollout.CountClusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
+}
+
+// readiness is the Ready condition: the worst of the entries decides.
+func readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, notes []string) metav1.Condition {
+	status, reason := metav1.ConditionFalse, v1alpha1.ReasonProgressing
+	switch {
+	case sum.Clusters == 0:
+		reason = v1alpha1.ReasonNoClusters
+	case sum.Ready == sum.Clusters:
+		return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running "+runningOn(entries))
+	case sum.Failed > 0:
+		reason = v1alpha1.ReasonClustersFailed
+	case sum.Unknown > 0 && sum.Progressing == 0:
+		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown
+	}
+	message := strings.Join(append([]string{notReady(entries, sum)}, notes...), "; ")
+	return condition(v1alpha1.ConditionReady, status, reason, message)
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: strings.TrimSpace(message)}
+}
+
+// keepTimes gives each condition the generation, and the time of its last transition: the one it has, when
+// its status is the same.
+func (in report) keepTimes(conditions []metav1.Condition) []metav1.Condition {
+	for i := range conditions {
+		next := &conditions[i]
+		next.ObservedGeneration, next.LastTransitionTime = in.App.Generation, in.Now
+		previous := meta.FindStatusCondition(in.App.Status.Conditions, next.Type)
+		if previous != nil && previous.Status == next.Status {
+			next.LastTransitionTime = previous.LastTransitionTime
+		}
+	}
+	return conditions
+}
+
+// behind returns the conditions while the hub is behind, or none.
+func (in report) behind(entries []v1alpha1.ClusterStatus) []metav1.Condition {
+	var ahead []v1alpha1.ClusterStatus
+	for _, entry := range entries {
+		if entry.HubBehind != nil {
+			ahead = append(ahead, entry)
+		}
+	}
+	if len(ahead) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("the hub is behind %s, as after a restore: nothing is created, changed or deleted on any cluster; %s",
+		rollout.ListClusters(rollout.Names(ahead)), lineage.HowToAccept(ahead))
+	return append([]metav1.Condition{
+		in.placed(),
+		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHubBehind, message),
+		condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonHubBehind, message),
+	}, in.suspension()...)
+}

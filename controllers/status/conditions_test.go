@@ -1,0 +1,476 @@
+package status_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+func TestStatus_conditions(t *testing.T) {
+	const (
+		isTrue  = metav1.ConditionTrue
+		isFalse = metav1.ConditionFalse
+		unknown = metav1.ConditionUnknown
+	)
+	tests := map[string]struct {
+		in   rollout.Input
+		want []metav1.Condition
+	}{
+		"every cluster Ready": {
+			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterReady), notChosen("north")),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 3; not on 1 cluster with other labels"),
+				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west"),
+			),
+		},
+		"the only cluster Ready": {
+			in: given(in("east", v1alpha1.ClusterReady)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
+				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
+			),
+		},
+		"one Progressing": {
+			in: given(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterReady)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", isFalse, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: east (RollingOut)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: east (RollingOut)"),
+			),
+		},
+		"one Pending": {
+			in: given(in("east", v1alpha1.ClusterReady), chosen("west")),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", isFalse, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: west (Pending)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: west (Pending)"),
+			),
+		},
+		"one Failed, the others Ready: nothing more will happen": {
+			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterReady)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: east (Refused)"),
+				is("Stalled", isTrue, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: east (Refused)"),
+			),
+		},
+		"one Failed, one Progressing: something is under way": {
+			in: given(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterFailed)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (RollingOut)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (RollingOut)"),
+			),
+		},
+		"one Failed, one Unknown that may come back": {
+			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterFailed)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (ClusterUnreachable)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (ClusterUnreachable)"),
+			),
+		},
+		"one Unknown, the others Ready": {
+			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterReady)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", unknown, v1alpha1.ReasonClustersUnknown, "1 of 2 clusters not ready: east (ClusterUnreachable)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonClustersUnknown, "1 of 2 clusters not ready: east (ClusterUnreachable)"),
+			),
+		},
+		"one Unknown, one Progressing": {
+			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterProgressing)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
+				is("Ready", isFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (ClusterUnreachable), west (RollingOut)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (ClusterUnreachable), west (RollingOut)"),
+			),
+		},
+		"Ready, and one Removing": {
+			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
+				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
+				is("Reconciling", isTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
+			),
+		},
+		"Failed, and one Removing": {
+			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterRemoving)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
+				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
+				is("Stalled", isTrue, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
+			),
+		},
+		"Ready, and one Detached, which counts no more": {
+			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterDetached)),
+			want: conditions(
+				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
+				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
+			),
+		},
+		"no member": {
+			in: given(),
+			want: conditions(
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster; add a cluster by a kubeconfig Secret"),
+				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			),
+		},
+		"no member chosen": {
+			in: given(notChosen("east"), notChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
+			want: conditions(
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
+				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			),
+		},
+		"a placement that cannot be understood": {
+			in: given(in("east", v1alpha1.ClusterReady), planError(errors.New("spec.placement.clusterSelector: no"))),
+			want: conditions(
+				is("Placed", isFalse, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
+				is("Ready", isFalse, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
+				is("Stalled", isTrue, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
+			),
+		},
+		"a deletion, and what is in its way": {
+			in: given(deleting, in("east", v1alpha1.ClusterReady), in("north", v1alpha1.ClusterReady), unreachable("north"), has(row("west", v1alpha1.ClusterReady))),
+			want: conditions(
+				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
+				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
+			),
+		},
+		"a deletion without a plan": {
+			in: given(deleting, in("east", v1alpha1.ClusterReady), planError(errors.New("no"))),
+			want: conditions(
+				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
+				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
+			),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, statusOf(test.in).Conditions); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatus_conditions_keep_their_time_while_their_status_is_the_same(t *testing.T) {
+	old := metav1.NewTime(before.Add(-time.Hour))
+	tests := map[string]struct {
+		in   rollout.Input
+		want map[string]metav1.Time
+	}{
+		"nothing changed": {
+			in:   given(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": old},
+		},
+		"the status changed, and what comes with it is new": {
+			in:   given(in("east", v1alpha1.ClusterProgressing), had(old, "Placed", "Ready")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": now, "Reconciling": now},
+		},
+		"only the reason and the message changed": {
+			in:   given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), had(old, "Placed", "Ready", "Reconciling")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": old, "Reconciling": old},
+		},
+		"Stalled takes the place of Reconciling": {
+			in:   given(in("east", v1alpha1.ClusterFailed), had(old, "Placed", "Reconciling")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": now, "Stalled": now},
+		},
+		"only the generation changed": {
+			in: given(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready"), func(in *rollout.Input) {
+				in.App.Status.Conditions[0].ObservedGeneration = 1
+			}),
+			want: map[string]metav1.Time{"Placed": old, "Ready": old},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]metav1.Time{}
+			for _, condition := range statusOf(test.in).Conditions {
+				got[condition.Type] = condition.LastTransitionTime
+				if condition.ObservedGeneration != generation {
+					t.Errorf("%s speaks of generation %d, want %d", condition.Type, condition.ObservedGeneration, generation)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("times (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatus_messages_name_the_first_five_the_worst_first_and_then_by_name(t *testing.T) {
+	tests := map[string]struct {
+		in   rollout.Input
+		want string
+	}{
+		"five are all named": {
+			in:   given(in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
+			want: "running on 5 clusters: a, b, c, d, e",
+		},
+		"of more the rest is counted": {
+			in: given(in("g", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
+				in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
+			want: "running on 7 clusters: a, b, c, d, e and 2 more",
+		},
+		"the worst are named first": {
+			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
+				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterFailed), in("g", v1alpha1.ClusterRemoving), in("h", v1alpha1.ClusterDetached)),
+			want: "5 of 6 clusters not ready: d (Refused), f (Refused), c (ClusterUnreachable), b (RollingOut), a (Pending)",
+		},
+		"what is not named is the least bad": {
+			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
+				in("e", v1alpha1.ClusterFailed), in("f", v1alpha1.ClusterFailed), in("g", v1alpha1.ClusterFailed)),
+			want: "7 of 7 clusters not ready: d (Refused), e (Refused), f (Refused), g (Refused), c (ClusterUnreachable) and 2 more",
+		},
+		"a deletion names the first five": {
+			in: given(deleting, in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
+				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), unreachable("f")),
+			want: "removing it from 6 clusters: a, b, c, d, e and 1 more",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got string
+			for _, condition := range statusOf(test.in).Conditions {
+				if condition.Type == v1alpha1.ConditionReady {
+					got = condition.Message
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T) {
+	const quota = `Deployment web: exceeded quota: pods`
+	failed := func(message string, names ...string) func(*rollout.Input) {
+		return func(in *rollout.Input) {
+			for _, name := range names {
+				chosen(name)(in)
+				saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, message)))(in)
+			}
+		}
+	}
+	pulling := func(name string) func(*rollout.Input) {
+		return func(in *rollout.Input) {
+			chosen(name)(in)
+			saw(name, seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, `2 of 2 pods: no such image`)))(in)
+		}
+	}
+	many := make([]string, 60)
+	for i := range many {
+		many[i] = fmt.Sprintf("m%02d", i)
+	}
+	tests := map[string]struct {
+		in   rollout.Input
+		want string
+	}{
+		"all clusters":                {given(failed(quota, "a", "b", "c")), "refused by all 3 clusters: " + quota},
+		"the only cluster":            {given(failed(quota, "a")), "refused by cluster a: " + quota},
+		"all that are not ready":      {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterReady)), "refused by 2 of 3 clusters: " + quota},
+		"all that fail":               {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterUnknown), chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
+		"pods that cannot run":        {given(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
+		"one of several":              {given(failed(quota, "a"), in("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
+		"different messages":          {given(failed(quota, "a"), failed("other", "b")), "refused by all 2 clusters; a says: " + quota},
+		"different messages of some":  {given(failed(quota, "a"), failed("other", "b"), chosen("c")), "refused by 2 of 3 clusters; a says: " + quota + "; 1 more not ready: c (Pending)"},
+		"different reasons":           {given(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
+		"no message":                  {given(in("a", v1alpha1.ClusterFailed), in("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
+		"more than keep their text":   {given(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
+		"a rollout that goes its way": {given(in("a", v1alpha1.ClusterProgressing), in("b", v1alpha1.ClusterProgressing)), "2 of 2 clusters not ready: a (RollingOut), b (RollingOut)"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := meta.FindStatusCondition(statusOf(test.in).Conditions, v1alpha1.ConditionReady)
+			if diff := cmp.Diff(test.want, got.Message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+			after := then(test.in, restarted)
+			if again := meta.FindStatusCondition(statusOf(after).Conditions, v1alpha1.ConditionReady); again.Message != got.Message {
+				t.Errorf("after a restart it says %q", again.Message)
+			}
+		})
+	}
+}
+
+func TestStatus_says_the_rest(t *testing.T) {
+	tests := map[string]struct {
+		in   rollout.Input
+		want v1alpha1.AppServiceStatus
+	}{
+		"of nothing": {
+			in: given(),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Display: "0/0"},
+			},
+		},
+		"of one cluster in each phase: those Removing and Detached are not of the plan; the pods of those Removing are counted; what is not known now is apart": {
+			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterFailed),
+				in("e", v1alpha1.ClusterUnknown), in("f", v1alpha1.ClusterRemoving), in("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           2, // 4 clusters with 2, one with none: 1.6
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary: v1alpha1.ClusterSummary{
+					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 8, LastKnownReadyReplicas: 4,
+					Progressing: 2, Failed: 1, Unknown: 1, Detached: 1, Removing: 1,
+				},
+				Placement: v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{
+					{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"f"}},
+					{Reason: v1alpha1.ReasonUnschedulable, Count: 1, Examples: []string{"h"}},
+				}},
+			},
+		},
+		"of a cluster that it is removed from and that cannot be reached: its pods are not known": {
+			in: given(in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterRemoving), func(in *rollout.Input) { in.Members["b"] = member("b", metav1.ConditionFalse) }),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           2,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 1, Ready: 1, Display: "1/1", Replicas: 2, ReadyReplicas: 2, LastKnownReadyReplicas: 2, Removing: 1},
+				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"b"}}}},
+			},
+		},
+		"of replicas in the unit of spec.replicas: what one cluster has": {
+			in: given(chosen("a"), chosen("b"), saw("a", seen(v1alpha1.ClusterReady, counting(3, 3))), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           3,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 6},
+			},
+		},
+		"of replicas in the unit of spec.replicas where they are divided: what the clusters of the plan have together": {
+			in: given(divided(4), chosen("a"), chosen("b"), in("c", v1alpha1.ClusterRemoving), saw("a", seen(v1alpha1.ClusterReady)), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           5,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 7, Removing: 1},
+				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"c"}}}},
+			},
+		},
+		"of replicas that are not the same everywhere: the mean, rounded up": {
+			in: given(chosen("a"), chosen("b"), chosen("c"), saw("a", seen(v1alpha1.ClusterReady, counting(1, 1)))),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: generation,
+				Replicas:           1,
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 3, Ready: 1, Progressing: 2, Display: "1/3", Replicas: 6, ReadyReplicas: 1},
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			rest := cmpopts.IgnoreFields(v1alpha1.AppServiceStatus{}, "Conditions", "Clusters")
+			test.want.PlannedSpecs, test.want.Placement.SpecHash = lineage.Planned(test.in.App), lineage.PlacementHash(test.in.App)
+			if diff := cmp.Diff(test.want, statusOf(test.in), rest); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// in gives the AppService a cluster that is in a phase already, and stays there.
+func in(cluster string, phase v1alpha1.ClusterPhase) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		row := row(cluster, phase)
+		switch phase {
+		case v1alpha1.ClusterDetached:
+			row.Reason = v1alpha1.ReasonClusterDetached
+		case v1alpha1.ClusterRemoving:
+			notChosen(cluster)(in)
+		default:
+			chosen(cluster)(in)
+		}
+		switch phase {
+		case v1alpha1.ClusterUnknown:
+			unreachable(cluster)(in)
+		case v1alpha1.ClusterFailed:
+			row.Reason = v1alpha1.ReasonRefused
+		case v1alpha1.ClusterProgressing:
+			row.Reason = v1alpha1.ReasonRollingOut
+		}
+		has(row)(in)
+	}
+}
+
+func excluded(cluster, reason string) func(*rollout.Input) {
+	return func(in *rollout.Input) { decide(in, placement.Decision{Cluster: cluster, Reason: reason}) }
+}
+
+// had gives the AppService conditions that are True since then.
+func had(since metav1.Time, types ...string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		for _, kind := range types {
+			in.App.Status.Conditions = append(in.App.Status.Conditions, metav1.Condition{
+				Type: kind, Status: metav1.ConditionTrue, Reason: "Old", Message: "old", LastTransitionTime: since,
+			})
+		}
+	}
+}
+
+// conditions are new ones of the present generation.
+func conditions(conditions ...metav1.Condition) []metav1.Condition {
+	for i := range conditions {
+		conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = generation, now
+	}
+	return conditions
+}
+
+func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// Every reason that placement excludes a cluster for has words of its own.
+func TestPlaced_says_why_for_every_reason(t *testing.T) {
+	files, err := filepath.Glob("../placement/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files of package placement:", err)
+	}
+	reasons := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`v1alpha1\.(Reason\w+)`).FindAllStringSubmatch(string(content), -1) {
+			reasons[strings.TrimPrefix(match[1], "Reason")] = true
+		}
+	}
+	if len(reasons) < 9 {
+		t.Fatalf("found only %v", reasons)
+	}
+	for reason := range reasons {
+		in := given(chosen("a"), excluded("b", reason))
+		got := meta.FindStatusCondition(statusOf(in).Conditions, v1alpha1.ConditionPlaced).Message
+		if !regexp.MustCompile(`; not on 1 cluster [a-z]+`).MatchString(got) {
+			t.Errorf("of %s it says %q", reason, got)
+		}
+	}
+}

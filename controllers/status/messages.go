@@ -1,0 +1,163 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// runningOn says where it runs: "on 3 clusters: east, north, south".
+func runningOn(entries []v1alpha1.ClusterStatus) string {
+	var names []string
+	for _, entry := range entries {
+		if rollout.IsPlanned(entry) {
+			names = append(names, entry.Name)
+		}
+	}
+	return "on " + rollout.ListClusters(names)
+}
+
+// removingFrom says where it is being removed, and what blocks that.
+func removingFrom(entries []v1alpha1.ClusterStatus) string {
+	var names []string
+	for _, entry := range entries {
+		names = append(names, nameWithReason(entry, v1alpha1.ReasonRemoving))
+	}
+	return "from " + rollout.ListClusters(names)
+}
+
+// notReady says where it is not ready and why, what is worst first. What all clusters that fail have in common is said once, in full.
+func notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
+	if sum.Clusters == 0 {
+		return "no cluster is chosen; see status.placement.excluded"
+	}
+	var failing []v1alpha1.ClusterStatus
+	var names, others []string // others do not fail
+	for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterProgressing, v1alpha1.ClusterPending} {
+		for _, entry := range entries {
+			if entry.Phase != phase {
+				continue
+			}
+			names = append(names, nameWithReason(entry, ""))
+			if isFailing(entry) {
+				failing = append(failing, entry)
+			} else {
+				others = append(others, nameWithReason(entry, ""))
+			}
+		}
+	}
+	if shared := sharedFailure(failing, sum.Clusters); shared != "" && len(others) == 0 {
+		return shared
+	} else if shared != "" {
+		return fmt.Sprintf("%s; %d more not ready: %s", shared, len(others), rollout.CapNames(others))
+	}
+	return fmt.Sprintf("%d of %s not ready: %s", len(names), rollout.CountClusters(sum.Clusters), rollout.CapNames(names))
+}
+
+// isFailing reports whether a cluster status says what is wrong: it is Failed, or it is still rolling out and its pods cannot run.
+func isFailing(entry v1alpha1.ClusterStatus) bool {
+	return entry.Phase == v1alpha1.ClusterFailed || entry.Phase == v1alpha1.ClusterProgressing && isPodFailure(entry.Reason)
+}
+
+// isPodFailure reports whether pods with that reason do not become ready by waiting, as a rule.
+func isPodFailure(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonContainerConfig, v1alpha1.ReasonFailedMount:
+		return true
+	}
+	return false
+}
+
+// sharedFailure returns the failure that all failing clusters have in common, as in "refused by all 3 clusters: Deployment web: …", or
+// nothing when there is none. Where they share the reason alone, it has the message of the first. One cluster of several has nothing in
+// common with others; the message then is in its status.
+func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
+	if len(failing) == 0 || len(failing) == 1 && all > 1 {
+		return ""
+	}
+	var saying []v1alpha1.ClusterStatus // the others may have lost their message to the budget of the status
+	for _, entry := range failing {
+		if entry.Reason != failing[0].Reason {
+			return ""
+		}
+		if entry.Message != "" {
+			saying = append(saying, entry)
+		}
+	}
+	if len(saying) == 0 {
+		return ""
+	}
+	where := fmt.Sprintf("%d of %s", len(failing), rollout.CountClusters(all))
+	switch {
+	case all == 1:
+		where = "cluster " + failing[0].Name
+	case len(failing) == int(all):
+		where = fmt.Sprintf("all %s", rollout.CountClusters(all))
+	}
+	what := fmt.Sprintf("%s on %s", failing[0].Reason, where)
+	if failing[0].Reason == v1alpha1.ReasonRefused {
+		what = "refused by " + where
+	}
+	differ := slices.ContainsFunc(saying, func(entry v1alpha1.ClusterStatus) bool { return entry.Message != saying[0].Message })
+	switch {
+	case differ:
+		what = fmt.Sprintf("%s; %s says", what, saying[0].Name)
+	case len(saying) < len(failing):
+		what = fmt.Sprintf("%s; the first %d say", what, len(saying))
+	}
+	return fmt.Sprintf("%s: %s", what, saying[0].Message)
+}
+
+// whyNone says why no cluster is chosen.
+func whyNone(plan placement.Plan) string {
+	if len(plan) == 0 {
+		return "there is no MemberCluster; add a cluster by a kubeconfig Secret"
+	}
+	return fmt.Sprintf("none of %s is chosen%s", rollout.CountClusters(int32(len(plan))), whyNot(": ", plan))
+}
+
+// whyNot says why clusters are not chosen, such as "3 clusters with other labels (want region=eu)", after an introduction; "" when all are.
+func whyNot(introduction string, plan placement.Plan) string {
+	var reasons []string
+	for _, excluded := range plan.Excluded() {
+		reason := fmt.Sprintf("%s %s", rollout.CountClusters(excluded.Count), excludedBy[excluded.Reason])
+		switch details := strings.Join(excluded.Requirements, " or "); {
+		case excluded.Reason == v1alpha1.ReasonSelectorMismatch && details != "":
+			reason += fmt.Sprintf(" (want %s)", details)
+		case details != "":
+			reason += fmt.Sprintf(" (%s)", details)
+		case excluded.Reason == v1alpha1.ReasonNoSuchCluster:
+			reason += fmt.Sprintf(" (%s)", strings.Join(excluded.Examples, ", "))
+		}
+		reasons = append(reasons, reason)
+	}
+	if len(reasons) == 0 {
+		return ""
+	}
+	return introduction + strings.Join(reasons, ", ")
+}
+
+// excludedBy says in words what the reasons of status.placement.excluded mean.
+var excludedBy = map[string]string{
+	v1alpha1.ReasonNotNamed:          "that clusterNames does not list",
+	v1alpha1.ReasonSelectorMismatch:  "with other labels",
+	v1alpha1.ReasonUnschedulable:     "with spec.unschedulable",
+	v1alpha1.ReasonTaintNotTolerated: "with taints",
+	v1alpha1.ReasonLimitReached:      "beyond the limit",
+	v1alpha1.ReasonClusterNotReady:   "not Ready",
+	v1alpha1.ReasonClusterDeleting:   "being deleted",
+	v1alpha1.ReasonNoSuchCluster:     "in clusterNames without a MemberCluster",
+	v1alpha1.ReasonSecretMissing:     "without a Secret",
+}
+
+// nameWithReason returns a cluster with its reason, unless that is the usual one.
+func nameWithReason(entry v1alpha1.ClusterStatus, usual string) string {
+	if entry.Reason == usual {
+		return entry.Name
+	}
+	return fmt.Sprintf("%s (%s)", entry.Name, entry.Reason)
+}

@@ -1,0 +1,168 @@
+package status_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
+)
+
+// A row is a part of one object in the hub's etcd, which takes 1.5 MiB: it has to stay small.
+func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
+	const clusters = 1000
+	tests := map[string]struct {
+		in   rollout.Input
+		most int // bytes of all
+	}{
+		"Ready":   {fleet(clusters), 157_000}, // with a revision of 13 bytes, 170 for each
+		"Unknown": {fleet(clusters, allUnreachable), 350_000},
+		"Pending": {fleet(clusters, restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			status := statusOf(test.in)
+			if got := status.Clusters[0].Phase; string(got) != name {
+				t.Fatalf("rows are %s, want %s", got, name)
+			}
+			size := len(compact(t, status))
+			t.Logf("%d rows: %d bytes, %d for each; the first: %s", clusters, size, size/clusters, compact(t, status.Clusters[0]))
+			if size >= test.most {
+				t.Errorf("%d bytes, want less than %d", size, test.most)
+			}
+		})
+	}
+}
+
+// What members say has a budget, or else one bad edit would make a status that etcd refuses.
+func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
+	tests := map[string]func(name string, i int) observation.Observation{
+		"one reason": func(name string, i int) observation.Observation {
+			return seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
+		},
+		"every reason, and characters that take six bytes": func(name string, i int) observation.Observation {
+			return seen(v1alpha1.ClusterFailed, saying(fmt.Sprintf("Reason%d", i%30), strings.Repeat("<", 1100)))
+		},
+		"long host names": func(name string, i int) observation.Observation {
+			failed := seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRolloutFailed, strings.Repeat("x", 1024)))
+			for a := range 8 {
+				failed.Addresses = append(failed.Addresses, fmt.Sprintf("%d.%s.example.com", a, strings.Repeat(name+".", 20)))
+			}
+			return failed
+		},
+	}
+	for name, observe := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := given()
+			for i := range 3000 {
+				name := fmt.Sprintf("member-%04d", i)
+				chosen(name)(&in)
+				saw(name, observe(name, i))(&in)
+			}
+			in = then(in, later(time.Minute))
+			size := len(compact(t, in.App.Status))
+			t.Logf("%d bytes", size)
+			if size >= 1_000_000 {
+				t.Errorf("%d bytes, want less than 1,000,000", size)
+			}
+			if diff := cmp.Diff(in.App.Status, statusOf(in)); diff != "" {
+				t.Errorf("the next status is another (-first +second):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cluster that fails or heals changes the text of one other cluster at most.
+func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
+	failed := fleet(60, func(in *rollout.Input) {
+		for name := range in.Members {
+			saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "because "+name)))(in)
+		}
+	})
+	before := then(failed)
+	for _, row := range before.App.Status.Clusters {
+		if row.Phase != v1alpha1.ClusterFailed || row.Reason != v1alpha1.ReasonRefused {
+			t.Fatalf("%+v", row)
+		}
+		if hasText := row.Message != ""; hasText != (row.Name < "member-0050") {
+			t.Errorf("%s says %q", row.Name, row.Message)
+		}
+	}
+	after := statusOf(then(before, saw("member-0007", seen(v1alpha1.ClusterReady)), later(time.Minute)))
+	var changed []string
+	for _, row := range after.Clusters {
+		if diff := cmp.Diff(*before.App.Status.Cluster(row.Name), row); diff != "" {
+			changed = append(changed, row.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"member-0007", "member-0050"}, changed); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+}
+
+// An event tells what happened, though the status has no room for it.
+func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T) {
+	in := fleet(60, func(in *rollout.Input) {
+		for name := range in.Members {
+			saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "because "+name)))(in)
+		}
+	})
+	for _, change := range status.Changes(in, statusOf(in)) {
+		if want := "because " + change.Cluster; change.Message != want {
+			t.Errorf("%s: %q, want %q", change.Cluster, change.Message, want)
+		}
+	}
+}
+
+func BenchmarkStatus(b *testing.B) {
+	for _, clusters := range []int{10, 100, 1000} {
+		for _, test := range []struct {
+			name string
+			in   rollout.Input
+		}{
+			{"at rest", fleet(clusters)},
+			{"all unreachable", fleet(clusters, allUnreachable)},
+			{"a new generation", fleet(clusters, func(in *rollout.Input) { in.App.Generation++ })},
+		} {
+			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					statusOf(test.in)
+				}
+			})
+		}
+	}
+}
+
+// fleet runs on so many clusters and is at rest.
+func fleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
+	in := given()
+	for i := range clusters {
+		name := fmt.Sprintf("member-%04d", i)
+		chosen(name)(&in)
+		saw(name, seen(v1alpha1.ClusterReady))(&in)
+	}
+	return then(then(in), append(changes, later(time.Minute))...)
+}
+
+func allUnreachable(in *rollout.Input) {
+	for name := range in.Members {
+		unreachable(name)(in)
+	}
+}
+
+func compact(t *testing.T, value any) []byte {
+	t.Helper()
+	content, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,85 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// report is what a status is computed from.
+type report struct {
+	rollout.Input
+	rollout.Decision
+}
+
+// Compute returns the status of an AppService for which this was decided from that input.
+func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceStatus {
+	in := report{from, decision}
+	entries := slices.Clone(decision.Entries)
+	limitTexts(entries)
+	summary := in.summarize(entries)
+	return v1alpha1.AppServiceStatus{
+		ObservedGeneration: in.App.Generation,
+		Conditions:         in.keepTimes(in.conditions(entries, summary)),
+		Replicas:           in.scaleReplicas(entries),
+		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
+		Summary:            summary,
+		Placement:          in.placement(),
+		Removals:           in.Removals,
+		PlannedSpecs:       in.PlannedSpecs,
+		AcceptedStamps:     in.AcceptedStamps,
+		Clusters:           entries,
+	}
+}
+
+// placement returns why clusters are not in the plan, and by which placement it was made. An AppService that is being deleted has no plan.
+func (in report) placement() v1alpha1.PlacementStatus {
+	if in.IsDeleting() {
+		return v1alpha1.PlacementStatus{}
+	}
+	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash}
+}
+
+// summarize counts the cluster statuses. Replicas that were ready when a cluster was observed last are known only while its
+// MemberCluster is Ready.
+func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
+	var sum v1alpha1.ClusterSummary
+	for _, entry := range entries {
+		if member := in.Members[entry.Name]; member != nil && member.IsReady() {
+			sum.ReadyReplicas = addSaturating(sum.ReadyReplicas, entry.ReadyReplicas)
+		} else {
+			sum.LastKnownReadyReplicas = addSaturating(sum.LastKnownReadyReplicas, entry.ReadyReplicas)
+		}
+		switch entry.Phase {
+		case v1alpha1.ClusterReady:
+			sum.Ready++
+		case v1alpha1.ClusterPending, v1alpha1.ClusterProgressing:
+			sum.Progressing++
+		case v1alpha1.ClusterFailed:
+			sum.Failed++
+		case v1alpha1.ClusterUnknown:
+			sum.Unknown++
+		case v1alpha1.ClusterDetached:
+			sum.Detached++
+			continue
+		case v1alpha1.ClusterRemoving:
+			sum.Removing++
+			continue
+		}
+		sum.Clusters++
+		sum.Replicas = addSaturating(sum.Replicas, entry.Replicas)
+	}
+	sum.Display = fmt.Sprintf("%d/%d", sum.Ready, sum.Clusters)
+	return sum
+}
+
+// addSaturating adds without overflow.
+func addSaturating(a, b int32) int32 {
+	return int32(min(int64(a)+int64(b), math.MaxInt32))
+}
