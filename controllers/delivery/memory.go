@@ -101,19 +101,3 @@ func (m *memory) describePruned() (what string, next time.Time) {
 	}
 	return strings.Join(all, ", and "), next
 }
-
-// podDiagnosis is what was last found in the pods of a workload, for one generation of its entry.
-type podDiagnosis struct {
-	generation      int64
-	next            time.Time
-	interval        time.Duration
-	reason, message string
-}
-
-// forGeneration returns the diagnosis, or an empty one if it is of another generation.
-func (p podDiagnosis) forGeneration(generation int64, now time.Time) podDiagnosis {
-	if p.interval == 0 || p.generation != generation {
-		return podDiagnosis{generation: generation, next: now.Add(firstLook), interval: firstLook}
-	}
-	return p
-}

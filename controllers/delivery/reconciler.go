@@ -247,7 +247,7 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	seen, again := r.explain(ctx, t, seen)
+	seen, again := r.diagnose(ctx, t, seen)
 	seen, again = r.withDropped(t, seen, again)
 	r.report(t, seen)
 	return reconcile.Result{RequeueAfter: again}, nil

@@ -58,7 +58,7 @@ func inInit(status corev1.PodStatus) corev1.PodStatus {
 
 const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
 
-// ailing are pods that are not ready, and what is said of one.
+// ailing are pods that are not ready, and what is said of one. Package diagnosis has the others.
 var ailing = map[string]struct {
 	pod             corev1.PodStatus
 	reason, message string
@@ -66,14 +66,6 @@ var ailing = map[string]struct {
 	"an image that is pulled again later": {
 		waiting("ImagePullBackOff", `Back-off pulling image "web:1": ErrImagePull: `+notFound),
 		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"an image that was just tried": {
-		waiting("ErrImagePull", notFound),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"an image whose name is none": {
-		waiting("InvalidImageName", `Failed to apply default image tag "WEB"`),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: Failed to apply default image tag "WEB"`,
 	},
 	"an init container's image": {
 		inInit(waiting("ErrImagePull", notFound)),
@@ -84,95 +76,11 @@ var ailing = map[string]struct {
 		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
 	},
 	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 137 (OOMKilled)"},
-	"a container that has just":        {ended(1, "Error", "panic: no"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 1 (Error): panic: no"},
-	"a container that crashes somehow": {waiting("CrashLoopBackOff", "back-off"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ends again and again"},
 	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
 	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"},
 }
 
-// well are pods that nothing is said of.
-var well = map[string]corev1.PodStatus{
-	"is ready":                    runningPod(corev1.ConditionTrue),
-	"is being started":            waiting("ContainerCreating", ""),
-	"has done its work":           ended(0, "Completed", ""),
-	"is new":                      {Phase: corev1.PodPending},
-	"is not ready and not run":    {Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
-	"waits for an init container": inInit(container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})),
-}
-
-func pods(statuses ...corev1.PodStatus) []corev1.Pod {
-	var all []corev1.Pod
-	for _, status := range statuses {
-		all = append(all, corev1.Pod{Status: status})
-	}
-	return all
-}
-
 type said struct{ Reason, Message string }
-
-func worstOf(statuses ...corev1.PodStatus) said {
-	reason, message := worst(pods(statuses...))
-	return said{reason, message}
-}
-
-func TestWorst(t *testing.T) {
-	for name, test := range ailing {
-		t.Run("says "+name, func(t *testing.T) {
-			want := said{test.reason, "1 of 2 pods: " + test.message}
-			if diff := cmp.Diff(want, worstOf(runningPod(corev1.ConditionTrue), test.pod)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-	for name, pod := range well {
-		t.Run("says nothing of a pod that "+name, func(t *testing.T) {
-			if diff := cmp.Diff(said{}, worstOf(pod)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-	t.Run("says nothing of none", func(t *testing.T) {
-		if diff := cmp.Diff(said{}, worstOf()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-	t.Run("does not count pods that are being deleted", func(t *testing.T) {
-		all := pods(crashing(1, "Error"), crashing(1, "Error"), waiting("ErrImagePull", "no"))
-		all[2].DeletionTimestamp = new(metav1.Now())
-		reason, message := worst(all)
-		if diff := cmp.Diff(said{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it ended with exit code 1 (Error)"}, said{reason, message}); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-	t.Run("says what is worst, whatever the order", func(t *testing.T) {
-		byWorst := []corev1.PodStatus{
-			waiting("ErrImagePull", "no"), waiting("CreateContainerConfigError", "no"), crashing(1, "Error"), unschedulable("no"), runningPod(corev1.ConditionFalse),
-		}
-		for i := range byWorst {
-			for j := i + 1; j < len(byWorst); j++ {
-				alone, either, other := worstOf(byWorst[i]), worstOf(byWorst[i], byWorst[j]), worstOf(byWorst[j], byWorst[i])
-				if either != other || either.Reason != alone.Reason || !strings.HasPrefix(either.Message, "1 of 2 pods: ") {
-					t.Errorf("of %d and %d: %v and %v, alone %v", i, j, either, other, alone)
-				}
-			}
-		}
-	})
-	t.Run("says the same of the same pods in another order", func(t *testing.T) {
-		a, b := ended(1, "Error", "a"), ended(2, "Error", "b")
-		if first, second := worstOf(a, b, a), worstOf(b, a, a); first != second {
-			t.Errorf("%v and %v", first, second)
-		}
-	})
-}
-
-// Reasons that [ailment] gives and [worst] does not know would never be told.
-func TestWorst_knows_all_reasons(t *testing.T) {
-	for name, test := range ailing {
-		if got := worstOf(test.pod).Reason; got != test.reason {
-			t.Errorf("%s: got %q, want %q", name, got, test.reason)
-		}
-	}
-}
 
 // stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody but the test looks.
 func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
@@ -341,12 +249,12 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	}
 	for range 3 { // whatever the watch tells of
 		_, result := w.look()
-		about(result.RequeueAfter, firstLook)
+		about(result.RequeueAfter, firstListing)
 	}
 	if got := s.sent.count("GET pods"); got > 0 {
 		t.Errorf("listed pods %d times before it was time", got)
 	}
-	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxLook, maxLook} {
+	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxListing, maxListing} {
 		w.itIsTime()
 		for range 2 {
 			seen, result := w.look()
@@ -366,7 +274,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	w.look()
 	s.halts()
 	seen, result := w.look()
-	about(result.RequeueAfter, firstLook)
+	about(result.RequeueAfter, firstListing)
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
 	}
@@ -385,7 +293,7 @@ func TestPods_are_listed_after_a_while(t *testing.T) {
 		}
 		return nil
 	})
-	if took, listed := time.Since(begin), s.sent.count("GET pods"); took < firstLook-time.Second || listed > 2 {
+	if took, listed := time.Since(begin), s.sent.count("GET pods"); took < firstListing-time.Second || listed > 2 {
 		t.Errorf("listed pods %d times within %v", listed, took)
 	}
 }
@@ -403,7 +311,7 @@ func TestPods_of_a_workload_that_becomes_ready_are_never_listed(t *testing.T) {
 
 func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
 	fresh := func(generation int64) podDiagnosis {
-		return podDiagnosis{generation: generation, next: noon.Add(firstLook), interval: firstLook}
+		return podDiagnosis{generation: generation, next: noon.Add(firstListing), interval: firstListing}
 	}
 	last := podDiagnosis{}.forGeneration(1, noon)
 	last.reason = "x"
