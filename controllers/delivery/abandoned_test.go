@@ -213,7 +213,7 @@ func TestAbandoned_object_is_deleted_by_its_UID(t *testing.T) {
 	before := s.deployment()
 	s.must(onMember.Delete(t.Context(), before))
 	was := s.somebodys(aDeployment, nil, nil)
-	if err := w.deleteObject(t.Context(), before); err == nil {
+	if err := w.objects.Delete(t.Context(), before); err == nil {
 		t.Error("deleted what took its place")
 	}
 	s.untouched(was)

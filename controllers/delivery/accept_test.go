@@ -68,11 +68,11 @@ func TestHub_that_is_behind_goes_on_at_once_when_that_is_accepted(t *testing.T) 
 	s.edit(accepts(lineage.Of(s.deployment()).Token())) // and nothing is planned anew
 	s.reports(s.ready())
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
-	if took := time.Since(begin); took > obstacleRetry/2 {
+	if took := time.Since(begin); took > blockerRetry/2 {
 		t.Error("it took", took)
 	}
 	for _, object := range []client.Object{s.deployment(), s.service()} {
-		if got := generationOf(object); got != 2 {
+		if got := lineage.Of(object).Generation; got != 2 {
 			t.Errorf("the %s is stamped for generation %d", kindOf(object), got)
 		}
 	}
@@ -91,7 +91,7 @@ func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
 	s.reports(s.ready())
 	eventually(t, func() error {
 		for _, object := range []client.Object{s.deployment(), s.service()} {
-			if got := generationOf(object); got != 1 {
+			if got := lineage.Of(object).Generation; got != 1 {
 				return fmt.Errorf("the %s is stamped for generation %d", kindOf(object), got)
 			}
 		}
@@ -160,7 +160,7 @@ func TestHub_that_is_behind_is_reported_again_without_a_live_read(t *testing.T) 
 				s.sent.reset()
 				got, result := w.look()
 				want.Applied = got.Applied
-				if diff := cmp.Diff(want, got); diff != "" || result.RequeueAfter != obstacleRetry {
+				if diff := cmp.Diff(want, got); diff != "" || result.RequeueAfter != blockerRetry {
 					t.Errorf("looks again after %s, and reported (-want +got):\n%s", result.RequeueAfter, diff)
 				}
 				if got := s.sent.count("GET deployments/web"); got != reads {

@@ -514,7 +514,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				if diff := cmp.Diff(s.failed(v1alpha1.ReasonConflict, test.want), seen, whateverRuns); diff != "" {
 					t.Errorf("reported (-want +got):\n%s", diff)
 				}
-				if result.RequeueAfter != obstacleRetry {
+				if result.RequeueAfter != blockerRetry {
 					t.Error("looks again after", result.RequeueAfter)
 				}
 			}

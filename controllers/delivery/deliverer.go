@@ -27,6 +27,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
 const (
@@ -48,7 +49,7 @@ type Deliverer struct {
 	events   events.EventRecorder
 	hubID    string
 	reporter Reporter
-	comparer comparer
+	differ   object.Differ
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
@@ -63,7 +64,7 @@ func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 		events:      hub.GetEventRecorder(eventSource),
 		hubID:       hubID,
 		reporter:    reporter,
-		comparer:    newComparer(),
+		differ:      object.NewDiffer(),
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
@@ -147,23 +148,36 @@ func newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request])
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
 	e := &engagement{reporter: d.reporter}
 	toRequests := toApp(name)
+	enqueue := func(o client.Object) {
+		for _, request := range toRequests(context.Background(), o) {
+			e.add(request)
+		}
+	}
+	objects := &object.Member{
+		HubID:   d.hubID,
+		Differ:  d.differ,
+		Client:  member.GetClient(),
+		Live:    member.GetAPIReader(),
+		OnApply: func(err error, took time.Duration) { measureApply(name.String(), err, took) },
+	}
+	announcer := announcer{
+		hubID: d.hubID, cluster: name.String(), hub: d.events,
+		member: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
+	}
+	reader := reader{hubID: d.hubID, cached: member.GetClient(), live: member.GetAPIReader(), watches: newWatches(member.GetCache(), enqueue)}
 	return &reconciler{
-		hub:          d.hub.GetClient(),
-		hubLive:      d.hub.GetAPIReader(),
-		hubWriter:    d.hub.GetClient(),
-		hubEvents:    d.events,
-		hubID:        d.hubID,
-		member:       member.GetClient(),
-		live:         member.GetAPIReader(),
-		memberEvents: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
-		cluster:      name.String(),
-		comparer:     d.comparer,
-		engagement:   e,
-		watches: newWatches(member.GetCache(), func(o client.Object) {
-			for _, request := range toRequests(context.Background(), o) {
-				e.add(request)
-			}
-		}),
+		hub:        d.hub.GetClient(),
+		hubLive:    d.hub.GetAPIReader(),
+		hubID:      d.hubID,
+		cluster:    name.String(),
+		reader:     reader,
+		objects:    objects,
+		announcer:  announcer,
+		engagement: e,
+		tombstones: tombstones{
+			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),
+			cluster: name.String(), reader: reader, objects: objects, announcer: announcer,
+		},
 	}
 }
 

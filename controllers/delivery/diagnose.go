@@ -44,9 +44,13 @@ func (p podDiagnosis) forGeneration(generation int64, now time.Time) podDiagnosi
 	return p
 }
 
+// podReader lists the pods of a workload and their events from the member itself. A cache of them
+// would cost more than everything else that is cached of a member.
+type podReader struct{ client.Reader }
+
 // diagnose adds to an observation why the workload is not ready. It returns when to list the pods
 // again, or 0 if only the watch can bring something new.
-func (r *reconciler) diagnose(ctx context.Context, t task, seen rollup.Observation) (rollup.Observation, time.Duration) {
+func (p podReader) diagnose(ctx context.Context, t task, seen rollup.Observation) (rollup.Observation, time.Duration) {
 	if seen.Phase == v1alpha1.ClusterReady {
 		t.memory.pods = podDiagnosis{}
 		return seen, 0
@@ -60,7 +64,7 @@ func (r *reconciler) diagnose(ctx context.Context, t task, seen rollup.Observati
 	if !now.Before(last.next) {
 		last.interval = min(2*last.interval, maxListing)
 		last.next = now.Add(last.interval)
-		last.reason, last.message = podReader{r.live}.diagnose(ctx, t.objects.deployment)
+		last.reason, last.message = p.list(ctx, t.objects.deployment)
 	}
 	t.memory.pods = last
 	if last.message != "" {
@@ -69,12 +73,8 @@ func (r *reconciler) diagnose(ctx context.Context, t task, seen rollup.Observati
 	return seen, last.next.Sub(now)
 }
 
-// podReader lists the pods of a workload and their events from the member itself. A cache of them
-// would cost more than everything else that is cached of a member.
-type podReader struct{ client.Reader }
-
-// diagnose lists the pods of a Deployment once, and returns why they are not ready.
-func (p podReader) diagnose(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
+// list lists the pods of a Deployment once, and returns why they are not ready.
+func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector) // an adopted one has its own
 	if err != nil {
 		return "", ""

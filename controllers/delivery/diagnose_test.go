@@ -67,6 +67,10 @@ var ailing = map[string]struct {
 		waiting("ImagePullBackOff", `Back-off pulling image "web:1": ErrImagePull: `+notFound),
 		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
 	},
+	"an image that was just tried": {
+		waiting("ErrImagePull", notFound),
+		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
+	},
 	"an init container's image": {
 		inInit(waiting("ErrImagePull", notFound)),
 		v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + notFound,
@@ -321,7 +325,7 @@ func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"words":                    {"as they are: é “x”", "as they are: é “x”"},
 		"lines":                    {"a\nb\tc\r\n", "a b c  "},
@@ -335,7 +339,7 @@ func TestClean(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, clean(test.text)); diff != "" {
+			if diff := cmp.Diff(test.want, sanitize(test.text)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -196,7 +193,7 @@ func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
 	}
 	s.spoil("bad:1")
 	seen, result := w.look()
-	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minTruce {
+	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minDriftDelay {
 		t.Errorf("reported %+v, and looks again after %v", seen, result.RequeueAfter)
 	}
 	w.memories.of(s.app).drift.until = time.Now()
@@ -238,7 +235,7 @@ func TestTruce(t *testing.T) {
 		"of many, five in a minute":         {[]time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 2, time.Hour + 3, time.Hour + 4}, time.Minute},
 		"one more after the truce":          {minutes(1), 2 * time.Minute},
 		"and one more after that":           {minutes(1, 3), 4 * time.Minute},
-		"and so on, to the longest":         {minutes(1, 3, 7, 15, 25, 35), maxTruce},
+		"and so on, to the longest":         {minutes(1, 3, 7, 15, 25, 35), maxDriftDelay},
 		"one after as long a peace again":   {minutes(3), 2 * time.Minute},
 		"one after a peace that was longer": {minutes(4), 0},
 	}
@@ -259,41 +256,6 @@ func TestTruce(t *testing.T) {
 			t.Errorf("waits (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestFields(t *testing.T) {
-	replicas, selector := fieldpath.MakePathOrDie("spec", "replicas"), fieldpath.MakePathOrDie("spec", "selector")
-	paused := fieldpath.MakePathOrDie("spec", "paused")
-	item := fieldpath.MakePathOrDie("spec", "ports", fieldpath.KeyByFields("port", 80, "protocol", "TCP"), "name")
-	tests := map[string]struct {
-		set  *fieldpath.Set
-		want string
-	}{
-		"none":        {fieldpath.NewSet(), ""},
-		"one":         {fieldpath.NewSet(replicas), "spec.replicas"},
-		"an item's":   {fieldpath.NewSet(item), `spec.ports[port=80,protocol="TCP"].name`},
-		"leaves only": {fieldpath.NewSet(item, item[:3]), `spec.ports[port=80,protocol="TCP"].name`},
-		"three":       {fieldpath.NewSet(selector, replicas, paused), "spec.paused, spec.replicas, spec.selector"},
-		"more":        {fieldpath.NewSet(selector, replicas, paused, item), `spec.paused, spec.replicas, spec.selector and 1 more`},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := fields(test.set); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
-// A long story of fields does not hide how many there are.
-func TestFields_of_many_are_few(t *testing.T) {
-	set := fieldpath.NewSet()
-	for i := range 100 {
-		set.Insert(fieldpath.MakePathOrDie("spec", fmt.Sprintf("field-%03d", i)))
-	}
-	if got := fields(set); !strings.HasSuffix(got, "and 97 more") || len(strings.Split(got, ", ")) != maxFields || !slices.Contains(strings.Split(got, ", "), "spec.field-000") {
-		t.Error("got", got)
-	}
 }
 
 // Whoever rewrites our hash as well hides that the object was applied before.

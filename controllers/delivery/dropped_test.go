@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
@@ -98,7 +99,7 @@ func TestField_that_the_member_drops_is_asked_for_again_in_minutes(t *testing.T)
 		if diff := cmp.Diff(s.dropping(stopSignal), seen); diff != "" {
 			t.Errorf("reported (-want +got):\n%s", diff)
 		}
-		if result.RequeueAfter > dropRetry || result.RequeueAfter < dropRetry-patience {
+		if result.RequeueAfter > object.PruneRetry || result.RequeueAfter < object.PruneRetry-patience {
 			t.Errorf("looks again after %v", result.RequeueAfter)
 		}
 	}
@@ -116,7 +117,7 @@ func (w *witness) asksAgain() {
 	w.Helper()
 	pruned := w.memories.of(w.app).pruned
 	for kind, found := range pruned {
-		found.next = time.Now()
+		found.Retry = time.Now()
 		pruned[kind] = found
 	}
 }

@@ -39,8 +39,8 @@ var (
 		},
 	}}
 	aService = &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	// objects of both kinds that are delivered.
-	objects = map[string]client.Object{"Deployment": aDeployment, "Service": aService}
+	// deliveredKinds has an object of each kind that is always delivered.
+	deliveredKinds = map[string]client.Object{"Deployment": aDeployment, "Service": aService}
 )
 
 // untouched fails the test when the member's object is not as it was.
@@ -84,7 +84,7 @@ func foreigners() map[string]ownership {
 }
 
 func TestForeign_object_is_never_touched_and_its_owner_is_named(t *testing.T) {
-	for kind, object := range objects {
+	for kind, object := range deliveredKinds {
 		for name, owner := range foreigners() {
 			t.Run(kind+" of "+name, func(t *testing.T) {
 				s := declared(t)
@@ -94,7 +94,7 @@ func TestForeign_object_is_never_touched_and_its_owner_is_named(t *testing.T) {
 				s.reports(want, whateverRuns)
 				_, result, err := s.look()
 				s.must(err)
-				if result.RequeueAfter != obstacleRetry {
+				if result.RequeueAfter != blockerRetry {
 					t.Error("looks again after", result.RequeueAfter)
 				}
 				s.untouched(was)
@@ -162,7 +162,7 @@ func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
 		"is taken away": func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
 		"stays":         func(*v1alpha1.AppService) {},
 	}
-	for kind, object := range objects {
+	for kind, object := range deliveredKinds {
 		for name, edit := range edits {
 			t.Run(kind+" that "+name, func(t *testing.T) {
 				s := delivered(t)
@@ -187,7 +187,7 @@ func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
 		object := map[string]client.Object{"Deployment": deployment, "Service": service}[kind]
 		s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationGeneration] = "9" })
 	}
-	for kind := range objects {
+	for kind := range deliveredKinds {
 		for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterPending, v1alpha1.ClusterRemoving} {
 			t.Run(kind+" when the row is "+string(phase), func(t *testing.T) {
 				s := delivered(t)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
 func orphaning(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan }
@@ -99,7 +100,7 @@ func TestOrphan_can_be_adopted_again(t *testing.T) {
 }
 
 func TestOrphaning_touches_nothing_that_is_foreign(t *testing.T) {
-	for kind, object := range objects {
+	for kind, object := range deliveredKinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := undelivered(t, orphaning)
@@ -144,7 +145,7 @@ func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
 	s.reports(s.ready())
 	s.plan(inPhase(v1alpha1.ClusterRemoving))
 	s.reports(s.removing(s.gone))
-	if managers := managersOf(s.deployment()); slices.Contains(managers, replicasManager) {
+	if managers := managersOf(s.deployment()); slices.Contains(managers, object.ReplicasManager) {
 		t.Error("it is managed by", managers)
 	}
 	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")

@@ -108,7 +108,7 @@ func TestRemoving_row_is_answered_only_when_nothing_is_left(t *testing.T) {
 }
 
 func TestRemoving_row_leaves_what_is_foreign_and_the_namespace(t *testing.T) {
-	for kind, object := range objects {
+	for kind, object := range deliveredKinds {
 		t.Run(kind, func(t *testing.T) {
 			s := declared(t)
 			was := s.somebodys(object, nil, nil)

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
@@ -39,6 +40,9 @@ const (
 	// patience is how long is waited for what must come. It is only ever used up by a test that fails.
 	patience = 30 * time.Second
 )
+
+// kindOf returns the kind of an object, where a variable has the name of the package.
+var kindOf = object.KindOf
 
 // scene is an AppService in a namespace of its own on the hub, and a member of its own that it is delivered to. The
 // test is the planner.

@@ -117,7 +117,7 @@ func TestRefusal_is_told_and_tried_again_in_minutes(t *testing.T) {
 			})
 			_, result, err := s.look()
 			s.must(err)
-			if want := (reconcile.Result{RequeueAfter: obstacleRetry}); result != want {
+			if want := (reconcile.Result{RequeueAfter: blockerRetry}); result != want {
 				t.Errorf("got %+v, want %+v", result, want)
 			}
 		})
