@@ -18,11 +18,11 @@ import (
 // apply makes the member hold the desired objects, and deletes what is not desired. It reports whether
 // anything changed. A blocker is returned as an error.
 func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error) {
-	desired, err := r.render(t)
+	desired, err := render(t, r.hubID)
 	if err != nil {
 		return false, err
 	}
-	if err := r.readOptional(ctx, t, desired); err != nil {
+	if err := r.reader.addOptional(ctx, t, desired); err != nil {
 		return false, err
 	}
 	steps := []func() (bool, error){
@@ -45,8 +45,8 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 }
 
 // render returns the desired objects of a task.
-func (r *reconciler) render(t task) (workload.Workload, error) {
-	desired, err := workload.Render(t.app, t.row, t.member, r.hubID)
+func render(t task, hubID string) (workload.Workload, error) {
+	desired, err := workload.Render(t.app, t.row, t.member, hubID)
 	if workload.IsInvalid(err) {
 		return desired, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}
@@ -70,7 +70,7 @@ func (r *reconciler) applyService(ctx context.Context, t task, desired *unstruct
 	if service == nil || !service.IsInherited() {
 		return false, nil
 	}
-	return true, r.deleteUnwanted(ctx, t, *service)
+	return true, r.remover.deleteUnwanted(ctx, t, *service)
 }
 
 // ensure ensures one object, and records what came of it. It reports whether the member may have changed.
@@ -90,7 +90,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		AppliedHash:     t.memory.applied[kind],
 		Pruned:          t.memory.pruned[kind],
 		CorrectionDelay: t.memory.drift.wait(time.Now()),
-		Verify:          func(ctx context.Context) error { return r.verifyWithHub(ctx, t) },
+		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
 		OnRestart: func(existing client.Object, change string) {
 			r.announcer.announce(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
 				"taking over %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)

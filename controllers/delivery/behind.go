@@ -19,9 +19,9 @@ import (
 // repeats a report that the entry already has without a live read: after a restore, every member would be
 // read for every AppService, again and again.
 func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Result, error) {
-	behind, err := r.knownBehind(ctx, t)
+	behind, err := r.reader.knownBehind(ctx, t)
 	if err == nil && behind == nil {
-		behind, err = r.confirmBehind(ctx, t)
+		behind, err = r.reader.confirmBehind(ctx, t, r.hubLive)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -40,7 +40,7 @@ func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Res
 
 // knownBehind returns what the entry has about a hub that is behind, if the objects in the member's cache
 // bear it out; otherwise nil.
-func (r *reconciler) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
+func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
 	if t.row.HubBehind == nil {
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ func (r *reconciler) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehi
 		if !t.objects.lists(k) || t.objects.facts[k.kind] != nil {
 			continue
 		}
-		existing, err := r.reader.watched(ctx, t.app, k)
+		existing, err := r.watched(ctx, t.app, k)
 		if err != nil {
 			return nil, err
 		}
@@ -67,9 +67,9 @@ func (r *reconciler) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehi
 // confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both live:
 // the report stops the AppService on all clusters until a person accepts it, so a cache that lags must
 // not cause it.
-func (r *reconciler) confirmBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
+func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader) (*v1alpha1.HubBehind, error) {
 	app := &v1alpha1.AppService{}
-	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
+	if err := hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read AppService: %w", err)
@@ -77,7 +77,7 @@ func (r *reconciler) confirmBehind(ctx context.Context, t task) (*v1alpha1.HubBe
 	if app.UID != t.app.UID {
 		return nil, nil
 	}
-	found, err := r.reader.fromMember(ctx, app)
+	found, err := r.fromMember(ctx, app)
 	if err != nil {
 		return nil, err
 	}

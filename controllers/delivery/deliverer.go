@@ -174,6 +174,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,
+		remover:    remover{hubLive: d.hub.GetAPIReader(), cluster: name.String(), objects: objects, announcer: announcer},
 		tombstones: tombstones{
 			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),
 			cluster: name.String(), reader: reader, objects: objects, announcer: announcer,

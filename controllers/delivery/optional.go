@@ -37,14 +37,14 @@ func isOptional(kind string) bool {
 	return slices.ContainsFunc(optionalKinds, func(k optionalKind) bool { return k.kind == kind })
 }
 
-// readOptional adds the desired optional objects to the objects of a task. They are read before anything
+// addOptional adds the desired optional objects to the objects of a task. They are read before anything
 // is applied: if the credentials do not suffice for them, no Deployment lists their kinds.
-func (r *reconciler) readOptional(ctx context.Context, t task, desired workload.Workload) error {
+func (r reader) addOptional(ctx context.Context, t task, desired workload.Workload) error {
 	for _, k := range optionalKinds {
 		if k.desired(desired) == nil || t.objects.facts[k.kind] != nil {
 			continue
 		}
-		existing, err := r.reader.watched(ctx, t.app, k)
+		existing, err := r.watched(ctx, t.app, k)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalK
 		if !existing.IsInherited() {
 			return false, nil
 		}
-		if err := r.deleteUnwanted(ctx, t, *existing); err != nil {
+		if err := r.remover.deleteUnwanted(ctx, t, *existing); err != nil {
 			return true, err
 		}
 		if existing, err = read(); err != nil {

@@ -44,6 +44,7 @@ type reconciler struct {
 
 	reader     reader
 	objects    *object.Member
+	remover    remover
 	announcer  announcer
 	tombstones tombstones
 	engagement *engagement

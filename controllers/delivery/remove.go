@@ -33,9 +33,9 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	if blocker := removalBlocker(t); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
 	}
-	remove, orphans := r.delete, t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
+	remove, orphans := r.remover.delete, t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
 	if orphans {
-		remove = r.release
+		remove = r.remover.release
 	}
 	var left []string
 	for _, existing := range t.objects.owned() {
@@ -76,16 +76,24 @@ func removalBlocker(t task) *object.Blocker {
 	return nil
 }
 
+// remover deletes and releases objects of one member, after a live read of the hub.
+type remover struct {
+	hubLive   client.Reader
+	cluster   string
+	objects   *object.Member
+	announcer announcer
+}
+
 // deleteUnwanted deletes an object that the AppService does not want any more.
-func (r *reconciler) deleteUnwanted(ctx context.Context, t task, existing object.Existing) error {
+func (r remover) deleteUnwanted(ctx context.Context, t task, existing object.Existing) error {
 	if existing.Newer {
 		return existing.Blocker(t.app.Spec.ConflictPolicy)
 	}
 	return r.delete(ctx, t, existing)
 }
 
-// delete deletes an object of the AppService, after a live read of the hub.
-func (r *reconciler) delete(ctx context.Context, t task, existing object.Existing) error {
+// delete deletes an object of the AppService.
+func (r remover) delete(ctx context.Context, t task, existing object.Existing) error {
 	if existing.IsBeingDeleted() {
 		return nil
 	}
@@ -101,8 +109,8 @@ func (r *reconciler) delete(ctx context.Context, t task, existing object.Existin
 	return nil
 }
 
-// release leaves an object of the AppService running without our marks, after a live read of the hub.
-func (r *reconciler) release(ctx context.Context, t task, existing object.Existing) error {
+// release leaves an object of the AppService running without our marks.
+func (r remover) release(ctx context.Context, t task, existing object.Existing) error {
 	if err := r.verifyWithHub(ctx, t); err != nil {
 		return err
 	}
@@ -116,7 +124,7 @@ func (r *reconciler) release(ctx context.Context, t task, existing object.Existi
 
 // verifyWithHub reads the AppService live: it must be the same one, of the same generation, and ask the
 // same of this member. No cluster may be ahead of the hub.
-func (r *reconciler) verifyWithHub(ctx context.Context, t task) error {
+func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
 		return fmt.Errorf("verify with the hub: %w", err)
