@@ -30,8 +30,8 @@ func matching(overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) ([]
 	return matching, nil
 }
 
-// forMember returns the AppService as it is for one member, but for the patches. What an override replaces is not looked at: a
-// variable in it need not have a value.
+// forMember returns the AppService as it is for one member, without the patches. Values that an
+// override replaces are not expanded: a variable in them need not have a value.
 func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) (*v1alpha1.AppService, error) {
 	own := *app // what it points to is replaced, never changed
 	own.Spec.Overrides = nil
