@@ -46,7 +46,7 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 
 // render returns the desired objects of a task.
 func render(t task, hubID string) (workload.Workload, error) {
-	desired, err := workload.Render(t.app, t.row, t.member, hubID)
+	desired, err := workload.Render(t.app, t.entry, t.member, hubID)
 	if workload.IsInvalid(err) {
 		return desired, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}
@@ -82,7 +82,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 	}
 	result, err := r.objects.Ensure(ctx, object.Facts{
 		App:             t.app,
-		Entry:           t.row,
+		Entry:           t.entry,
 		Existing:        existing,
 		Deployment:      t.objects.deployment,
 		HasRolledOut:    t.objects.hasRolledOut,

@@ -31,7 +31,7 @@ func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Res
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	phase := v1alpha1.ClusterFailed
-	if t.row.Phase == v1alpha1.ClusterRemoving {
+	if t.entry.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
 	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonHubBehind, Message: rollup.BehindMessage(behind), HubBehind: behind})
@@ -41,7 +41,7 @@ func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Res
 // knownBehind returns what the entry has about a hub that is behind, if the objects in the member's cache
 // bear it out; otherwise nil.
 func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
-	if t.row.HubBehind == nil {
+	if t.entry.HubBehind == nil {
 		return nil, nil
 	}
 	all := t.objects.all()
@@ -58,7 +58,7 @@ func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, e
 		}
 	}
 	behind := behindOf(t.app, all)
-	if behind == nil || behind.Accept != t.row.HubBehind.Accept {
+	if behind == nil || behind.Accept != t.entry.HubBehind.Accept {
 		return nil, nil
 	}
 	return behind, nil

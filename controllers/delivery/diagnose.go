@@ -60,7 +60,7 @@ func (p podReader) diagnose(ctx context.Context, t task, seen rollup.Observation
 		return seen, 0
 	}
 	now := time.Now()
-	last := t.memory.pods.forGeneration(t.row.Generation, now)
+	last := t.memory.pods.forGeneration(t.entry.Generation, now)
 	if !now.Before(last.next) {
 		last.interval = min(2*last.interval, maxListing)
 		last.next = now.Add(last.interval)

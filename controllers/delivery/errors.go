@@ -39,8 +39,8 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 	case errors.As(err, &blocker):
 		return r.reportBlocked(ctx, t, blocker)
 	case isFenced(err), apierrors.IsConflict(err):
-		return reconcile.Result{}, err // somebody has changed it meanwhile, or another replica may
-	case errors.Is(err, errStale): // we have
+		return reconcile.Result{}, err // another manager changed the object, or another replica leads
+	case errors.Is(err, errStale):
 		ctrl.LoggerFrom(ctx).V(1).Info("Retrying", "reason", err.Error())
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -51,7 +51,7 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonRefused, Message: err.Error()})
 	}
 	phase := v1alpha1.ClusterProgressing
-	if t.row.Phase == v1alpha1.ClusterRemoving {
+	if t.entry.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
 	r.report(t, rollup.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: redact(err)})

@@ -63,7 +63,7 @@ func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workloa
 			continue
 		}
 		// A Deployment that there never was is no sign of optional objects.
-		hadDeployment := t.objects.deployment != nil || t.row.ObservedGeneration > 0
+		hadDeployment := t.objects.deployment != nil || t.entry.ObservedGeneration > 0
 		if hadDeployment && t.objects.mayHave(k) || t.memory.created[k.kind] {
 			one, err := r.deleteOptionalKind(ctx, t, k)
 			if err != nil {

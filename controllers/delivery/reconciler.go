@@ -54,7 +54,7 @@ type reconciler struct {
 // task is one AppService on this member.
 type task struct {
 	app     *v1alpha1.AppService
-	row     *v1alpha1.ClusterStatus
+	entry   *v1alpha1.ClusterStatus
 	member  *v1alpha1.MemberCluster // nil if the hub has none
 	objects objects
 	memory  *memory            // nil without an entry
@@ -94,8 +94,8 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	} else if err != nil {
 		return task{}, fmt.Errorf("read MemberCluster: %w", err)
 	}
-	t := task{app: app, row: app.Status.Cluster(r.cluster), member: member}
-	if t.row == nil {
+	t := task{app: app, entry: app.Status.Cluster(r.cluster), member: member}
+	if t.entry == nil {
 		r.memories.forget(key)
 	} else {
 		t.memory = r.memories.of(app)
@@ -106,7 +106,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 
 // deliver decides, acts and reports.
 func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, error) {
-	intent := decide(t.app, t.row)
+	intent := decide(t.app, t.entry)
 	switch intent {
 	case leave:
 		r.reportUnplanned(t)
@@ -118,12 +118,12 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 		return r.reportBlocked(ctx, t, blocker)
 	}
 	if t.member == nil { // the entry is about to be Detached, or the cache is about to have the MemberCluster
-		result, err := r.observe(ctx, t, t.row.ObservedGeneration)
+		result, err := r.observe(ctx, t, t.entry.ObservedGeneration)
 		result.RequeueAfter = cmp.Or(result.RequeueAfter, appliedPoll)
 		return result, err
 	}
 	if intent == await {
-		return r.observe(ctx, t, t.row.ObservedGeneration)
+		return r.observe(ctx, t, t.entry.ObservedGeneration)
 	}
 	return r.maintain(ctx, t)
 }

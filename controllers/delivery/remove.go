@@ -33,14 +33,14 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	if blocker := removalBlocker(t); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
 	}
-	remove, orphans := r.remover.delete, t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
+	act, orphans := r.remover.delete, t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
 	if orphans {
-		remove = r.remover.release
+		act = r.remover.release
 	}
 	var left []string
 	for _, existing := range t.objects.owned() {
 		left = append(left, object.KindOf(existing))
-		if err := remove(ctx, t, existing); err != nil {
+		if err := act(ctx, t, existing); err != nil {
 			return r.failed(ctx, t, err)
 		}
 	}
@@ -59,7 +59,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
 	r.memories.forget(client.ObjectKeyFromObject(t.app))
-	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
+	r.report(t, rollup.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.entry.LastTransitionTime})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has removed the entry
 }
 
@@ -129,8 +129,8 @@ func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
 		return fmt.Errorf("verify with the hub: %w", err)
 	}
-	row := app.Status.Cluster(r.cluster)
-	if app.UID != t.app.UID || app.Generation != t.app.Generation || row == nil || !row.SamePlan(*t.row) || app.Status.IsHubBehind() {
+	entry := app.Status.Cluster(r.cluster)
+	if app.UID != t.app.UID || app.Generation != t.app.Generation || entry == nil || !entry.SamePlan(*t.entry) || app.Status.IsHubBehind() {
 		return errNotVerified
 	}
 	return nil

@@ -35,15 +35,15 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 
 // report reports an observation for the task's entry.
 func (r *reconciler) report(t task, seen rollup.Observation) {
-	seen.UID, seen.Generation, seen.Message = t.app.UID, t.row.Generation, sanitize(seen.Message)
+	seen.UID, seen.Generation, seen.Message = t.app.UID, t.entry.Generation, sanitize(seen.Message)
 	if t.objects.isOwned("Deployment") {
 		seen = seen.WithCounts(t.objects.deployment)
 	}
 	if t.objects.isOwned("Service") {
 		seen = seen.WithService(t.objects.service)
 	}
-	seen.Planned = t.row.Replicas
-	if seen.Phase != t.row.Phase || seen.Reason != t.row.Reason {
+	seen.Planned = t.entry.Replicas
+	if seen.Phase != t.entry.Phase || seen.Reason != t.entry.Reason {
 		t.traced.Came(string(seen.Phase), seen.Reason)
 	}
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
@@ -53,7 +53,7 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 // member: the status was lost, as by a restore. Objects that are being deleted are not reported, nor
 // those that the tombstone of an earlier AppService covers.
 func (r *reconciler) reportUnplanned(t task) {
-	if t.app == nil || t.row != nil {
+	if t.app == nil || t.entry != nil {
 		return
 	}
 	isUnplanned := func(e object.Existing) bool {
@@ -76,7 +76,7 @@ func (r *reconciler) reportBlocked(ctx context.Context, t task, blocker *object.
 	}
 	phase := v1alpha1.ClusterFailed
 	switch {
-	case t.row.Phase == v1alpha1.ClusterRemoving:
+	case t.entry.Phase == v1alpha1.ClusterRemoving:
 		phase = v1alpha1.ClusterRemoving
 	case blocker.Transient:
 		phase = v1alpha1.ClusterProgressing

@@ -104,12 +104,14 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 	return left, nil
 }
 
-// isEvidence reports whether a tombstone is evidence to delete the objects of its AppService, given what the hub has under that name now and
-// its row for this member. The tombstone may come from a backup.
+// isEvidence reports whether a tombstone is evidence to delete the objects of its AppService, given
+// what the hub has under that name now and its entry for this member. The tombstone may come from a
+// backup.
 //
-// An AppService that lives, with the UID of the tombstone, may have been placed here again since: its objects are reported as found, and the planner
-// decides. Another AppService of that name inherits the objects if it is placed here, or is about to be.
-func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.AbandonedAppService, app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) (bool, error) {
+// An AppService with the UID of the tombstone that still lives may have been placed here again
+// since: its objects are reported as unplanned, and the planner decides. Another AppService of that
+// name inherits the objects if it is placed here, or is about to be.
+func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.AbandonedAppService, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (bool, error) {
 	switch {
 	case app.UID == "":
 		return true, nil
@@ -119,14 +121,15 @@ func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.Abandoned
 		return true, nil
 	case app.UID == tombstone.UID:
 		return false, nil
-	case row != nil:
-		return row.Phase == v1alpha1.ClusterRemoving, nil
+	case entry != nil:
+		return entry.Phase == v1alpha1.ClusterRemoving, nil
 	}
 	mayCome, err := t.mayBePlaced(ctx, app)
 	return !mayCome, err
 }
 
-// mayBePlaced reports whether the planner is about to place an AppService on this member, or would if the member was Ready, or cannot tell.
+// mayBePlaced reports whether the planner is about to place an AppService on this member, would do
+// so if the member were Ready, or cannot tell.
 func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (bool, error) {
 	var members v1alpha1.MemberClusterList
 	if err := t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
@@ -134,7 +137,7 @@ func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (
 	}
 	plan, err := placement.Decide(app, members.Items)
 	if err != nil {
-		return true, nil //nolint:nilerr // The planner reports a placement that cannot be understood; until it can, nothing is known.
+		return true, nil //nolint:nilerr // The planner reports an invalid placement; until it is valid, nothing is known.
 	}
 	decision := plan.Find(t.cluster)
 	return decision.Chosen() || decision.Reason == v1alpha1.ReasonClusterNotReady, nil
@@ -145,7 +148,7 @@ func (t tombstones) remove(ctx context.Context, mc *v1alpha1.MemberCluster, tomb
 	updated := mc.DeepCopy()
 	updated.Status.Abandoned = slices.DeleteFunc(updated.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == tombstone.UID })
 	if err := t.hubWriter.Status().Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("note that AppService %s/%s is gone: %w", tombstone.Namespace, tombstone.Name, err)
+		return fmt.Errorf("remove the tombstone of AppService %s/%s: %w", tombstone.Namespace, tombstone.Name, err)
 	}
 	*mc = *updated
 	ctrl.LoggerFrom(ctx).Info("Removed an abandoned AppService", "AppService", strings.Join([]string{tombstone.Namespace, tombstone.Name}, "/"), "uid", tombstone.UID)
