@@ -80,7 +80,7 @@ func (s *scene) goesOn() {
 
 // Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no pod is replaced, and the
 // Service goes on choosing the same pods.
-func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
+func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 	tests := map[string]struct {
 		policy v1alpha1.ConflictPolicy
 		change func(*appsv1.Deployment, *corev1.Service)
@@ -150,10 +150,10 @@ func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
 				t.Errorf("Service (-before +after):\n%s", diff)
 			}
 			s.isAdopted(deployment, service)
-			s.tellsOf(v1alpha1.ReasonAdopted,
+			s.announces(v1alpha1.ReasonAdopted,
 				"Deployment web was taken over for AppService "+s.key().String(),
 				"Service web was taken over for AppService "+s.key().String())
-			s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods)
+			s.announces(v1alpha1.ReasonAdoptionRestartsPods)
 			s.restsAlsoAfterRestart()
 
 			// It is theirs no more: what the AppService no longer says goes, as from any other. The labels by which the pods are found stay.
@@ -173,28 +173,28 @@ func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
 }
 
 // Where the pod template has to change, that is told before it does. The Service goes on choosing the pods, old and new.
-func TestAdoption_of_what_is_another_tells_that_pods_are_replaced(t *testing.T) {
+func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
 	deployment := s.somebodys(otherDeployment(), nil, map[string]string{"note": "theirs"})
 	service := s.somebodys(otherService(), nil, map[string]string{"note": "theirs"})
 	s.start()
 	s.plan()
-	s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods, "taking over Deployment web replaces its pods, because its pod template changes: "+
+	s.announces(v1alpha1.ReasonAdoptionRestartsPods, "taking over Deployment web replaces its pods, because its pod template changes: "+
 		`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].env[name="A"].name, `+
 		`spec.template.spec.containers[name="app"].env[name="A"].value and 2 more differ`)
 	s.goesOn()
 	s.reports(s.ready())
 	s.runs(running)
 	s.isAdopted(deployment, service)
-	s.tellsOf(v1alpha1.ReasonAdopted,
+	s.announces(v1alpha1.ReasonAdopted,
 		"Deployment web was taken over for AppService "+s.key().String(),
 		"Service web was taken over for AppService "+s.key().String())
 	s.restsAlsoAfterRestart()
 }
 
 // An apply brings lists into its own order. That is no difference of a field, and replaces the pods all the same.
-func TestAdoption_of_what_has_another_order(t *testing.T) {
+func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	twoVariables := func(app *v1alpha1.AppService) {
 		app.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)"}}
 	}
@@ -221,7 +221,7 @@ func TestAdoption_of_what_has_another_order(t *testing.T) {
 		s.somebodys(theirs, nil, nil)
 		s.start()
 		s.plan()
-		s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods,
+		s.announces(v1alpha1.ReasonAdoptionRestartsPods,
 			"taking over Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
 	})
 }
@@ -293,7 +293,7 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 }
 
 // An adopted Deployment that is deleted is made again as any other, and its Service follows.
-func TestAdopted_Deployment_that_is_deleted_is_made_again_with_our_selector(t *testing.T) {
+func TestAdopted_Deployment_that_is_deleted_is_created_with_our_selector(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
 	s.somebodys(twinDeployment, nil, nil)
@@ -318,7 +318,7 @@ func TestAdopted_Deployment_that_is_deleted_is_made_again_with_our_selector(t *t
 }
 
 // The pods of an adopted Deployment are looked up by its own selector: they have no label of ours.
-func TestAdopted_Deployment_that_is_not_ready_says_why(t *testing.T) {
+func TestAdopted_Deployment_that_is_not_ready_is_diagnosed(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
 	s.somebodys(twinDeployment, nil, nil)
@@ -333,7 +333,7 @@ func TestAdopted_Deployment_that_is_not_ready_says_why(t *testing.T) {
 	pod.Labels = theirLabels
 	s.must(onMember.Patch(t.Context(), pod, client.MergeFrom(before)))
 	s.catchUp()
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	want := said{v1alpha1.ReasonImagePullBackOff, `1 of 1 pods: container app: image "web:1" cannot be pulled: ` + notFound}
 	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
@@ -378,9 +378,9 @@ func (s *scene) restsAlsoAfterRestart() {
 	s.sendsNo(s.T, "PATCH", "POST", "DELETE")
 }
 
-// tellsOf waits until there are events of that reason, and no others, with these notes: each on the hub, related to the member, and on
+// announces waits until there are events of that reason, and no others, with these notes: each on the hub, related to the member, and on
 // the member, naming the hub.
-func (s *scene) tellsOf(reason string, notes ...string) {
+func (s *scene) announces(reason string, notes ...string) {
 	s.Helper()
 	var onHubs, onMembers []string
 	for _, note := range notes {
@@ -524,7 +524,7 @@ func TestAdoption_is_refused(t *testing.T) {
 }
 
 // Adoption cannot be undone: what a cache that lags says is asked of the hub itself.
-func TestAdoption_that_the_hub_itself_does_not_bear_out_touches_nothing(t *testing.T) {
+func TestAdoption_that_the_hub_does_not_verify_changes_nothing(t *testing.T) {
 	tests := map[string]func(*scene){
 		"since the policy is another": func(s *scene) { s.edit(conflictPolicy(v1alpha1.ConflictFail)) },
 		"since the row is gone":       func(s *scene) { s.writeRows() },
@@ -583,7 +583,7 @@ func TestInheritance(t *testing.T) {
 			if s.deployment().UID != deployment.UID || s.service().UID != service.UID {
 				t.Error("an object was made anew")
 			}
-			s.tellsOf(v1alpha1.ReasonAdopted,
+			s.announces(v1alpha1.ReasonAdopted,
 				fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
 				fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
 			s.restsAlsoAfterRestart()
@@ -591,7 +591,7 @@ func TestInheritance(t *testing.T) {
 	}
 }
 
-func TestInheritance_is_not_given_back_by_a_hub_cache_that_lags(t *testing.T) {
+func TestInheritance_is_not_undone_by_a_stale_hub_cache(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	cached := s.app.DeepCopy()
@@ -607,7 +607,7 @@ func TestInheritance_is_not_given_back_by_a_hub_cache_that_lags(t *testing.T) {
 }
 
 // What was inherited a moment ago, and the member's cache does not show so yet, is not told of twice.
-func TestInheritance_is_told_once(t *testing.T) {
+func TestInheritance_is_announced_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	deployment, service := s.deployment(), s.service()
@@ -617,7 +617,7 @@ func TestInheritance_is_told_once(t *testing.T) {
 	s.reports(s.ready())
 	told := func() {
 		t.Helper()
-		s.tellsOf(v1alpha1.ReasonAdopted,
+		s.announces(v1alpha1.ReasonAdopted,
 			fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
 			fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
 	}

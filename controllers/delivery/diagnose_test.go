@@ -58,8 +58,8 @@ func inInit(status corev1.PodStatus) corev1.PodStatus {
 
 const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
 
-// ailing are pods that are not ready, and what is said of one. Package diagnosis has the others.
-var ailing = map[string]struct {
+// unready are pods that are not ready, and what is said of one. Package diagnosis has the others.
+var unready = map[string]struct {
 	pod             corev1.PodStatus
 	reason, message string
 }{
@@ -134,8 +134,8 @@ func (s *scene) becomes(pod *corev1.Pod, status corev1.PodStatus) {
 	s.must(onMember.Status().Update(s.Context(), pod))
 }
 
-// itIsTime has the witness look at the pods again.
-func (w *witness) itIsTime() {
+// listsPodsNow has the witness look at the pods again.
+func (w *witness) listsPodsNow() {
 	w.Helper()
 	memory := w.memories.of(w.app)
 	if memory.pods.interval == 0 {
@@ -144,21 +144,21 @@ func (w *witness) itIsTime() {
 	memory.pods.next = time.Now()
 }
 
-// explained is what is reported after a look at the pods.
-func (w *witness) explained() rollup.Observation {
+// diagnosed is what is reported after a look at the pods.
+func (w *witness) diagnosed() rollup.Observation {
 	w.Helper()
 	w.look()
-	w.itIsTime()
+	w.listsPodsNow()
 	seen, _ := w.look()
 	return seen
 }
 
-func TestRow_says_why_it_is_not_ready(t *testing.T) {
-	for name, test := range ailing {
+func TestEntry_says_why_it_is_not_ready(t *testing.T) {
+	for name, test := range unready {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stuck(t, test.pod)
-			seen := s.witness().explained()
+			seen := s.witness().diagnosed()
 			want := rollup.Observation{
 				UID: s.app.UID, Generation: s.app.Generation, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
 				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
@@ -170,22 +170,22 @@ func TestRow_says_why_it_is_not_ready(t *testing.T) {
 	}
 }
 
-func TestRow_says_the_same_while_an_image_is_tried_again_and_again(t *testing.T) {
+func TestEntry_has_a_stable_message_while_an_image_is_retried(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
-	back, tried := ailing["an image that is pulled again later"].pod, ailing["an image that was just tried"].pod
+	back, tried := unready["an image that is pulled again later"].pod, unready["an image that was just tried"].pod
 	pod, w := s.pod(back), s.witness()
-	first := w.explained()
+	first := w.diagnosed()
 	for _, status := range []corev1.PodStatus{tried, back} {
 		s.becomes(pod, status)
-		w.itIsTime()
+		w.listsPodsNow()
 		if again, _ := w.look(); !first.Same(again) {
 			t.Errorf("reported %+v, then %+v", first, again)
 		}
 	}
 }
 
-func TestRow_says_why_a_pod_may_not_be_made(t *testing.T) {
+func TestEntry_says_why_pods_are_refused(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
 	quota := `pods "web-1" is forbidden: exceeded quota: small`
@@ -200,18 +200,18 @@ func TestRow_says_why_a_pod_may_not_be_made(t *testing.T) {
 	}
 }
 
-// A member's words go into a row that people read on a terminal, and that has a limit.
-func TestRow_says_it_in_clean_words(t *testing.T) {
+// A member's words go into a entry that people read on a terminal, and that has a limit.
+func TestEntry_has_a_sanitized_message(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it ended with exit code 1 (Error): red ") ||
 		strings.ContainsAny(seen.Message, "\x1b\n\a\u202e") || len(seen.Message) > 1024 {
 		t.Errorf("got %d bytes: %q", len(seen.Message), seen.Message)
 	}
 }
 
-func TestRow_says_that_pods_may_not_be_listed(t *testing.T) {
+func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, waiting("ErrImagePull", "no"))
 	s.sent.answers(func(request string) (*http.Response, error) {
@@ -220,21 +220,21 @@ func TestRow_says_that_pods_may_not_be_listed(t *testing.T) {
 		}
 		return refusing(request, http.StatusForbidden, "no")(request)
 	})
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	if diff := cmp.Diff(said{v1alpha1.ReasonRollingOut, "why is not known: the credentials may not list pods (config/member grants it)"}, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // Another's pods say nothing of this AppService.
-func TestRow_says_nothing_of_other_pods(t *testing.T) {
+func TestEntry_ignores_other_pods(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other", Labels: workload.Selector("other")}}
 	other.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	s.must(onMember.Create(t.Context(), other))
 	s.becomes(other, waiting("ErrImagePull", "no"))
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
 	}
@@ -259,7 +259,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 		t.Errorf("listed pods %d times before it was time", got)
 	}
 	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxListing, maxListing} {
-		w.itIsTime()
+		w.listsPodsNow()
 		for range 2 {
 			seen, result := w.look()
 			about(result.RequeueAfter, want)
@@ -272,7 +272,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 		}
 	}
 
-	// A new generation begins anew, and does not say what was true of the one before.
+	// A new generation begins again, and does not say what was true of the one before.
 	s.edit(editImage)
 	s.plan()
 	w.look()
@@ -366,7 +366,7 @@ func (s *scene) mounting(says ...eventsv1.Event) {
 
 func kubelet(reason, note string) eventsv1.Event { return eventsv1.Event{Reason: reason, Note: note} }
 
-func TestRow_names_what_a_volume_lacks(t *testing.T) {
+func TestEntry_names_what_a_volume_lacks(t *testing.T) {
 	const (
 		missing = `MountVolume.SetUp failed for volume "config" : configmap "settings" not found`
 		timeout = `Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`
@@ -398,7 +398,7 @@ func TestRow_names_what_a_volume_lacks(t *testing.T) {
 			t.Parallel()
 			s := stuck(t)
 			s.mounting(test.events...)
-			seen := s.witness().explained()
+			seen := s.witness().diagnosed()
 			got := said{seen.Reason, seen.Message}
 			if test.want.Reason == v1alpha1.ReasonRollingOut {
 				got.Message = test.want.Message // the Deployment's own
@@ -411,7 +411,7 @@ func TestRow_names_what_a_volume_lacks(t *testing.T) {
 }
 
 // A member that was joined by an older release grants less.
-func TestRow_says_that_events_may_not_be_listed(t *testing.T) {
+func TestEntry_says_that_events_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
 	s.mounting()
@@ -421,17 +421,17 @@ func TestRow_says_that_events_may_not_be_listed(t *testing.T) {
 		}
 		return refusing(request, http.StatusForbidden, "no")(request)
 	})
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	want := said{v1alpha1.ReasonRollingOut, "1 of 1 pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)"}
 	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestEvents_are_not_read_of_pods_without_volumes(t *testing.T) {
+func TestEvents_are_not_listed_for_pods_without_volumes(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, waiting("ContainerCreating", ""))
-	s.witness().explained()
+	s.witness().diagnosed()
 	if s.sent.count("GET events") > 0 {
 		t.Error("events were listed")
 	}

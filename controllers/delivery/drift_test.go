@@ -34,7 +34,7 @@ func (s *scene) spoil(image string) {
 	s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Image = image })
 }
 
-func TestDrift_is_put_back_counted_and_told_once(t *testing.T) {
+func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	const image = `spec.template.spec.containers[name="app"].image`
 	tests := map[string]struct {
 		change func(*scene)
@@ -84,7 +84,7 @@ func TestDrift_is_put_back_counted_and_told_once(t *testing.T) {
 			if got := s.corrected(); got != 1 {
 				t.Errorf("counted %v corrections, want 1", got)
 			}
-			s.tellsOf(v1alpha1.ReasonDriftCorrected, test.want)
+			s.announces(v1alpha1.ReasonDriftCorrected, test.want)
 		})
 	}
 }
@@ -101,11 +101,11 @@ func TestEdit_is_no_drift(t *testing.T) {
 	if got := s.corrected(); got > 0 {
 		t.Errorf("counted %v corrections", got)
 	}
-	s.tellsOf(v1alpha1.ReasonDriftCorrected)
+	s.announces(v1alpha1.ReasonDriftCorrected)
 }
 
 // Ports that somebody else has changed can only be replaced as a whole; they are the AppService's afterwards.
-func TestPort_that_was_put_back_goes_with_an_edit(t *testing.T) {
+func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +145,7 @@ func (s *scene) rival(ctx context.Context, ended chan<- error) {
 	ended <- nil
 }
 
-func TestFight_ends_in_a_truce(t *testing.T) {
+func TestContention_delays_corrections(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -182,7 +182,7 @@ func TestFight_ends_in_a_truce(t *testing.T) {
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
-func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
+func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.disengage()
@@ -204,8 +204,8 @@ func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
 // noon is when the fights begin.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// truceAfter is how long the truce is after corrections at these times.
-func truceAfter(corrections ...time.Duration) time.Duration {
+// delayAfter is how long the truce is after corrections at these times.
+func delayAfter(corrections ...time.Duration) time.Duration {
 	var b driftBackoff
 	var last time.Time
 	for _, after := range corrections {
@@ -215,7 +215,7 @@ func truceAfter(corrections ...time.Duration) time.Duration {
 	return b.wait(last)
 }
 
-func TestTruce(t *testing.T) {
+func TestDriftBackoff(t *testing.T) {
 	minutes := func(m ...time.Duration) []time.Duration {
 		all := []time.Duration{0, 1, 2, 3, 4} // five at once
 		for _, m := range m {
@@ -241,7 +241,7 @@ func TestTruce(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := truceAfter(test.corrections...); got != test.want {
+			if got := delayAfter(test.corrections...); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -259,7 +259,7 @@ func TestTruce(t *testing.T) {
 }
 
 // Whoever rewrites our hash as well hides that the object was applied before.
-func TestFight_with_somebody_who_rewrites_the_hash_ends_in_a_truce(t *testing.T) {
+func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *testing.T) {
 	tests := map[string]*string{"to something else": new("0"), "to nothing": nil}
 	for name, hash := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestConflict_ends_with_the_foreign_object(t *testing.T) {
 }
 
 // Another's pods are not this AppService's, however well they run.
-func TestForeign_Deployment_is_never_observed_as_ours(t *testing.T) {
+func TestForeign_Deployment_is_not_observed(t *testing.T) {
 	tests := map[string]struct {
 		row  func(*v1alpha1.ClusterStatus)
 		edit func(*v1alpha1.AppService)
@@ -156,7 +156,7 @@ func unpaused(deployment *appsv1.Deployment) *appsv1.Deployment {
 }
 
 // What took the place of our object since the member's cache was filled is somebody else's.
-func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
+func TestObject_that_replaced_ours_is_never_changed(t *testing.T) {
 	edits := map[string]func(*v1alpha1.AppService){
 		"is changed":    func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 81 },
 		"is taken away": func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
@@ -181,7 +181,7 @@ func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
 	}
 }
 
-func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
+func TestObject_of_a_later_generation_is_not_changed(t *testing.T) {
 	stamp := func(s *scene, kind string) {
 		deployment, service := s.deployment(), s.service()
 		object := map[string]client.Object{"Deployment": deployment, "Service": service}[kind]
@@ -210,7 +210,7 @@ func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
 }
 
 // A cache that lags has an AppService of old: fewer replicas are no intent. It is no evidence that the hub is behind either.
-func TestHub_cache_that_lags_changes_nothing_and_is_not_reported(t *testing.T) {
+func TestStale_hub_cache_changes_nothing_and_is_not_reported(t *testing.T) {
 	s := delivered(t)
 	old := s.app.DeepCopy()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })

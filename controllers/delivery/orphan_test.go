@@ -18,7 +18,7 @@ import (
 
 func orphaning(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan }
 
-func TestOrphans_go_on_running_and_are_nobodys(t *testing.T) {
+func TestOrphans_keep_running_unmanaged(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when the plan no longer has the cluster": func(*scene) {},
 		"when the AppService is being deleted":    (*scene).beingDeleted,
@@ -44,7 +44,7 @@ func TestOrphans_go_on_running_and_are_nobodys(t *testing.T) {
 				t.Errorf("more than the marks was changed (-was +is):\n%s", diff)
 			}
 			s.sendsNo(t, "DELETE")
-			s.tellsOf(v1alpha1.ReasonOrphaned,
+			s.announces(v1alpha1.ReasonOrphaned,
 				"Deployment web is left running, as deletionPolicy says",
 				"Service web is left running, as deletionPolicy says")
 
@@ -99,7 +99,7 @@ func TestOrphan_can_be_adopted_again(t *testing.T) {
 	s.runs("1 × web:1; ClusterIP 80→8080/TCP")
 }
 
-func TestOrphaning_touches_nothing_that_is_foreign(t *testing.T) {
+func TestOrphaning_changes_no_foreign_object(t *testing.T) {
 	for kind, object := range deliveredKinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -119,8 +119,8 @@ func TestOrphaning_touches_nothing_that_is_foreign(t *testing.T) {
 	}
 }
 
-// Law 2: letting go cannot be undone either.
-func TestOrphaning_that_the_hub_itself_does_not_bear_out_lets_nothing_go(t *testing.T) {
+// Invariant 2: letting go cannot be undone either.
+func TestOrphaning_that_the_hub_does_not_verify_releases_nothing(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning)
 	s.end()
@@ -152,7 +152,7 @@ func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
 }
 
 // The queue backs off: to try again at once would be a loop without an end.
-func TestOrphans_whose_marks_come_back_are_tried_again_ever_more_rarely(t *testing.T) {
+func TestOrphans_whose_marks_come_back_are_retried_with_back_off(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning)
 	s.disengage()

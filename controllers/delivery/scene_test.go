@@ -194,7 +194,7 @@ func (s *scene) clusterName() multicluster.ClusterName { return multicluster.Clu
 
 func (s *scene) key() types.NamespacedName { return client.ObjectKeyFromObject(s.app) }
 
-// plan is the planner: it writes the row of the member, for the present generation.
+// plan is the planner: it writes the entry of the member, for the present generation.
 func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 	s.Helper()
 	row := v1alpha1.ClusterStatus{
@@ -222,19 +222,19 @@ func inPhase(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Phase = phase }
 }
 
-// plannedFor is a row of another generation than the present.
+// plannedFor is a entry of another generation than the present.
 func plannedFor(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Generation = generation }
 }
 
-// edit changes the AppService, which is not planned anew by that.
+// edit changes the AppService, which is not planned again by that.
 func (s *scene) edit(change func(*v1alpha1.AppService)) {
 	s.Helper()
 	change(s.app)
 	s.must(onHub.Update(s.Context(), s.app))
 }
 
-// planned is how many replicas the present row has.
+// planned is how many replicas the present entry has.
 func (s *scene) planned() int32 {
 	if row := s.app.Status.Cluster(s.cluster); row != nil {
 		return row.Replicas
@@ -242,7 +242,7 @@ func (s *scene) planned() int32 {
 	return 0
 }
 
-// ready is what is to be reported when the member runs what the present row says.
+// ready is what is to be reported when the member runs what the present entry says.
 func (s *scene) ready() rollup.Observation {
 	pods := s.app.DesiredReplicas()
 	return rollup.Observation{

@@ -93,7 +93,7 @@ ports:
 		replicas: 1,
 	},
 	{
-		golden:   "externallyScaled",
+		golden:   "externally-scaled",
 		spec:     `{image: "registry.example/web:1", replicas: 3, externallyScaled: true}`,
 		replicas: 3,
 	},
