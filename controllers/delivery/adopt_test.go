@@ -22,7 +22,8 @@ import (
 
 var (
 	theirLabels = map[string]string{"app": "shop"}
-	// twinDeployment and twinService hold what the AppService of a scene says, under other labels. No one rolls the Deployment out.
+	// twinDeployment and twinService hold what the AppService of a scene says, under other labels.
+	// No one rolls the Deployment out.
 	twinDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused:   true,
 		Replicas: new(int32(1)),
@@ -78,8 +79,8 @@ func (s *scene) goesOn() {
 	s.someone(d, func() { d.Spec.Paused = false })
 }
 
-// Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no pod is replaced, and the
-// Service goes on choosing the same pods.
+// Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no
+// pod is replaced, and the Service goes on choosing the same pods.
 func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 	tests := map[string]struct {
 		policy v1alpha1.ConflictPolicy
@@ -156,7 +157,8 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 			s.announces(v1alpha1.ReasonAdoptionRestartsPods)
 			s.restsAlsoAfterRestart()
 
-			// It is theirs no more: what the AppService no longer says goes, as from any other. The labels by which the pods are found stay.
+			// It is theirs no more: what the AppService no longer says goes, as from any other. The
+			// labels by which the pods are found stay.
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 82 })
 			s.plan()
 			s.reports(s.ready())
@@ -172,7 +174,8 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 	}
 }
 
-// Where the pod template has to change, that is told before it does. The Service goes on choosing the pods, old and new.
+// Where the pod template has to change, that is told before it does. The Service goes on choosing
+// the pods, old and new.
 func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -193,7 +196,8 @@ func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	s.restsAlsoAfterRestart()
 }
 
-// An apply brings lists into its own order. That is no difference of a field, and replaces the pods all the same.
+// An apply brings lists into its own order. That is no difference of a field, and replaces the pods
+// all the same.
 func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	twoVariables := func(app *v1alpha1.AppService) {
 		app.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)"}}
@@ -226,7 +230,8 @@ func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	})
 }
 
-// An earlier version gave the pods of an adopted Deployment our labels, and had its Service choose by them.
+// An earlier version gave the pods of an adopted Deployment our labels, and had its Service choose
+// by them.
 func TestAdopted_Deployment_of_an_earlier_version_is_not_written(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -340,7 +345,8 @@ func TestAdopted_Deployment_that_is_not_ready_is_diagnosed(t *testing.T) {
 	}
 }
 
-// isAdopted fails the test when the objects are not those that were there, with our marks, and each found by whom it should be.
+// isAdopted fails the test when the objects are not those that were there, with our marks, and each
+// found by whom it should be.
 func (s *scene) isAdopted(deployment, service client.Object) {
 	s.Helper()
 	d, svc := s.deployment(), s.service()
@@ -378,8 +384,8 @@ func (s *scene) restsAlsoAfterRestart() {
 	s.sendsNo(s.T, "PATCH", "POST", "DELETE")
 }
 
-// announces waits until there are events of that reason, and no others, with these notes: each on the hub, related to the member, and on
-// the member, naming the hub.
+// announces waits until there are events of that reason, and no others, with these notes: each on
+// the hub, related to the member, and on the member, naming the hub.
 func (s *scene) announces(reason string, notes ...string) {
 	s.Helper()
 	var onHubs, onMembers []string
@@ -545,7 +551,8 @@ func TestAdoption_that_the_hub_does_not_verify_changes_nothing(t *testing.T) {
 	}
 }
 
-// again makes another AppService of the same namespace and name, of which the hub knows nothing of the one before.
+// again makes another AppService of the same namespace and name, of which the hub knows nothing of
+// the one before.
 func (s *scene) again(changes ...func(*v1alpha1.AppService)) {
 	s.Helper()
 	s.must(onHub.Delete(s.Context(), s.app))
@@ -557,8 +564,8 @@ func (s *scene) again(changes ...func(*v1alpha1.AppService)) {
 	s.must(onHub.Create(s.Context(), s.app))
 }
 
-// An AppService that was deleted and made again, a hub that was restored, and one that was rebuilt with the same identity are the same
-// to a member: what is there is of this hub and of another UID.
+// An AppService that was deleted and made again, a hub that was restored, and one that was rebuilt
+// with the same identity are the same to a member: what is there is of this hub and of another UID.
 func TestInheritance(t *testing.T) {
 	tests := map[string]func(*scene){
 		"of what is the same": func(*scene) {},
@@ -606,7 +613,8 @@ func TestInheritance_is_not_undone_by_a_stale_hub_cache(t *testing.T) {
 	s.untouched(service)
 }
 
-// What was inherited a moment ago, and the member's cache does not show so yet, is not told of twice.
+// What was inherited a moment ago, and the member's cache does not show so yet, is not told of
+// twice.
 func TestInheritance_is_announced_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)

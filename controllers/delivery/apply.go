@@ -15,8 +15,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// apply makes the member hold the desired objects, and deletes what is not desired. It reports whether
-// anything changed. A blocker is returned as an error.
+// apply makes the member hold the desired objects, and deletes what is not desired. It reports
+// whether anything changed. A blocker is returned as an error.
 func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error) {
 	desired, err := render(t, r.hubID)
 	if err != nil {
@@ -60,7 +60,8 @@ func render(t task, hubID string) (workload.Workload, error) {
 	return desired, err
 }
 
-// applyService ensures the Service, or deletes it if none is desired. An inherited Service goes as well.
+// applyService ensures the Service, or deletes it if none is desired. An inherited Service goes as
+// well.
 func (r *reconciler) applyService(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
 	if desired != nil {
 		return r.ensure(ctx, t, desired)
@@ -73,7 +74,8 @@ func (r *reconciler) applyService(ctx context.Context, t task, desired *unstruct
 	return true, r.remover.deleteUnwanted(ctx, t, *service)
 }
 
-// ensure ensures one object, and records what came of it. It reports whether the member may have changed.
+// ensure ensures one object, and records what came of it. It reports whether the member may have
+// changed.
 func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
 	kind := desired.GetKind()
 	existing := t.objects.facts[kind]
@@ -129,7 +131,8 @@ func (r *reconciler) record(ctx context.Context, t task, kind string, result obj
 	}
 }
 
-// hasRolledOut reports whether the Deployment belongs to the AppService and is completely available.
+// hasRolledOut reports whether the Deployment belongs to the AppService and is completely
+// available.
 func (o objects) hasRolledOut() bool {
 	if !o.isOwned("Deployment") {
 		return false

@@ -15,9 +15,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollup"
 )
 
-// reportHubBehind reports that the member is ahead of the hub, after a live read has confirmed it. It
-// repeats a report that the entry already has without a live read: after a restore, every member would be
-// read for every AppService, again and again.
+// reportHubBehind reports that the member is ahead of the hub, after a live read has confirmed it.
+// It repeats a report that the entry already has without a live read: after a restore, every member
+// would be read for every AppService, again and again.
 func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Result, error) {
 	behind, err := r.reader.knownBehind(ctx, t)
 	if err == nil && behind == nil {
@@ -38,8 +38,8 @@ func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Res
 	return reconcile.Result{RequeueAfter: blockerRetry}, nil
 }
 
-// knownBehind returns what the entry has about a hub that is behind, if the objects in the member's cache
-// bear it out; otherwise nil.
+// knownBehind returns what the entry has about a hub that is behind, if the objects in the member's
+// cache bear it out; otherwise nil.
 func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
 	if t.entry.HubBehind == nil {
 		return nil, nil
@@ -64,9 +64,9 @@ func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, e
 	return behind, nil
 }
 
-// confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both live:
-// the report stops the AppService on all clusters until a person accepts it, so a cache that lags must
-// not cause it.
+// confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both
+// live: the report stops the AppService on all clusters until a person accepts it, so a cache that
+// lags must not cause it.
 func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader) (*v1alpha1.HubBehind, error) {
 	app := &v1alpha1.AppService{}
 	if err := hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {

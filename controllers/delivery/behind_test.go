@@ -33,7 +33,8 @@ func accepts(token string) func(*v1alpha1.AppService) {
 	}
 }
 
-// behindHub is what is to be reported when these objects are ahead of the hub. The first is the newest.
+// behindHub is what is to be reported when these objects are ahead of the hub. The first is the
+// newest.
 func (s *scene) behindHub(objects ...client.Object) rollup.Observation {
 	s.Helper()
 	newest := lineage.Of(objects[0])
@@ -123,7 +124,8 @@ func TestHubBehind_stays(t *testing.T) {
 	}
 }
 
-// A restore concerns every AppService on every member: what an entry says already is not read again.
+// A restore concerns every AppService on every member: what an entry says already is not read
+// again.
 func TestHubBehind_is_reported_again_without_a_live_read(t *testing.T) {
 	tests := map[string]struct {
 		changes []func(*v1alpha1.AppService)

@@ -10,8 +10,8 @@ type intent string
 const (
 	// leave: there is no plan for this member; everything there stays.
 	leave intent = "leave"
-	// await: the planner has not planned this generation yet, all changes are suspended, or the hub is
-	// behind; only observe.
+	// await: the planner has not planned this generation yet, all changes are suspended, or the hub
+	// is behind; only observe.
 	await intent = "await"
 	// maintain: make the member's objects match the entry.
 	maintain intent = "maintain"
@@ -19,8 +19,8 @@ const (
 	remove intent = "remove"
 )
 
-// decide returns what to do, given the AppService (nil if the hub has none) and its entry for this member
-// (nil if it has none). A missing AppService or entry never triggers a deletion.
+// decide returns what to do, given the AppService (nil if the hub has none) and its entry for this
+// member (nil if it has none). A missing AppService or entry never triggers a deletion.
 func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 	switch {
 	case app == nil, entry == nil, entry.Phase == v1alpha1.ClusterDetached:

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// The pods of a workload that is not ready are listed after firstListing, because a rollout that goes
-	// well takes no longer. The interval then doubles, up to maxListing.
+	// The pods of a workload that is not ready are listed after firstListing, because a rollout
+	// that goes well takes no longer. The interval then doubles, up to maxListing.
 	firstListing, maxListing = 5 * time.Second, time.Minute
 	// maxPods is how many pods are listed.
 	maxPods = 50
@@ -96,8 +96,8 @@ func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment) (rea
 	return reason, message
 }
 
-// mountFailure returns why pods wait for their volumes, such as for a ConfigMap that the member lacks.
-// It lists the events of one pod, and only if a pod waits for volumes.
+// mountFailure returns why pods wait for their volumes, such as for a ConfigMap that the member
+// lacks. It lists the events of one pod, and only if a pod waits for volumes.
 func (p podReader) mountFailure(ctx context.Context, pods []corev1.Pod) (reason, message string) {
 	first, count := diagnosis.WaitingForVolumes(pods)
 	if first == nil {

@@ -86,7 +86,8 @@ var unready = map[string]struct {
 
 type said struct{ Reason, Message string }
 
-// stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody but the test looks.
+// stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody
+// but the test looks.
 func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
 	t.Helper()
 	s := undelivered(t, replicas(int32(max(1, len(statuses)))))
@@ -346,7 +347,8 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
-// mounting has a pod with a ConfigMap as a volume, which has not begun, and what the kubelet said of it, each later than the one before.
+// mounting has a pod with a ConfigMap as a volume, which has not begun, and what the kubelet said
+// of it, each later than the one before.
 func (s *scene) mounting(says ...eventsv1.Event) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}

@@ -3,9 +3,9 @@ package delivery
 import "time"
 
 const (
-	// A workload that is corrected maxCorrections times within contentionWindow is contended: another
-	// manager corrects it as well. Then it is corrected only after minDriftDelay. The delay doubles with
-	// each correction, up to maxDriftDelay.
+	// A workload that is corrected maxCorrections times within contentionWindow is contended:
+	// another manager corrects it as well. Then it is corrected only after minDriftDelay. The delay
+	// doubles with each correction, up to maxDriftDelay.
 	maxCorrections               = 5
 	contentionWindow             = time.Minute
 	minDriftDelay, maxDriftDelay = time.Minute, 10 * time.Minute

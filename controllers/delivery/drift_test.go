@@ -104,7 +104,8 @@ func TestEdit_is_no_drift(t *testing.T) {
 	s.announces(v1alpha1.ReasonDriftCorrected)
 }
 
-// Ports that somebody else has changed can only be replaced as a whole; they are the AppService's afterwards.
+// Ports that somebody else has changed can only be replaced as a whole; they are the AppService's
+// afterwards.
 func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
 		t.Run(kind, func(t *testing.T) {

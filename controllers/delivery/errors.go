@@ -28,9 +28,9 @@ const conflictRetry = time.Second
 // maxMessage is how many bytes a message of an entry has at most.
 const maxMessage = 512
 
-// failed classifies an error. What the member refuses is reported in the entry and retried in minutes.
-// Anything else is reported and retried with the queue's back-off. That this replica must not change
-// anything now is not reported, because the member has no part in it.
+// failed classifies an error. What the member refuses is reported in the entry and retried in
+// minutes. Anything else is reported and retried with the queue's back-off. That this replica must
+// not change anything now is not reported, because the member has no part in it.
 func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.Result, error) {
 	var blocker *object.Blocker
 	switch {
@@ -67,8 +67,8 @@ func isFenced(err error) bool {
 	return errors.As(err, &refusal) && refusal.Fenced()
 }
 
-// redact returns the text of an error for an entry. Network errors have addresses, which belong to the
-// Secret, and ports that differ each time: they are left out.
+// redact returns the text of an error for an entry. Network errors have addresses, which belong to
+// the Secret, and ports that differ each time: they are left out.
 func redact(err error) string {
 	var network *url.Error
 	if !errors.As(err, &network) {
@@ -98,7 +98,8 @@ func isPortTaken(err error) bool {
 // escapes matches the escape sequences of terminals, such as colours.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
-// sanitize makes a text that may come from a member fit for an entry: printable, on one line, and bounded.
+// sanitize makes a text that may come from a member fit for an entry: printable, on one line, and
+// bounded.
 func sanitize(text string) string {
 	text = escapes.ReplaceAllString(text, "")
 	text = strings.Map(func(c rune) rune {

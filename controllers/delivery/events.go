@@ -19,13 +19,13 @@ type announcer struct {
 	hubID   string
 	cluster string
 	hub     events.EventRecorder
-	// member returns the member's recorder. Its first event starts nine goroutines, so events are for what
-	// is rare.
+	// member returns the member's recorder. Its first event starts nine goroutines, so events are
+	// for what is rare.
 	member func() events.EventRecorder
 }
 
-// announce emits an event on the member, about the object. If an AppService is given, it emits one on the
-// hub as well, about the AppService.
+// announce emits an event on the member, about the object. If an AppService is given, it emits one
+// on the hub as well, about the AppService.
 func (a announcer) announce(app *v1alpha1.AppService, about client.Object, reason, action, note string, args ...any) {
 	severity := corev1.EventTypeNormal
 	if reason == v1alpha1.ReasonDriftCorrected {
@@ -34,7 +34,8 @@ func (a announcer) announce(app *v1alpha1.AppService, about client.Object, reaso
 	text := sanitize(fmt.Sprintf(note, args...))
 	a.member().Eventf(about, nil, severity, reason, action, "%s (by hub %s)", text, a.hubID)
 	if app != nil {
-		// Events that differ only in their notes count as one: the member and the kind make them differ.
+		// Events that differ only in their notes count as one: the member and the kind make them
+		// differ.
 		related := &v1alpha1.MemberCluster{}
 		related.Name = a.cluster
 		a.hub.Eventf(app, related, severity, reason, action+object.KindOf(about), "%s: %s", a.cluster, text)

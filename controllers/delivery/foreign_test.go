@@ -14,7 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// somebodys makes an object of the scene's name on the member, with marks that the test chooses. No one rolls it out.
+// somebodys makes an object of the scene's name on the member, with marks that the test chooses. No
+// one rolls it out.
 func (s *scene) somebodys(object client.Object, labels, annotations map[string]string) client.Object {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
@@ -31,7 +32,8 @@ func (s *scene) somebodys(object client.Object, labels, annotations map[string]s
 var (
 	aDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused: true,
-		// A selector cannot be changed. With ours, nothing but our care keeps it from being overwritten.
+		// A selector cannot be changed. With ours, nothing but our care keeps it from being
+		// overwritten.
 		Selector: &metav1.LabelSelector{MatchLabels: workload.Selector("web")},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: workload.Selector("web")},
@@ -209,7 +211,8 @@ func TestObject_of_a_later_generation_is_not_changed(t *testing.T) {
 	}
 }
 
-// A cache that lags has an AppService of old: fewer replicas are no intent. It is no evidence that the hub is behind either.
+// A cache that lags has an AppService of old: fewer replicas are no intent. It is no evidence that
+// the hub is behind either.
 func TestStale_hub_cache_changes_nothing_and_is_not_reported(t *testing.T) {
 	s := delivered(t)
 	old := s.app.DeepCopy()

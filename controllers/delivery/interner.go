@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// maxInterned is how many values are interned: those of some 4,000 AppServices. Fewer cost memory, and
-	// are no error.
+	// maxInterned is how many values are interned: those of some 4,000 AppServices. Fewer cost
+	// memory, and are no error.
 	maxInterned = 16384
-	// maxShared is how many bytes an interned value may have, so that a member that invents large ones cannot
-	// fill the memory.
+	// maxShared is how many bytes an interned value may have, so that a member that invents large
+	// ones cannot fill the memory.
 	maxShared = 16 << 10
 )
 
 // Transform returns the transform function of all members' caches. It drops the managed fields, and
-// interns what an AppService has in common on all members: with 20 AppServices, that saves 100 KiB for
-// each member.
+// interns what an AppService has in common on all members: with 20 AppServices, that saves 100 KiB
+// for each member.
 func Transform() toolscache.TransformFunc {
 	return interner{lru.New(maxInterned)}.transform
 }
 
-// interner shares equal values of cached objects. They are read only, as everything in a cache is. It is
-// safe for concurrent use.
+// interner shares equal values of cached objects. They are read only, as everything in a cache is.
+// It is safe for concurrent use.
 type interner struct {
 	known *lru.Cache
 }

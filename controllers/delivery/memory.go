@@ -15,15 +15,16 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
-// memories has a memory for each AppService that has an entry for this member. It is safe for concurrent use.
+// memories has a memory for each AppService that has an entry for this member. It is safe for
+// concurrent use.
 type memories struct {
 	mu    sync.Mutex
 	byApp map[types.NamespacedName]*memory
 }
 
-// memory is what one reconcile of an AppService leaves to the next. Everything in it may be lost at any
-// time: it saves requests, and nothing is decided by it that cannot be decided again. The queue hands
-// an AppService to one worker at a time, so a memory needs no lock.
+// memory is what one reconcile of an AppService leaves to the next. Everything in it may be lost at
+// any time: it saves requests, and nothing is decided by it that cannot be decided again. The queue
+// hands an AppService to one worker at a time, so a memory needs no lock.
 type memory struct {
 	uid     types.UID
 	applied map[string]string // kind → hash of what was applied last

@@ -64,7 +64,8 @@ func (o objects) blocker(app *v1alpha1.AppService) *object.Blocker {
 	return nil
 }
 
-// isManaged reports whether the Deployment is a Fleetwright's. Only then it records optional objects.
+// isManaged reports whether the Deployment is a Fleetwright's. Only then it records optional
+// objects.
 func (o objects) isManaged() bool {
 	return o.deployment != nil && o.deployment.Annotations[v1alpha1.AnnotationHub] != ""
 }
@@ -74,8 +75,8 @@ func (o objects) lists(k optionalKind) bool {
 	return o.isManaged() && slices.Contains(strings.Split(o.deployment.Annotations[v1alpha1.AnnotationOwnedKinds], ","), k.kind)
 }
 
-// mayHave reports whether an optional object may exist: the Deployment lists its kind, or the Deployment
-// is missing or another one has taken its place.
+// mayHave reports whether an optional object may exist: the Deployment lists its kind, or the
+// Deployment is missing or another one has taken its place.
 func (o objects) mayHave(k optionalKind) bool { return !o.isManaged() || o.lists(k) }
 
 // reader reads the objects of a member.
@@ -130,8 +131,8 @@ func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppS
 	return found, nil
 }
 
-// optional returns the optional object of a kind, or nil. If it must not be read, it was not created
-// either, unless the Deployment lists its kind.
+// optional returns the optional object of a kind, or nil. If it must not be read, it was not
+// created either, unless the Deployment lists its kind.
 func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.AppService, k optionalKind, isListed bool) (*object.Existing, error) {
 	found := k.empty()
 	err := from.Get(ctx, client.ObjectKeyFromObject(app), found)
@@ -145,8 +146,8 @@ func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.
 	return r.inspect(app, found), nil
 }
 
-// watched returns the optional object of a kind from the member's cache, or nil. Its watch begins with
-// the first call; the member itself is read until the cache is in step.
+// watched returns the optional object of a kind from the member's cache, or nil. Its watch begins
+// with the first call; the member itself is read until the cache is in step.
 func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, k optionalKind) (*object.Existing, error) {
 	from, err := r.watches.reader(ctx, k, r.cached, r.live)
 	if err != nil {

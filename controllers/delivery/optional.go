@@ -19,9 +19,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// optionalKind is a kind of object that only some AppServices have on a member. It is watched on a member
-// from the first AppService that has one there: a watch for each kind on each member would cost more
-// than all the rest. The Deployment lists the kinds that were created with it.
+// optionalKind is a kind of object that only some AppServices have on a member. It is watched on a
+// member from the first AppService that has one there: a watch for each kind on each member would
+// cost more than all the rest. The Deployment lists the kinds that were created with it.
 type optionalKind struct {
 	kind    string
 	empty   func() client.Object
@@ -37,8 +37,8 @@ func isOptional(kind string) bool {
 	return slices.ContainsFunc(optionalKinds, func(k optionalKind) bool { return k.kind == kind })
 }
 
-// addOptional adds the desired optional objects to the objects of a task. They are read before anything
-// is applied: if the credentials do not suffice for them, no Deployment lists their kinds.
+// addOptional adds the desired optional objects to the objects of a task. They are read before
+// anything is applied: if the credentials do not suffice for them, no Deployment lists their kinds.
 func (r reader) addOptional(ctx context.Context, t task, desired workload.Workload) error {
 	for _, k := range optionalKinds {
 		if k.desired(desired) == nil || t.objects.facts[k.kind] != nil {
@@ -55,8 +55,8 @@ func (r reader) addOptional(ctx context.Context, t task, desired workload.Worklo
 	return nil
 }
 
-// deleteOptional deletes the optional objects that are not desired. It comes before the Deployment, which
-// is the record of them. An autoscaler must be gone before the replicas are ours again.
+// deleteOptional deletes the optional objects that are not desired. It comes before the Deployment,
+// which is the record of them. An autoscaler must be gone before the replicas are ours again.
 func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workload.Workload) (deleted bool, err error) {
 	for _, k := range optionalKinds {
 		if k.desired(desired) != nil {
@@ -76,8 +76,8 @@ func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workloa
 	return deleted, nil
 }
 
-// deleteOptionalKind deletes one optional object, and reports whether there was one. It waits for an
-// autoscaler that is not gone at once.
+// deleteOptionalKind deletes one optional object, and reports whether there was one. It waits for
+// an autoscaler that is not gone at once.
 func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalKind) (found bool, err error) {
 	read := func() (*object.Existing, error) {
 		return r.reader.optional(ctx, r.reader.live, t.app, k, t.objects.lists(k) || t.memory.created[k.kind])
@@ -106,8 +106,8 @@ func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalK
 	return found, nil
 }
 
-// watches are the watches of optional kinds on one member. They end with the engagement. It is safe for
-// concurrent use.
+// watches are the watches of optional kinds on one member. They end with the engagement. It is safe
+// for concurrent use.
 type watches struct {
 	cache   cache.Cache
 	handler toolscache.ResourceEventHandler
@@ -130,8 +130,8 @@ func newWatches(from cache.Cache, enqueue func(client.Object)) *watches {
 	}}
 }
 
-// reader returns where to read an optional kind: the cache once it is in step, until then the member
-// itself. A direct read also shows that the credentials may not list the kind.
+// reader returns where to read an optional kind: the cache once it is in step, until then the
+// member itself. A direct read also shows that the credentials may not list the kind.
 func (w *watches) reader(ctx context.Context, k optionalKind, cached, live client.Reader) (client.Reader, error) {
 	informer, err := w.informer(ctx, k)
 	if err != nil {

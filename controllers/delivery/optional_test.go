@@ -37,7 +37,8 @@ func between(least, most int32) func(*v1alpha1.ClusterStatus) {
 	}
 }
 
-// hasOptional waits until the member holds these of the AppService's name: "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
+// hasOptional waits until the member holds these of the AppService's name: "HorizontalPodAutoscaler
+// 2-5", "PodDisruptionBudget 1".
 func (s *scene) hasOptional(want ...string) {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -281,7 +282,8 @@ func TestLoadBalancer_has_an_address_before_it_is_ready(t *testing.T) {
 	s.reports(ready)
 }
 
-// Server-side apply leaves behind what the API server filled in for a choice that is no longer made, and is refused for having made two.
+// Server-side apply leaves behind what the API server filled in for a choice that is no longer
+// made, and is refused for having made two.
 func TestChange_from_one_choice_to_another(t *testing.T) {
 	probe := func(handler corev1.ProbeHandler) func(*v1alpha1.AppService) {
 		return func(app *v1alpha1.AppService) {
@@ -378,7 +380,8 @@ func TestReport_names_its_generation(t *testing.T) {
 	}
 }
 
-// Invariant 2: what is left to an autoscaler stays as it is, also where an apply has to be made possible first.
+// Invariant 2: what is left to an autoscaler stays as it is, also where an apply has to be made
+// possible first.
 func TestChange_of_a_choice_scales_nothing_down(t *testing.T) {
 	for name, autoscale := range map[string]func(*v1alpha1.AppService){"ours": scaling, "another": autoscaled} {
 		t.Run(name, func(t *testing.T) {
@@ -428,7 +431,8 @@ func TestHubBehind_changes_no_optional_object(t *testing.T) {
 	}
 }
 
-// Somebody has put a Deployment of their own in the place of ours: it is no record of what we made beside it.
+// Somebody has put a Deployment of their own in the place of ours: it is no record of what we made
+// beside it.
 func TestOptionalObjects_beside_a_foreign_Deployment_are_deleted(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
@@ -502,7 +506,8 @@ func TestOptionalObjects_that_must_not_be_read_block_no_removal(t *testing.T) {
 	}
 }
 
-// What was applied for a later generation is stamped again once that is accepted, optional objects too.
+// What was applied for a later generation is stamped again once that is accepted, optional objects
+// too.
 func TestHubBehind_is_accepted_for_optional_objects(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)

@@ -63,7 +63,8 @@ func unmarked(object client.Object) {
 	object.SetAnnotations(nil) // there are ours alone
 }
 
-// unversioned takes off what changes with any change: annotations count in the generation of a Deployment.
+// unversioned takes off what changes with any change: annotations count in the generation of a
+// Deployment.
 func unversioned(object client.Object) {
 	object.SetManagedFields(nil)
 	object.SetResourceVersion("")
@@ -81,7 +82,8 @@ func managersOf(object client.Object) []string {
 	return managers
 }
 
-// One that was let go is nobody's: the AppService that comes back meets it as it would meet any other.
+// One that was let go is nobody's: the AppService that comes back meets it as it would meet any
+// other.
 func TestOrphan_can_be_adopted_again(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))

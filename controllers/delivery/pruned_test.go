@@ -212,7 +212,8 @@ func every(app *v1alpha1.AppService) {
 const everyField = "spec.template.spec.nodeSelector of the Deployment, and spec.behavior.scaleUp.stabilizationWindowSeconds of the HorizontalPodAutoscaler, and " +
 	"spec.unhealthyPodEvictionPolicy of the PodDisruptionBudget, and spec.trafficDistribution of the Service"
 
-// prunesByPolicy has the member's admission take these fields out of what comes, until the returned function is called.
+// prunesByPolicy has the member's admission take these fields out of what comes, until the returned
+// function is called.
 func (s *scene) prunesByPolicy() (end func()) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Name: s.app.Namespace}
@@ -334,7 +335,8 @@ func TestPrunedField_is_sent_when_the_member_keeps_it(t *testing.T) {
 	s.isNotCorrected()
 }
 
-// A member that says that it would keep a field, and does not, is sent it no more often than it is asked.
+// A member that says that it would keep a field, and does not, is sent it no more often than it is
+// asked.
 func TestPrunedField_that_a_dry_run_keeps_is_sent_in_minutes(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)

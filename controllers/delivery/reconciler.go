@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// blockerRetry is when to check again for a blocker that only a person can remove, and that no watch
-	// reports.
+	// blockerRetry is when to check again for a blocker that only a person can remove, and that no
+	// watch reports.
 	blockerRetry = 2 * time.Minute
 	// appliedPoll is when to check again what was applied, beside the events of the watch.
 	appliedPoll = 10 * time.Second
@@ -128,7 +128,8 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	return r.maintain(ctx, t)
 }
 
-// maintain applies what the member does not hold yet, and observes the member when it holds everything.
+// maintain applies what the member does not hold yet, and observes the member when it holds
+// everything.
 func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
 	changed, err := r.apply(ctx, t)
 	if apierrors.IsConflict(err) {
@@ -148,9 +149,9 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 // errStale is returned when the member's cache does not show yet what was applied a moment ago.
 var errStale = errors.New("the member's cache is behind")
 
-// resolveConflict reads the member itself after a conflict. Either it has an object that the cache does
-// not show, because the object is unmanaged or has lost its label, or the cache is behind and the watch
-// brings the next try.
+// resolveConflict reads the member itself after a conflict. Either it has an object that the cache
+// does not show, because the object is unmanaged or has lost its label, or the cache is behind and
+// the watch brings the next try.
 func (r *reconciler) resolveConflict(ctx context.Context, t task) (changed bool, err error) {
 	t.objects, err = r.reader.fromMember(ctx, t.app)
 	if err != nil {

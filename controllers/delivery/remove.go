@@ -18,13 +18,13 @@ import (
 // removalPoll is when to check again on a removal, beside the events of the watch.
 const removalPoll = object.DeletionPoll
 
-// errNotVerified is returned when a live read of the hub does not bear out a change that cannot be undone.
-// The cache is about to follow.
+// errNotVerified is returned when a live read of the hub does not bear out a change that cannot be
+// undone. The cache is about to follow.
 var errNotVerified = errors.New("the hub no longer asks for this")
 
-// remove deletes the AppService's objects from the member, or releases them as its deletion policy says.
-// It reads the member itself, because the cache may not show yet what was created a moment ago. Objects of
-// others are left, and do not count.
+// remove deletes the AppService's objects from the member, or releases them as its deletion policy
+// says. It reads the member itself, because the cache may not show yet what was created a moment
+// ago. Objects of others are left, and do not count.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
 	var err error
 	if t.objects, err = r.reader.fromMember(ctx, t.app); err != nil {
@@ -63,7 +63,8 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has removed the entry
 }
 
-// removalBlocker returns why nothing may be removed: the hub's identity has changed, or the hub is behind.
+// removalBlocker returns why nothing may be removed: the hub's identity has changed, or the hub is
+// behind.
 func removalBlocker(t task) *object.Blocker {
 	for _, existing := range t.objects.all() {
 		if existing.Owner == object.ForeignHub && existing.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) {
@@ -122,8 +123,8 @@ func (r remover) release(ctx context.Context, t task, existing object.Existing) 
 	return nil
 }
 
-// verifyWithHub reads the AppService live: it must be the same one, of the same generation, and ask the
-// same of this member. No cluster may be ahead of the hub.
+// verifyWithHub reads the AppService live: it must be the same one, of the same generation, and ask
+// the same of this member. No cluster may be ahead of the hub.
 func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {

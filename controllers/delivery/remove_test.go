@@ -221,7 +221,8 @@ func TestService_is_not_deleted_on_the_word_of_the_cache(t *testing.T) {
 	}
 }
 
-// Invariant 8: an operator that dies in the middle of a removal leaves nothing behind that the next does not take away.
+// Invariant 8: an operator that dies in the middle of a removal leaves nothing behind that the next
+// does not take away.
 func TestRemoval_continues_after_a_crash(t *testing.T) {
 	s := delivered(t)
 	s.sent.answers(refusing("DELETE services/web", 500, "crashed"))

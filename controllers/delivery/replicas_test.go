@@ -139,7 +139,8 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.runs("4 × web:3 A=1; ClusterIP 80→8080/TCP")
 }
 
-// Invariant 2: the member's cache does not show yet that the autoscaler has just scaled, and something else is to be sent.
+// Invariant 2: the member's cache does not show yet that the autoscaler has just scaled, and
+// something else is to be sent.
 func TestAutoscaler_is_not_undone_by_a_stale_cache(t *testing.T) {
 	tests := map[string]func(*scene){
 		"by an edit":     func(s *scene) { s.edit(editImage) },
@@ -283,7 +284,8 @@ func TestExternallyScaled_AppService(t *testing.T) {
 	}
 }
 
-// The first edit after the AppService became autoscaled gives the replicas up, and nobody has taken them yet.
+// The first edit after the AppService became autoscaled gives the replicas up, and nobody has taken
+// them yet.
 func TestAppService_that_becomes_externally_scaled_keeps_its_replicas(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, replicas(3))

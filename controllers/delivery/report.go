@@ -49,9 +49,9 @@ func (r *reconciler) report(t task, seen rollup.Observation) {
 	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
 }
 
-// reportUnplanned reports objects of an AppService, or of an earlier one, that has no entry for this
-// member: the status was lost, as by a restore. Objects that are being deleted are not reported, nor
-// those that the tombstone of an earlier AppService covers.
+// reportUnplanned reports objects of an AppService, or of an earlier one, that has no entry for
+// this member: the status was lost, as by a restore. Objects that are being deleted are not
+// reported, nor those that the tombstone of an earlier AppService covers.
 func (r *reconciler) reportUnplanned(t task) {
 	if t.app == nil || t.entry != nil {
 		return

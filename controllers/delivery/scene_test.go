@@ -37,15 +37,16 @@ import (
 
 const (
 	thisHub = "hub-1"
-	// patience is how long is waited for what must come. It is only ever used up by a test that fails.
+	// patience is how long is waited for what must come. It is only ever used up by a test that
+	// fails.
 	patience = 30 * time.Second
 )
 
 // kindOf returns the kind of an object, where a variable has the name of the package.
 var kindOf = object.KindOf
 
-// scene is an AppService in a namespace of its own on the hub, and a member of its own that it is delivered to. The
-// test is the planner.
+// scene is an AppService in a namespace of its own on the hub, and a member of its own that it is
+// delivered to. The test is the planner.
 type scene struct {
 	*testing.T
 	*operator
@@ -158,7 +159,8 @@ func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, 
 	return d, told
 }
 
-// connected is a member's cluster, made and synced as package clusters does with the options of cmd/fleetwright.
+// connected is a member's cluster, made and synced as package clusters does with the options of
+// cmd/fleetwright.
 func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.Cluster, *traffic) {
 	t.Helper()
 	sent := &traffic{}
@@ -285,8 +287,8 @@ func (s *scene) reports(want rollup.Observation, options ...cmp.Option) {
 // whateverRuns leaves the counts out, where how far our Deployment has come is not the point.
 var whateverRuns = cmpopts.IgnoreFields(rollup.Observation{}, "Replicas", "ReadyReplicas")
 
-// look has another reconciler of the member look at the AppService, with all caches up to date. It returns what that
-// reports as well, which nobody else hears.
+// look has another reconciler of the member look at the AppService, with all caches up to date. It
+// returns what that reports as well, which nobody else hears.
 func (s *scene) look() (rollup.Observation, reconcile.Result, error) {
 	s.Helper()
 	s.catchUp()
@@ -302,7 +304,8 @@ func (s *scene) lookThrough(hub, member cluster.Cluster) (rollup.Observation, re
 	return told.last(s.key(), s.cluster), result, err
 }
 
-// witness is a reconciler of the member that looks when the test says so and remembers what it saw, as that of an operator does.
+// witness is a reconciler of the member that looks when the test says so and remembers what it saw,
+// as that of an operator does.
 type witness struct {
 	*scene
 	*reconciler
@@ -420,7 +423,8 @@ func (s *scene) someone(object client.Object, change func()) {
 	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner("someone")))
 }
 
-// sends fails the test when the member was asked anything else since the operator started than said.
+// sends fails the test when the member was asked anything else since the operator started than
+// said.
 func (s *scene) hasSent(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.sent.all()); diff != "" {
@@ -494,8 +498,8 @@ func (r *recorder) forgot() []string {
 	return slices.Clone(r.forgotten)
 }
 
-// traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB resource/name", or "GET resource"
-// for a list in a namespace. A dry run is a "DRY-RUN".
+// traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB
+// resource/name", or "GET resource" for a list in a namespace. A dry run is a "DRY-RUN".
 type traffic struct {
 	mu       sync.Mutex
 	requests []string
@@ -545,7 +549,8 @@ func (f *traffic) all() []string {
 	return slices.Clone(f.requests)
 }
 
-// writes are the requests that may change something, each once: one that the cache lags behind may be sent again.
+// writes are the requests that may change something, each once: one that the cache lags behind may
+// be sent again.
 func (f *traffic) writes() []string {
 	var writes []string
 	for _, request := range f.all() {

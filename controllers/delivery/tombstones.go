@@ -15,8 +15,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// tombstones removes what is left of AppServices that were abandoned on this member while it could not be
-// reached. Its tombstones are in the status of the MemberCluster.
+// tombstones removes what is left of AppServices that were abandoned on this member while it could
+// not be reached. Its tombstones are in the status of the MemberCluster.
 type tombstones struct {
 	hub       client.Reader // cached
 	hubLive   client.Reader
@@ -40,8 +40,8 @@ func (t tombstones) of(ctx context.Context, from client.Reader, key types.Namesp
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 
-// process does what the tombstones of a name ask for, and removes those that are done. It reports whether
-// it waits for something.
+// process does what the tombstones of a name ask for, and removes those that are done. It reports
+// whether it waits for something.
 func (t tombstones) process(ctx context.Context, key types.NamespacedName) (waiting bool, err error) {
 	if _, known, err := t.of(ctx, t.hub, key); err != nil || len(known) == 0 {
 		return false, err

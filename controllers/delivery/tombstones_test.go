@@ -115,8 +115,8 @@ func TestTombstone_stays_while_an_object_has_a_finalizer(t *testing.T) {
 	s.runs("no Deployment; no Service")
 }
 
-// A Service of the AppService before is inherited as a Deployment is, also by one that wants no Service. A tombstone waits for
-// everything to be inherited or deleted.
+// A Service of the AppService before is inherited as a Deployment is, also by one that wants no
+// Service. A tombstone waits for everything to be inherited or deleted.
 func TestTombstone_goes_when_the_successor_wants_no_Service(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -136,7 +136,8 @@ func TestTombstone_goes_when_the_successor_wants_no_Service(t *testing.T) {
 	s.restsAlsoAfterRestart()
 }
 
-// The AppService that the Service is of was created after the backup that the hub was restored from.
+// The AppService that the Service is of was created after the backup that the hub was restored
+// from.
 func TestService_that_is_ahead_of_the_hub_is_not_deleted(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)

@@ -252,7 +252,8 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 	}
 }
 
-// Invariant 8: an operator that dies between two requests leaves a member that the next one only completes.
+// Invariant 8: an operator that dies between two requests leaves a member that the next one only
+// completes.
 func TestDelivery_continues_after_a_crash(t *testing.T) {
 	s := declared(t)
 	s.sent.answers(refusing("PATCH services/web", 500, "crashed"))
@@ -270,7 +271,8 @@ func TestDelivery_continues_after_a_crash(t *testing.T) {
 	}
 }
 
-// The hub's schema takes 1024 characters: a longer message would keep it from taking the state of any cluster.
+// The hub's schema takes 1024 characters: a longer message would keep it from taking the state of
+// any cluster.
 func TestLong_message_of_a_member_is_shortened(t *testing.T) {
 	s := delivered(t)
 	story := s.deployment()

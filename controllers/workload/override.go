@@ -60,8 +60,8 @@ func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *
 	return &own, ofAnnotations(member).metadata(&own.Spec)
 }
 
-// change applies the fields of an override that have counterparts in the spec. The replicas are part of
-// the entry.
+// change applies the fields of an override that have counterparts in the spec. The replicas are
+// part of the entry.
 func change(spec *v1alpha1.AppServiceSpec, override v1alpha1.Override) error {
 	if override.Image != "" {
 		spec.Image = override.Image
@@ -87,11 +87,11 @@ func change(spec *v1alpha1.AppServiceSpec, override v1alpha1.Override) error {
 	return nil
 }
 
-// withRegistry replaces the registry of an image: its first part if that has a dot or a colon, or is
-// localhost. Any other image belongs to the default registry, and gets the new one as a prefix.
+// withRegistry replaces the registry of an image: its first part if that has a dot or a colon, or
+// is localhost. Any other image belongs to the default registry, and gets the new one as a prefix.
 //
-// github.com/distribution/reference is not used: it makes "web" docker.io/library/web, so the mirror of a
-// registry would be asked for library/web, and it has no registry with a path.
+// github.com/distribution/reference is not used: it makes "web" docker.io/library/web, so the
+// mirror of a registry would be asked for library/web, and it has no registry with a path.
 func withRegistry(image, registry string) string {
 	first, rest, found := strings.Cut(image, "/")
 	if found && (strings.ContainsAny(first, ".:") || first == "localhost") {
@@ -112,8 +112,8 @@ func withTag(image, tag string) string {
 	return image + ":" + tag
 }
 
-// mergeEnv replaces variables of the same name in place, because a variable may refer to those before it,
-// and appends the others.
+// mergeEnv replaces variables of the same name in place, because a variable may refer to those
+// before it, and appends the others.
 func mergeEnv(env, changes []corev1.EnvVar) []corev1.EnvVar {
 	merged := slices.Clone(env)
 	for _, variable := range changes {

@@ -12,7 +12,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// defaultContainerName is the name of the main container of an AppService without spec.containerName.
+// defaultContainerName is the name of the main container of an AppService without
+// spec.containerName.
 const defaultContainerName = "app"
 
 // pod returns the pod template. It shares nothing with the AppService, because defaults are set in

@@ -18,8 +18,8 @@ import (
 // ErrNoLabels is the error for a selector of an adopted Deployment that no Service can use.
 var ErrNoLabels = errors.New("the selector of the adopted Deployment names no label that its pods have, so a Service cannot find them: take spec.ports out, or delete the Deployment to have it made again")
 
-// HasOwnSelector reports whether a Deployment has another selector than the one that is rendered: it was adopted. A selector
-// cannot be changed.
+// HasOwnSelector reports whether a Deployment has another selector than the one that is rendered:
+// it was adopted. A selector cannot be changed.
 func HasOwnSelector(deployment *appsv1.Deployment) bool {
 	return deployment != nil && deployment.Spec.Selector != nil &&
 		!reflect.DeepEqual(deployment.Spec.Selector, &metav1.LabelSelector{MatchLabels: Selector(deployment.Name)})

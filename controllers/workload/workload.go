@@ -1,6 +1,6 @@
-// Package workload renders the objects of an AppService for one cluster: a Deployment; a Service if there
-// are ports; a HorizontalPodAutoscaler and a PodDisruptionBudget if the AppService asks for them. It is
-// pure, and rendering twice gives the same bytes.
+// Package workload renders the objects of an AppService for one cluster: a Deployment; a Service if
+// there are ports; a HorizontalPodAutoscaler and a PodDisruptionBudget if the AppService asks for
+// them. It is pure, and rendering twice gives the same bytes.
 //
 //	desired, err := workload.Render(app, entry, member, hubID)
 //	if workload.IsInvalid(err) { … } // the spec is invalid for this cluster
@@ -14,9 +14,9 @@
 //  4. The patches of the overrides are applied to the objects, within limits.
 //  5. Each object gets the hash of its content.
 //
-// An object has exactly the fields that Fleetwright owns, for server-side apply: no status, no empty values,
-// and no defaults of the API server except those that applyDefaults sets. All other fields on the member
-// belong to others.
+// An object has exactly the fields that Fleetwright owns, for server-side apply: no status, no
+// empty values, and no defaults of the API server except those that applyDefaults sets. All other
+// fields on the member belong to others.
 package workload
 
 import (
@@ -46,10 +46,10 @@ type Workload struct {
 	DisruptionBudget *unstructured.Unstructured
 }
 
-// Render returns the workload of an AppService for the member of the given entry, with the identity of the
-// AppService and the hub. It leaves out the replicas of an autoscaled AppService. If [IsInvalid] reports
-// true for the error, the spec is invalid for this cluster; any other error means that an object cannot
-// be written as JSON.
+// Render returns the workload of an AppService for the member of the given entry, with the identity
+// of the AppService and the hub. It leaves out the replicas of an autoscaled AppService. If
+// [IsInvalid] reports true for the error, the spec is invalid for this cluster; any other error
+// means that an object cannot be written as JSON.
 func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string) (Workload, error) {
 	overrides, err := matching(app.Spec.Overrides, member)
 	if err != nil {
@@ -101,8 +101,8 @@ func render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (
 	return rendered, nil
 }
 
-// ownedKinds returns the kinds of the objects beside the Deployment and the Service, as the Deployment
-// lists them.
+// ownedKinds returns the kinds of the objects beside the Deployment and the Service, as the
+// Deployment lists them.
 func (w Workload) ownedKinds() string {
 	var kinds []string
 	for _, optional := range []*unstructured.Unstructured{w.Autoscaler, w.DisruptionBudget} {
@@ -148,7 +148,8 @@ func labelsOf(name string) map[string]string {
 
 const labelName = "app.kubernetes.io/name"
 
-// setIdentity sets the name and the owner of an object, beside the labels and annotations that it has.
+// setIdentity sets the name and the owner of an object, beside the labels and annotations that it
+// has.
 func setIdentity(app *v1alpha1.AppService, hub string, object typedObject) typedObject {
 	object.SetNamespace(app.Namespace)
 	object.SetName(app.Name)
@@ -166,8 +167,8 @@ func setIdentity(app *v1alpha1.AppService, hub string, object typedObject) typed
 	return object
 }
 
-// content converts an object to the fields that are applied: with the defaults that must be set, and
-// without the fields that the type adds.
+// content converts an object to the fields that are applied: with the defaults that must be set,
+// and without the fields that the type adds.
 func content(typed typedObject) (*unstructured.Unstructured, error) {
 	applyDefaults(typed)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
@@ -189,16 +190,16 @@ func setHash(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// Stamp returns the object as it is applied for a generation of the AppService. The generation is not
-// compared: a generation that changes nothing on a member costs no write.
+// Stamp returns the object as it is applied for a generation of the AppService. The generation is
+// not compared: a generation that changes nothing on a member costs no write.
 func Stamp(object *unstructured.Unstructured, generation int64) *unstructured.Unstructured {
 	stamped := object.DeepCopy()
 	annotate(stamped, v1alpha1.AnnotationGeneration, strconv.FormatInt(generation, 10))
 	return stamped
 }
 
-// WithReplicas returns a Deployment with the initial replicas of an autoscaled one. The hash stays as it
-// is.
+// WithReplicas returns a Deployment with the initial replicas of an autoscaled one. The hash stays
+// as it is.
 func WithReplicas(deployment *unstructured.Unstructured, replicas int32) *unstructured.Unstructured {
 	initial := deployment.DeepCopy()
 	_ = unstructured.SetNestedField(initial.Object, int64(replicas), "spec", "replicas") // a rendered one has a spec

@@ -11,8 +11,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// PodsRefused returns why the cluster creates no pods of a Deployment, and whether that is so. A quota
-// or an admission policy are examples.
+// PodsRefused returns why the cluster creates no pods of a Deployment, and whether that is so. A
+// quota or an admission policy are examples.
 func PodsRefused(deployment *appsv1.Deployment) (message string, refused bool) {
 	i := slices.IndexFunc(deployment.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue

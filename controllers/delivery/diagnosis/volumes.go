@@ -42,9 +42,9 @@ func waitsForVolumes(pod *corev1.Pod) bool {
 	})
 }
 
-// MountFailure returns what the kubelet reports about the volumes of a pod, or nothing if its latest
-// event is about something else. A message that names a missing object is preferred, because the
-// others only say that mounting takes long.
+// MountFailure returns what the kubelet reports about the volumes of a pod, or nothing if its
+// latest event is about something else. A message that names a missing object is preferred, because
+// the others only say that mounting takes long.
 func MountFailure(events []eventsv1.Event) string {
 	if len(events) == 0 {
 		return ""

@@ -17,11 +17,12 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// adoptionPoll is when to check again whether a Service can be adopted, beside the events of the watch.
+// adoptionPoll is when to check again whether a Service can be adopted, beside the events of the
+// watch.
 const adoptionPoll = 10 * time.Second
 
-// adopt takes over an unmanaged object, as the conflict policy allows. It restarts no pods, unless the
-// pod template differs and the policy is Adopt.
+// adopt takes over an unmanaged object, as the conflict policy allows. It restarts no pods, unless
+// the pod template differs and the policy is Adopt.
 func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured) (Result, error) {
 	missing, err := m.Differ.missing(existing.Object, withoutIdentity(facts, desired))
 	if err != nil {
@@ -52,8 +53,9 @@ func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desi
 	return result, m.replaceLists(ctx, existing.Object, desired)
 }
 
-// inherit takes over the object of an earlier AppService of this name, which the hub does not have any
-// more. The hub is read live, so that an operator whose cache is behind does not give the object back.
+// inherit takes over the object of an earlier AppService of this name, which the hub does not have
+// any more. The hub is read live, so that an operator whose cache is behind does not give the
+// object back.
 func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured) (Result, error) {
 	if err := facts.Verify(ctx); err != nil {
 		return Result{}, err
@@ -63,8 +65,8 @@ func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, de
 	return result, err
 }
 
-// withoutIdentity returns the desired object without what an unmanaged one cannot have: the marks, and
-// our selector. A Service must already select the pods of an adopted Deployment.
+// withoutIdentity returns the desired object without what an unmanaged one cannot have: the marks,
+// and our selector. A Service must already select the pods of an adopted Deployment.
 func withoutIdentity(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := desired.DeepCopy()
 	bare.SetUID("")
@@ -98,8 +100,8 @@ func notIdentical(existing client.Object, desired *unstructured.Unstructured, mi
 	return fmt.Sprintf("%s; make the AppService say the same, or set spec.conflictPolicy to Adopt, which %s", message, does)
 }
 
-// otherContainerName returns the name of the only container of a Deployment, if no container of that
-// name is desired.
+// otherContainerName returns the name of the only container of a Deployment, if no container of
+// that name is desired.
 func otherContainerName(existing client.Object, desired *unstructured.Unstructured) (string, bool) {
 	deployment, isDeployment := existing.(*appsv1.Deployment)
 	if !isDeployment || len(deployment.Spec.Template.Spec.Containers) != 1 {

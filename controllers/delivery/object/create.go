@@ -35,8 +35,8 @@ func (m *Member) create(ctx context.Context, app *v1alpha1.AppService, desired *
 }
 
 // createOnly returns an object whose apply fails if there is an object of that name. The cache is
-// selected by label, so it does not show unmanaged objects: an apply must not overwrite one. An apply
-// with a resource version creates an object, or conflicts; no object has version 1.
+// selected by label, so it does not show unmanaged objects: an apply must not overwrite one. An
+// apply with a resource version creates an object, or conflicts; no object has version 1.
 func createOnly(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	created := desired.DeepCopy()
 	created.SetResourceVersion("1")
@@ -63,8 +63,9 @@ func (m *Member) dryRun(ctx context.Context, desired *unstructured.Unstructured)
 	return answer, err
 }
 
-// stamp returns the object with the stamp of the AppService's present state. The stamp is not compared:
-// an edit that changes nothing on a member costs no write, nor does a new version of the operator.
+// stamp returns the object with the stamp of the AppService's present state. The stamp is not
+// compared: an edit that changes nothing on a member costs no write, nor does a new version of the
+// operator.
 func stamp(app *v1alpha1.AppService, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	stamped := workload.Stamp(desired, app.Generation)
 	annotations := stamped.GetAnnotations()
@@ -73,8 +74,9 @@ func stamp(app *v1alpha1.AppService, desired *unstructured.Unstructured) *unstru
 	return stamped
 }
 
-// needsStamp reports whether an object has a stamp that the hub cannot account for. Such a stamp has
-// been accepted, or the object would be blocked. It is replaced, so that it need not be accepted for ever.
+// needsStamp reports whether an object has a stamp that the hub cannot account for. Such a stamp
+// has been accepted, or the object would be blocked. It is replaced, so that it need not be
+// accepted for ever.
 func needsStamp(app *v1alpha1.AppService, existing client.Object) bool {
 	found := lineage.Of(existing)
 	return found.UID == app.UID && !lineage.IsPlanned(app, found)

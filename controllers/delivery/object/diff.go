@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Differ compares an object with a desired one by the rules of server-side apply: lists with keys are
-// compared by key, and fields that are not applied do not count. It is safe for concurrent use.
+// Differ compares an object with a desired one by the rules of server-side apply: lists with keys
+// are compared by key, and fields that are not applied do not count. It is safe for concurrent use.
 type Differ struct {
 	types managedfields.TypeConverter
 }
@@ -23,7 +23,8 @@ func NewDiffer() Differ {
 	return Differ{types: applyconfigurations.NewTypeConverter(scheme.Scheme)}
 }
 
-// missing returns the desired fields that the object does not hold. The object must have its kind set.
+// missing returns the desired fields that the object does not hold. The object must have its kind
+// set.
 func (d Differ) missing(object runtime.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
 	difference, err := d.compare(object, desired)
 	if err != nil {
@@ -32,8 +33,8 @@ func (d Differ) missing(object runtime.Object, desired *unstructured.Unstructure
 	return difference.Added.Union(difference.Modified).Union(difference.Removed), nil
 }
 
-// absent returns the desired fields that the object does not have at all. A field with another value is
-// not absent.
+// absent returns the desired fields that the object does not have at all. A field with another
+// value is not absent.
 func (d Differ) absent(object runtime.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
 	difference, err := d.compare(object, desired)
 	if err != nil {

@@ -37,12 +37,13 @@ type Facts struct {
 	Entry *v1alpha1.ClusterStatus
 	// Existing is the object in the member's cache; nil if there is none.
 	Existing *Existing
-	// Deployment is the Deployment of the AppService's name; nil if there is none. A Service follows it.
+	// Deployment is the Deployment of the AppService's name; nil if there is none. A Service
+	// follows it.
 	Deployment *appsv1.Deployment
 	// HasRolledOut reports whether the Deployment is owned and completely available.
 	HasRolledOut func() bool
-	// IsUnwatched is set for an object whose watch may have ended unnoticed. Its cached copy is verified
-	// before it is changed.
+	// IsUnwatched is set for an object whose watch may have ended unnoticed. Its cached copy is
+	// verified before it is changed.
 	IsUnwatched bool
 	// AppliedHash is the hash of the object that was applied last; empty if that is not known.
 	AppliedHash string
@@ -50,8 +51,8 @@ type Facts struct {
 	Pruned Pruned
 	// CorrectionDelay is how long drift must not be corrected.
 	CorrectionDelay time.Duration
-	// Verify reads the hub live, and fails if the hub does not bear out what is about to be done. Adoption
-	// cannot be undone, so it is not done on the word of a cache.
+	// Verify reads the hub live, and fails if the hub does not bear out what is about to be done.
+	// Adoption cannot be undone, so it is not done on the word of a cache.
 	Verify func(context.Context) error
 	// OnRestart is called before an adoption that replaces pods, with the reason for it.
 	OnRestart func(existing client.Object, change string)
@@ -141,7 +142,8 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 	wasApplied := facts.AppliedHash != "" && facts.AppliedHash == hashOf(desired)
 	drifted := !missing.Empty() && (isDrift(existing, desired) || wasApplied)
 	if !existing.IsOwned() || drifted || facts.IsUnwatched {
-		// An adoption and a correction are reported, so the cache is not trusted: it may be behind the last apply.
+		// An adoption and a correction are reported, so the cache is not trusted: it may be behind
+		// the last apply.
 		current, currentMissing, err := m.reread(ctx, existing.Object, desired)
 		switch {
 		case err != nil:
@@ -168,8 +170,8 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 	return m.applyTo(ctx, existing.Object, stamped, Updated)
 }
 
-// handleStaleCache handles an object that is gone or complete on the member itself, given its current
-// state. A watched object gets an event. An unwatched one may not, so it is created here.
+// handleStaleCache handles an object that is gone or complete on the member itself, given its
+// current state. A watched object gets an event. An unwatched one may not, so it is created here.
 func (m *Member) handleStaleCache(ctx context.Context, facts Facts, current client.Object, desired *unstructured.Unstructured) (Result, error) {
 	switch {
 	case !facts.IsUnwatched:
@@ -180,8 +182,8 @@ func (m *Member) handleStaleCache(ctx context.Context, facts Facts, current clie
 	return m.create(ctx, facts.App, desired)
 }
 
-// reread returns an object as the member itself has it, with its managed fields, which the cache drops,
-// and the fields that it lacks. It returns nil if the object is gone.
+// reread returns an object as the member itself has it, with its managed fields, which the cache
+// drops, and the fields that it lacks. It returns nil if the object is gone.
 func (m *Member) reread(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) (client.Object, *fieldpath.Set, error) {
 	current := existing.DeepCopyObject().(client.Object)
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {
@@ -199,8 +201,8 @@ func hashOf(desired *unstructured.Unstructured) string {
 	return desired.GetAnnotations()[v1alpha1.AnnotationHash]
 }
 
-// isDrift reports whether an object was applied as desired before. If it lacks a field then, another
-// manager has changed it.
+// isDrift reports whether an object was applied as desired before. If it lacks a field then,
+// another manager has changed it.
 func isDrift(existing client.Object, desired *unstructured.Unstructured) bool {
 	return existing.GetAnnotations()[v1alpha1.AnnotationHash] == hashOf(desired)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// ReplicasManager owns spec.replicas from when Fleetwright gives it up until an autoscaler changes it.
-// A field without an owner would fall back to its default: 1.
+// ReplicasManager owns spec.replicas from when Fleetwright gives it up until an autoscaler changes
+// it. A field without an owner would fall back to its default: 1.
 const ReplicasManager = "fleetwright-replicas"
 
 // managersOf names the managers of the fields, other than Fleetwright.

@@ -23,9 +23,9 @@ type Owner int
 const (
 	// Owned objects belong to this AppService.
 	Owned Owner = iota
-	// Orphaned objects belong to an earlier AppService of this hub, namespace and name (a previous UID).
-	// There is at most one AppService of a name at a time, so this one inherits them: its predecessor was
-	// deleted, or the hub was restored or rebuilt.
+	// Orphaned objects belong to an earlier AppService of this hub, namespace and name (a previous
+	// UID). There is at most one AppService of a name at a time, so this one inherits them: its
+	// predecessor was deleted, or the hub was restored or rebuilt.
 	Orphaned
 	// Unmanaged objects belong to no Fleetwright. The conflict policy decides.
 	Unmanaged
@@ -44,8 +44,8 @@ type Existing struct {
 	Newer bool
 }
 
-// Inspect returns an object of a member with the facts about it, for an AppService of that namespace and
-// name.
+// Inspect returns an object of a member with the facts about it, for an AppService of that
+// namespace and name.
 func Inspect(hubID string, app *v1alpha1.AppService, object client.Object) Existing {
 	owner, by := ownerOf(hubID, app, object)
 	existing := Existing{Object: object, Owner: owner, OwnedBy: by}
@@ -84,7 +84,8 @@ func managerOf(object client.Object) string {
 // IsOwned reports whether the object belongs to the AppService.
 func (e Existing) IsOwned() bool { return e.Owner == Owned }
 
-// IsInherited reports whether the object belongs to the AppService or to an earlier one of its name.
+// IsInherited reports whether the object belongs to the AppService or to an earlier one of its
+// name.
 func (e Existing) IsInherited() bool { return e.Owner == Owned || e.Owner == Orphaned }
 
 // IsBeingDeleted reports whether the member is deleting the object.

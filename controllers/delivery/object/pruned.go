@@ -31,8 +31,8 @@ type Pruned struct {
 // IsEmpty reports whether the member discards nothing.
 func (p Pruned) IsEmpty() bool { return p.Fields == nil || p.Fields.Empty() }
 
-// from returns the fields that are known to be discarded from an object. It returns none when it is time
-// to ask the member again, or when another object was applied since.
+// from returns the fields that are known to be discarded from an object. It returns none when it is
+// time to ask the member again, or when another object was applied since.
 func (p Pruned) from(existing client.Object, now time.Time) *fieldpath.Set {
 	if p.Fields == nil || !now.Before(p.Retry) || p.Hash != existing.GetAnnotations()[v1alpha1.AnnotationHash] {
 		return fieldpath.NewSet()
@@ -40,8 +40,8 @@ func (p Pruned) from(existing client.Object, now time.Time) *fieldpath.Set {
 	return p.Fields
 }
 
-// missing returns the desired fields that an object lacks, other than those that the member is known to
-// discard. It also reports whether the object is complete, so that nothing is discarded.
+// missing returns the desired fields that an object lacks, other than those that the member is
+// known to discard. It also reports whether the object is complete, so that nothing is discarded.
 func (m *Member) missing(facts Facts, desired *unstructured.Unstructured) (missing *fieldpath.Set, complete bool, err error) {
 	existing := facts.Existing.Object
 	missing, err = m.Differ.missing(existing, desired)
@@ -79,8 +79,8 @@ func (m *Member) discarded(existing client.Object, desired *unstructured.Unstruc
 	return absent.Intersection(ours), nil
 }
 
-// correct applies fields that another manager has changed. Fields that the member discards are left: to
-// apply them again would change nothing.
+// correct applies fields that another manager has changed. Fields that the member discards are
+// left: to apply them again would change nothing.
 func (m *Member) correct(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured, missing *fieldpath.Set) (Result, error) {
 	discarded, err := m.discarded(existing.Object, desired)
 	if err != nil {
@@ -112,8 +112,8 @@ func (r Result) Drift() string {
 	return fmt.Sprintf("%s changed %s of %s %s", r.Managers, r.Fields, KindOf(r.Object), r.Object.GetName())
 }
 
-// recheckPruned handles an object that lacks only fields that the member discards. If that is news, and
-// every PruneRetry, it asks the member whether it would keep them.
+// recheckPruned handles an object that lacks only fields that the member discards. If that is news,
+// and every PruneRetry, it asks the member whether it would keep them.
 func (m *Member) recheckPruned(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured, discarded *fieldpath.Set) (Result, error) {
 	now := time.Now()
 	unchanged := Result{Action: Unchanged, Object: existing.Object}
@@ -124,7 +124,8 @@ func (m *Member) recheckPruned(ctx context.Context, facts Facts, existing Existi
 	if err != nil {
 		return Result{}, err
 	}
-	// Also if the member would keep the fields: if it does not, they are not applied again before the retry.
+	// Also if the member would keep the fields: if it does not, they are not applied again before
+	// the retry.
 	pruned := &Pruned{Hash: existing.GetAnnotations()[v1alpha1.AnnotationHash], Fields: discarded, Retry: now.Add(PruneRetry)}
 	if !keeps {
 		unchanged.Pruned = pruned

@@ -12,8 +12,8 @@ import (
 )
 
 // Delete deletes an object by its UID, so that an object that took its place stays. The caller has
-// verified that with the hub. The pods of a Deployment go first. No other object has dependents to wait
-// for, and the wait never ends where the member's garbage collector does not run.
+// verified that with the hub. The pods of a Deployment go first. No other object has dependents to
+// wait for, and the wait never ends where the member's garbage collector does not run.
 func (m *Member) Delete(ctx context.Context, object client.Object) error {
 	uid, propagation := object.GetUID(), metav1.DeletePropagationBackground
 	if isDeployment(object) {

@@ -50,7 +50,8 @@ func (m *Member) isScaledByOthers(ctx context.Context, facts Facts, existing *ap
 	if isDrift(existing, without) && lineage.Of(existing).Generation >= facts.App.Generation {
 		return true, nil // given up for this generation: an autoscaler that is gone for a moment loses nothing
 	}
-	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just set.
+	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
+	// set.
 	missing, _, err := m.missing(facts, desired)
 	if err != nil || missing.Empty() {
 		return false, err
@@ -75,8 +76,8 @@ func (m *Member) hasAutoscaler(ctx context.Context, deployment *appsv1.Deploymen
 	}), nil
 }
 
-// handOverReplicas gives the present replicas another owner, if we own them and the desired state has
-// none.
+// handOverReplicas gives the present replicas another owner, if we own them and the desired state
+// has none.
 func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	_, sets, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	if !isDeployment(existing) || sets {

@@ -11,8 +11,8 @@ import (
 const maxQuantity = 1e18
 
 // SanitizeQuantities replaces impossible quantities by zero, in place: to write or to compare
-// 1e2000000000 takes a gigabyte, and the time for it. The object then differs from the desired one, so
-// the quantity is corrected.
+// 1e2000000000 takes a gigabyte, and the time for it. The object then differs from the desired one,
+// so the quantity is corrected.
 func SanitizeQuantities(object any) {
 	sanitize(reflect.ValueOf(object))
 }

@@ -16,9 +16,9 @@ import (
 
 var templatePath = []string{"spec", "template"}
 
-// templateChange returns how adoption would change the pod template of a Deployment, which replaces its
-// pods, or nothing. The member answers it by a dry run: an apply also changes the order of lists, which
-// the comparison of fields does not see.
+// templateChange returns how adoption would change the pod template of a Deployment, which replaces
+// its pods, or nothing. The member answers it by a dry run: an apply also changes the order of
+// lists, which the comparison of fields does not see.
 func (m *Member) templateChange(ctx context.Context, facts Facts, existing client.Object, desired *unstructured.Unstructured, missing *fieldpath.Set) (string, error) {
 	deployment, isDeployment := existing.(*appsv1.Deployment)
 	switch {

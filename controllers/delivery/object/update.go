@@ -34,8 +34,9 @@ func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *u
 	}
 	retry := m.pruneUnowned
 	if _, isService := existing.(*corev1.Service); isService {
-		// Server-side apply keeps a port of another manager beside ours, because the number is the key of the
-		// list. But it has the name of ours, and names must differ. So theirs has to go first.
+		// Server-side apply keeps a port of another manager beside ours, because the number is the
+		// key of the list. But it has the name of ours, and names must differ. So theirs has to go
+		// first.
 		retry = m.replaceLists
 	}
 	switch second := retry(ctx, existing, desired); {
@@ -47,15 +48,15 @@ func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *u
 	return Result{}, err // which had another cause
 }
 
-// replicasOnly has spec.replicas, which pruneUnowned leaves to its other owners: without an owner, the
-// API server would reset it to 1. If it is desired, the apply takes it back.
+// replicasOnly has spec.replicas, which pruneUnowned leaves to its other owners: without an owner,
+// the API server would reset it to 1. If it is desired, the apply takes it back.
 var replicasOnly = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
 
-// pruneUnowned applies the desired state again after it has taken over all fields without an owner, so
-// that those that are not desired are removed. An HTTP probe that becomes a command keeps the scheme
-// that the API server had filled in, which no manager owns: then the probe has two handlers, which is
-// invalid. The same is true of every choice with defaults: the sources of volumes, the strategies of a
-// Deployment.
+// pruneUnowned applies the desired state again after it has taken over all fields without an owner,
+// so that those that are not desired are removed. An HTTP probe that becomes a command keeps the
+// scheme that the API server had filled in, which no manager owns: then the probe has two handlers,
+// which is invalid. The same is true of every choice with defaults: the sources of volumes, the
+// strategies of a Deployment.
 func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	current, _, err := m.reread(ctx, existing, desired)
 	if err != nil || current == nil {
@@ -87,8 +88,8 @@ func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desir
 	return m.setManagedFields(ctx, current, entries, desired)
 }
 
-// replaceLists replaces the lists of an object that server-side apply would merge: the containers of a
-// Deployment, the ports and the selector of a Service. Then it takes ownership.
+// replaceLists replaces the lists of an object that server-side apply would merge: the containers
+// of a Deployment, the ports and the selector of a Service. Then it takes ownership.
 func (m *Member) replaceLists(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	replaced := existing.DeepCopyObject().(client.Object)
 	switch object := replaced.(type) {
@@ -125,8 +126,8 @@ func (m *Member) replaceLists(ctx context.Context, existing client.Object, desir
 	return m.takeOwnership(ctx, replaced, desired)
 }
 
-// takeOwnership applies the desired state so that no other manager owns its fields. A field that another
-// manager owns as well would stay when it is not desired any more.
+// takeOwnership applies the desired state so that no other manager owns its fields. A field that
+// another manager owns as well would stay when it is not desired any more.
 func (m *Member) takeOwnership(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	fields, err := m.Differ.fields(desired)
 	if err != nil {
