@@ -22,7 +22,8 @@ import (
 
 var (
 	theirLabels = map[string]string{"app": "shop"}
-	// twinDeployment and twinService hold what the AppService of a scene says, under other labels. No one rolls the Deployment out.
+	// twinDeployment and twinService hold what the AppService of a scene says, under other labels.
+	// No one rolls the Deployment out.
 	twinDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused:   true,
 		Replicas: new(int32(1)),
@@ -78,9 +79,9 @@ func (s *scene) goesOn() {
 	s.someone(d, func() { d.Spec.Paused = false })
 }
 
-// Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no pod is replaced, and the
-// Service goes on choosing the same pods.
-func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
+// Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no
+// pod is replaced, and the Service goes on choosing the same pods.
+func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 	tests := map[string]struct {
 		policy v1alpha1.ConflictPolicy
 		change func(*appsv1.Deployment, *corev1.Service)
@@ -150,13 +151,14 @@ func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
 				t.Errorf("Service (-before +after):\n%s", diff)
 			}
 			s.isAdopted(deployment, service)
-			s.tellsOf(v1alpha1.ReasonAdopted,
+			s.announces(v1alpha1.ReasonAdopted,
 				"Deployment web was taken over for AppService "+s.key().String(),
 				"Service web was taken over for AppService "+s.key().String())
-			s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods)
+			s.announces(v1alpha1.ReasonAdoptionRestartsPods)
 			s.restsAlsoAfterRestart()
 
-			// It is theirs no more: what the AppService no longer says goes, as from any other. The labels by which the pods are found stay.
+			// It is theirs no more: what the AppService no longer says goes, as from any other. The
+			// labels by which the pods are found stay.
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 82 })
 			s.plan()
 			s.reports(s.ready())
@@ -172,29 +174,31 @@ func TestAdoption_of_what_is_identical_restarts_no_pods(t *testing.T) {
 	}
 }
 
-// Where the pod template has to change, that is told before it does. The Service goes on choosing the pods, old and new.
-func TestAdoption_of_what_is_another_tells_that_pods_are_replaced(t *testing.T) {
+// Where the pod template has to change, that is told before it does. The Service goes on choosing
+// the pods, old and new.
+func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
 	deployment := s.somebodys(otherDeployment(), nil, map[string]string{"note": "theirs"})
 	service := s.somebodys(otherService(), nil, map[string]string{"note": "theirs"})
 	s.start()
 	s.plan()
-	s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods, "taking over Deployment web replaces its pods, because its pod template changes: "+
+	s.announces(v1alpha1.ReasonAdoptionRestartsPods, "taking over Deployment web replaces its pods, because its pod template changes: "+
 		`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].env[name="A"].name, `+
 		`spec.template.spec.containers[name="app"].env[name="A"].value and 2 more differ`)
 	s.goesOn()
 	s.reports(s.ready())
 	s.runs(running)
 	s.isAdopted(deployment, service)
-	s.tellsOf(v1alpha1.ReasonAdopted,
+	s.announces(v1alpha1.ReasonAdopted,
 		"Deployment web was taken over for AppService "+s.key().String(),
 		"Service web was taken over for AppService "+s.key().String())
 	s.restsAlsoAfterRestart()
 }
 
-// An apply brings lists into its own order. That is no difference of a field, and replaces the pods all the same.
-func TestAdoption_of_what_has_another_order(t *testing.T) {
+// An apply brings lists into its own order. That is no difference of a field, and replaces the pods
+// all the same.
+func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	twoVariables := func(app *v1alpha1.AppService) {
 		app.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)"}}
 	}
@@ -221,12 +225,13 @@ func TestAdoption_of_what_has_another_order(t *testing.T) {
 		s.somebodys(theirs, nil, nil)
 		s.start()
 		s.plan()
-		s.tellsOf(v1alpha1.ReasonAdoptionRestartsPods,
+		s.announces(v1alpha1.ReasonAdoptionRestartsPods,
 			"taking over Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
 	})
 }
 
-// An earlier version gave the pods of an adopted Deployment our labels, and had its Service choose by them.
+// An earlier version gave the pods of an adopted Deployment our labels, and had its Service choose
+// by them.
 func TestAdopted_Deployment_of_an_earlier_version_is_not_written(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -293,7 +298,7 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 }
 
 // An adopted Deployment that is deleted is made again as any other, and its Service follows.
-func TestAdopted_Deployment_that_is_deleted_is_made_again_with_our_selector(t *testing.T) {
+func TestAdopted_Deployment_that_is_deleted_is_created_with_our_selector(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
 	s.somebodys(twinDeployment, nil, nil)
@@ -318,7 +323,7 @@ func TestAdopted_Deployment_that_is_deleted_is_made_again_with_our_selector(t *t
 }
 
 // The pods of an adopted Deployment are looked up by its own selector: they have no label of ours.
-func TestAdopted_Deployment_that_is_not_ready_says_why(t *testing.T) {
+func TestAdopted_Deployment_that_is_not_ready_is_diagnosed(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
 	s.somebodys(twinDeployment, nil, nil)
@@ -333,14 +338,15 @@ func TestAdopted_Deployment_that_is_not_ready_says_why(t *testing.T) {
 	pod.Labels = theirLabels
 	s.must(onMember.Patch(t.Context(), pod, client.MergeFrom(before)))
 	s.catchUp()
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	want := said{v1alpha1.ReasonImagePullBackOff, `1 of 1 pods: container app: image "web:1" cannot be pulled: ` + notFound}
 	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 
-// isAdopted fails the test when the objects are not those that were there, with our marks, and each found by whom it should be.
+// isAdopted fails the test when the objects are not those that were there, with our marks, and each
+// found by whom it should be.
 func (s *scene) isAdopted(deployment, service client.Object) {
 	s.Helper()
 	d, svc := s.deployment(), s.service()
@@ -378,9 +384,9 @@ func (s *scene) restsAlsoAfterRestart() {
 	s.sendsNo(s.T, "PATCH", "POST", "DELETE")
 }
 
-// tellsOf waits until there are events of that reason, and no others, with these notes: each on the hub, related to the member, and on
-// the member, naming the hub.
-func (s *scene) tellsOf(reason string, notes ...string) {
+// announces waits until there are events of that reason, and no others, with these notes: each on
+// the hub, related to the member, and on the member, naming the hub.
+func (s *scene) announces(reason string, notes ...string) {
 	s.Helper()
 	var onHubs, onMembers []string
 	for _, note := range notes {
@@ -514,7 +520,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				if diff := cmp.Diff(s.failed(v1alpha1.ReasonConflict, test.want), seen, whateverRuns); diff != "" {
 					t.Errorf("reported (-want +got):\n%s", diff)
 				}
-				if result.RequeueAfter != obstacleRetry {
+				if result.RequeueAfter != blockerRetry {
 					t.Error("looks again after", result.RequeueAfter)
 				}
 			}
@@ -524,7 +530,7 @@ func TestAdoption_is_refused(t *testing.T) {
 }
 
 // Adoption cannot be undone: what a cache that lags says is asked of the hub itself.
-func TestAdoption_that_the_hub_itself_does_not_bear_out_touches_nothing(t *testing.T) {
+func TestAdoption_that_the_hub_does_not_verify_changes_nothing(t *testing.T) {
 	tests := map[string]func(*scene){
 		"since the policy is another": func(s *scene) { s.edit(conflictPolicy(v1alpha1.ConflictFail)) },
 		"since the row is gone":       func(s *scene) { s.writeRows() },
@@ -545,7 +551,8 @@ func TestAdoption_that_the_hub_itself_does_not_bear_out_touches_nothing(t *testi
 	}
 }
 
-// again makes another AppService of the same namespace and name, of which the hub knows nothing of the one before.
+// again makes another AppService of the same namespace and name, of which the hub knows nothing of
+// the one before.
 func (s *scene) again(changes ...func(*v1alpha1.AppService)) {
 	s.Helper()
 	s.must(onHub.Delete(s.Context(), s.app))
@@ -557,8 +564,8 @@ func (s *scene) again(changes ...func(*v1alpha1.AppService)) {
 	s.must(onHub.Create(s.Context(), s.app))
 }
 
-// An AppService that was deleted and made again, a hub that was restored, and one that was rebuilt with the same identity are the same
-// to a member: what is there is of this hub and of another UID.
+// An AppService that was deleted and made again, a hub that was restored, and one that was rebuilt
+// with the same identity are the same to a member: what is there is of this hub and of another UID.
 func TestInheritance(t *testing.T) {
 	tests := map[string]func(*scene){
 		"of what is the same": func(*scene) {},
@@ -583,7 +590,7 @@ func TestInheritance(t *testing.T) {
 			if s.deployment().UID != deployment.UID || s.service().UID != service.UID {
 				t.Error("an object was made anew")
 			}
-			s.tellsOf(v1alpha1.ReasonAdopted,
+			s.announces(v1alpha1.ReasonAdopted,
 				fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
 				fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
 			s.restsAlsoAfterRestart()
@@ -591,7 +598,7 @@ func TestInheritance(t *testing.T) {
 	}
 }
 
-func TestInheritance_is_not_given_back_by_a_hub_cache_that_lags(t *testing.T) {
+func TestInheritance_is_not_undone_by_a_stale_hub_cache(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	cached := s.app.DeepCopy()
@@ -606,8 +613,9 @@ func TestInheritance_is_not_given_back_by_a_hub_cache_that_lags(t *testing.T) {
 	s.untouched(service)
 }
 
-// What was inherited a moment ago, and the member's cache does not show so yet, is not told of twice.
-func TestInheritance_is_told_once(t *testing.T) {
+// What was inherited a moment ago, and the member's cache does not show so yet, is not told of
+// twice.
+func TestInheritance_is_announced_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	deployment, service := s.deployment(), s.service()
@@ -617,7 +625,7 @@ func TestInheritance_is_told_once(t *testing.T) {
 	s.reports(s.ready())
 	told := func() {
 		t.Helper()
-		s.tellsOf(v1alpha1.ReasonAdopted,
+		s.announces(v1alpha1.ReasonAdopted,
 			fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
 			fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
 	}

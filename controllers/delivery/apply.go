@@ -3,205 +3,140 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// bringInLine sends what the member does not hold yet, and takes away a Service that is no longer wanted.
-// It tells whether it sent anything. An obstacle is returned as an error.
-func (r *reconciler) bringInLine(ctx context.Context, t task) (sent bool, err error) {
-	want, err := workload.Render(t.app, t.row, t.member, r.hubID)
+// apply makes the member hold the desired objects, and deletes what is not desired. It reports
+// whether anything changed. A blocker is returned as an error.
+func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error) {
+	desired, err := render(t, r.hubID)
+	if err != nil {
+		return false, err
+	}
+	if err := r.reader.addOptional(ctx, t, desired); err != nil {
+		return false, err
+	}
+	steps := []func() (bool, error){
+		func() (bool, error) { return r.deleteOptional(ctx, t, desired) },
+		func() (bool, error) { return r.ensure(ctx, t, desired.Deployment) },
+		func() (bool, error) { return r.applyService(ctx, t, desired.Service) },
+	}
+	for _, k := range optionalKinds {
+		if one := k.desired(desired); one != nil {
+			steps = append(steps, func() (bool, error) { return r.ensure(ctx, t, one) })
+		}
+	}
+	for _, step := range steps {
+		did, err := step()
+		if changed = changed || did; err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// render returns the desired objects of a task.
+func render(t task, hubID string) (workload.Workload, error) {
+	desired, err := workload.Render(t.app, t.entry, t.member, hubID)
 	if workload.IsInvalid(err) {
-		return false, &obstacle{reason: v1alpha1.ReasonInvalidOverride, message: err.Error()}
+		return desired, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}
-	if err == nil {
-		want, err = want.KeepSelector(t.objects.deployment, t.objects.service)
+	if err != nil {
+		return desired, err
 	}
+	desired, err = desired.KeepSelector(t.objects.deployment, t.objects.service)
 	if errors.Is(err, workload.ErrNoLabels) {
-		return false, &obstacle{reason: v1alpha1.ReasonConflict, message: err.Error()}
+		return desired, &object.Blocker{Reason: v1alpha1.ReasonConflict, Message: err.Error()}
 	}
-	if err != nil {
-		return false, err
-	}
-	existing, err := r.existingParts(ctx, t, want)
-	if err != nil {
-		return false, err
-	}
-	for _, step := range []func() (bool, error){
-		func() (bool, error) { return r.dropParts(ctx, t, want) },
-		func() (bool, error) { return r.bringDeploymentInLine(ctx, t, want.Deployment) },
-		func() (bool, error) { return r.bringServiceInLine(ctx, t, want.Service) },
-		func() (bool, error) { return r.bringPartsInLine(ctx, t, want, existing) },
-	} {
-		changed, err := step()
-		if sent = sent || changed; err != nil {
-			return sent, err
-		}
-	}
-	return sent, nil
+	return desired, err
 }
 
-func (r *reconciler) bringDeploymentInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
-	existing := t.objects.deployment
-	if existing == nil {
-		// What an autoscaled one begins with is no part of what is compared later.
-		return true, r.create(ctx, t, workload.WithReplicas(want, t.row.Replicas))
+// applyService ensures the Service, or deletes it if none is desired. An inherited Service goes as
+// well.
+func (r *reconciler) applyService(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
+	if desired != nil {
+		return r.ensure(ctx, t, desired)
 	}
-	if want, err = r.leaveReplicas(ctx, t, existing, want); err != nil {
-		return false, err
-	}
-	return r.bringObjectInLine(ctx, t, existing, want)
-}
-
-func (r *reconciler) bringServiceInLine(ctx context.Context, t task, want *unstructured.Unstructured) (sent bool, err error) {
-	existing := t.objects.service
-	switch {
-	case want == nil:
-		t.memory.forgetPruned("Service")
-		return r.dropService(ctx, t, existing)
-	case existing == nil:
-		return true, r.create(ctx, t, want)
-	}
-	return r.bringObjectInLine(ctx, t, existing, want)
-}
-
-// dropService deletes a Service that is not wanted, and reports whether it did. A Service of a previous AppService of this name is
-// inherited, so it goes as well.
-func (r *reconciler) dropService(ctx context.Context, t task, existing *corev1.Service) (dropped bool, err error) {
-	if existing == nil || !r.isInherited(t.app, existing) {
+	t.memory.setPruned("Service", object.Pruned{})
+	service := t.objects.facts["Service"]
+	if service == nil || !service.IsInherited() {
 		return false, nil
 	}
-	if behind := r.ahead(t.app, existing); behind != nil {
-		return true, behind
-	}
-	return true, r.takeAway(ctx, t, existing)
+	return true, r.remover.deleteUnwanted(ctx, t, *service)
 }
 
-// bringObjectInLine sends what an object that exists does not hold: by its UID, so that one that took its place is not met.
-func (r *reconciler) bringObjectInLine(ctx context.Context, t task, existing client.Object, want *unstructured.Unstructured) (sent bool, err error) {
-	if behind := r.ahead(t.app, existing); behind != nil {
-		return false, behind // of a part nobody has asked yet
+// ensure ensures one object, and records what came of it. It reports whether the member may have
+// changed.
+func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
+	kind := desired.GetKind()
+	existing := t.objects.facts[kind]
+	if existing == nil && isOptional(kind) {
+		t.memory.created[kind] = true
 	}
-	difference, err := r.lacking(t, existing, want)
-	if err != nil || difference.Empty() && !needsStamp(t.app, existing) {
+	result, err := r.objects.Ensure(ctx, object.Facts{
+		App:             t.app,
+		Entry:           t.entry,
+		Existing:        existing,
+		Deployment:      t.objects.deployment,
+		HasRolledOut:    t.objects.hasRolledOut,
+		IsUnwatched:     isOptional(kind),
+		AppliedHash:     t.memory.applied[kind],
+		Pruned:          t.memory.pruned[kind],
+		CorrectionDelay: t.memory.drift.wait(time.Now()),
+		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
+		OnRestart: func(existing client.Object, change string) {
+			r.announcer.announce(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
+				"taking over %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)
+		},
+	}, desired)
+	if err != nil {
 		return false, err
 	}
-	if !existing.GetDeletionTimestamp().IsZero() {
-		return false, &obstacle{reason: v1alpha1.ReasonRollingOut, passes: true, retry: removalPoll, message: fmt.Sprintf(
-			"%s %s is being deleted on the member; it is made again when it is gone", kindOf(existing), existing.GetName())}
+	r.record(ctx, t, kind, result)
+	if result.Action == object.Blocked {
+		return false, result.Blocker
 	}
-	drifted := !difference.Empty() && (isDrift(existing, want) || t.memory.hasApplied(want))
-	if !r.isOurs(t.app, existing) || drifted || isPart(existing) { // and the watch of a part may have ended unnoticed
-		// What is told of is asked of the member itself: its cache may be behind what was sent a moment ago.
-		current, missing, err := r.reread(ctx, existing, want)
-		if err != nil {
-			return true, err
+	return result.Action != object.Unchanged, nil
+}
+
+// record remembers, counts and announces what was done to an object.
+func (r *reconciler) record(ctx context.Context, t task, kind string, result object.Result) {
+	if result.AppliedHash != "" {
+		t.memory.applied[kind] = result.AppliedHash
+		ctrl.LoggerFrom(ctx).Info("Applied", "kind", kind, "generation", t.app.Generation)
+	}
+	if result.Pruned != nil {
+		t.memory.setPruned(kind, *result.Pruned)
+	}
+	switch result.Action {
+	case object.Corrected:
+		t.memory.drift.corrected(time.Now())
+		corrections.WithLabelValues(r.cluster).Inc()
+		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonDriftCorrected, "Correct", "%s; it was put back", result.Drift())
+	case object.Adopted:
+		note, owner := "%s %s was taken over for AppService %s", client.ObjectKeyFromObject(t.app).String()
+		if result.PreviousUID != "" {
+			note, owner = "%s %s was taken over from the AppService with UID %s", string(result.PreviousUID)
 		}
-		if current == nil || missing.Empty() && !needsStamp(t.app, current) {
-			return r.nothingToChange(ctx, t, existing, current != nil, want)
-		}
-		existing, difference, drifted = current, missing, drifted || isDrift(current, want)
-		if obstacle := r.obstacleOf(t.app, existing); obstacle != nil {
-			return false, obstacle
-		}
+		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonAdopted, "Adopt", note, kind, result.Object.GetName(), owner)
 	}
-	stamped := stamp(t.app, want)
-	stamped.SetUID(existing.GetUID())
-	switch owner, _ := r.ownerOf(t.app, existing); {
-	case owner == strangers:
-		return true, r.adopt(ctx, t, existing, stamped)
-	case owner == predecessors:
-		return true, r.inherit(ctx, t, existing, stamped)
-	case drifted:
-		return r.correct(ctx, t, existing, stamped, difference)
-	}
-	return true, r.change(ctx, t, existing, stamped)
 }
 
-// nothingToChange is for an object that only the cache has, or that only the cache has otherwise. The watch tells of that; it may not, of a part.
-func (r *reconciler) nothingToChange(ctx context.Context, t task, object client.Object, there bool, want *unstructured.Unstructured) (sent bool, err error) {
-	switch {
-	case !isPart(object):
-		return true, nil
-	case there:
-		return false, nil
-	}
-	return true, r.create(ctx, t, want)
-}
-
-// reread returns an object as the member itself has it, with the managers of its fields, which the cache does not keep; and what it
-// lacks; nil for one that is gone.
-func (r *reconciler) reread(ctx context.Context, existing client.Object, want *unstructured.Unstructured) (client.Object, *fieldpath.Set, error) {
-	current := existing.DeepCopyObject().(client.Object)
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {
-		return nil, nil, nil
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", kindOf(existing), err)
-	}
-	current.GetObjectKind().SetGroupVersionKind(existing.GetObjectKind().GroupVersionKind())
-	difference, err := r.comparer.difference(current, want)
-	return current, difference, err
-}
-
-// create makes an object, and its namespace where that is missing.
-func (r *reconciler) create(ctx context.Context, t task, want *unstructured.Unstructured) error {
-	stamped := stamp(t.app, want)
-	// An apply with a resource version makes an object, or fails when there is one: a foreign object that the cache,
-	// which is selected by label, cannot show is never overwritten.
-	stamped.SetResourceVersion("1")
-	err := r.apply(ctx, t, stamped)
-	if missesNamespace(err, t.app.Namespace) {
-		if err := r.createNamespace(ctx, t.app.Namespace); err != nil {
-			return err
-		}
-		err = r.apply(ctx, t, stamped)
-	}
-	return err
-}
-
-func (r *reconciler) apply(ctx context.Context, t task, object *unstructured.Unstructured) error {
-	begun, annotations := time.Now(), object.GetAnnotations() // the answer takes the place of the object
-	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
-	measureApply(r.cluster, err, time.Since(begun))
-	if err != nil {
-		return fmt.Errorf("apply %s: %w", object.GetKind(), err)
-	}
-	t.memory.applied[object.GetKind()] = annotations[v1alpha1.AnnotationHash]
-	ctrl.LoggerFrom(ctx).Info("Applied", "kind", object.GetKind(), "generation", generationOf(object))
-	return nil
-}
-
-// missesNamespace tells whether an apply failed because there is no such namespace.
-func missesNamespace(err error, namespace string) bool {
-	if !apierrors.IsNotFound(err) {
+// hasRolledOut reports whether the Deployment belongs to the AppService and is completely
+// available.
+func (o objects) hasRolledOut() bool {
+	if !o.isOwned("Deployment") {
 		return false
 	}
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == namespace &&
-		status.Status().Details.Kind == "namespaces"
-}
-
-// createNamespace makes the AppService's namespace, marked as made by us. It is never deleted.
-func (r *reconciler) createNamespace(ctx context.Context, name string) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name:        name,
-		Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		Annotations: map[string]string{v1alpha1.AnnotationHub: r.hubID},
-	}}
-	err := r.member.Create(ctx, namespace, client.FieldOwner(v1alpha1.ManagedBy))
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Namespace %s: %w", name, err)
-	}
-	return nil
+	seen, err := observation.Observation{}.WithDeployment(o.deployment)
+	return err == nil && seen.Phase == v1alpha1.ClusterReady
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hanging is a way to a member that can be made to hang: what is sent is taken, and nothing ever comes back.
+// hanging is a way to a member that can be made to hang: what is sent is taken, and nothing ever
+// comes back.
 type hanging struct {
 	net.Listener
 	silent atomic.Bool
@@ -75,7 +76,7 @@ func (s *silencer) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// Law 1.
+// Invariant 1.
 func TestMember_that_hangs_slows_no_other(t *testing.T) {
 	s := declared(t)
 	slow := s.beside("slow")
@@ -85,7 +86,8 @@ func TestMember_that_hangs_slows_no_other(t *testing.T) {
 
 	const apps = 20
 	last := slow
-	// deliver plans new AppServices for both members, and measures how long it takes until the one that answers runs them all.
+	// deliver plans new AppServices for both members, and measures how long it takes until the one
+	// that answers runs them all.
 	deliver := func(name string) time.Duration {
 		t.Helper()
 		begin := time.Now()
@@ -237,8 +239,8 @@ func TestSuccessor_keeps_its_queue_when_its_predecessor_ends(t *testing.T) {
 	}
 }
 
-// Law 3: the planner has forgotten a cluster when its engagement ends. What was seen before and is told after would be
-// taken for the present when the member returns.
+// Invariant 3: the planner has forgotten a cluster when its engagement ends. What was seen before
+// and is told after would be taken for the present when the member returns.
 func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
 	s := delivered(t)
 	s.end()
@@ -291,7 +293,7 @@ func (c slowClient) Get(ctx context.Context, key client.ObjectKey, into client.O
 }
 
 // A member whose controller cannot start would be Ready, and delivered nothing.
-func TestEngagement_whose_controller_cannot_start_is_none(t *testing.T) {
+func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 	s := undelivered(t)
 	ctx := s.connect()
 	hub, err := cluster.New(onHub.config, func(o *cluster.Options) { o.Scheme = kinds })
@@ -301,9 +303,9 @@ func TestEngagement_whose_controller_cannot_start_is_none(t *testing.T) {
 	}
 }
 
-// A new session of a member can fail after the running one has worked for long: while it is engaged,
-// or when package clusters does not publish it. The running session goes on.
-func TestEngagement_goes_on_when_its_successor_fails(t *testing.T) {
+// A new session of a member can fail after the running one has worked for long: while it is
+// engaged, or when package clusters does not publish it. The running session goes on.
+func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 	tests := map[string]func(*scene, context.Context){
 		"before its controller has started": func(s *scene, ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)

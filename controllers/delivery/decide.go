@@ -4,33 +4,34 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// intent is what is to be done for one AppService on one member.
+// intent is what to do for one AppService on one member.
 type intent string
 
 const (
-	// leave: there is no plan for this member; whatever is there stays.
+	// leave: there is no plan for this member; everything there stays.
 	leave intent = "leave"
-	// await: the planner has not planned this generation yet, all changes are suspended, or the hub is behind; only look.
+	// await: the planner has not planned this generation yet, all changes are suspended, or the hub
+	// is behind; only observe.
 	await intent = "await"
-	// maintain: bring the member's objects in line with the row.
+	// maintain: make the member's objects match the entry.
 	maintain intent = "maintain"
-	// remove: take the member's objects away.
+	// remove: remove the member's objects.
 	remove intent = "remove"
 )
 
-// decide returns what to do, given the AppService (nil when the hub has none) and its row for this member (nil
-// when it has none). That there is no AppService, or no row, is never a reason to delete.
-func decide(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) intent {
+// decide returns what to do, given the AppService (nil if the hub has none) and its entry for this
+// member (nil if it has none). A missing AppService or entry never triggers a deletion.
+func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 	switch {
-	case app == nil, row == nil, row.Phase == v1alpha1.ClusterDetached:
+	case app == nil, entry == nil, entry.Phase == v1alpha1.ClusterDetached:
 		return leave
 	case app.Status.IsHubBehind():
 		return await
-	case row.Phase == v1alpha1.ClusterRemoving && app.Spec.Suspend && app.DeletionTimestamp.IsZero():
+	case entry.Phase == v1alpha1.ClusterRemoving && app.Spec.Suspend && app.DeletionTimestamp.IsZero():
 		return await
-	case row.Phase == v1alpha1.ClusterRemoving:
+	case entry.Phase == v1alpha1.ClusterRemoving:
 		return remove
-	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, row.Generation != app.Generation:
+	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation:
 		return await
 	}
 	return maintain

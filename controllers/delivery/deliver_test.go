@@ -52,7 +52,7 @@ func TestMember_keeps_the_last_generation_until_the_next_is_planned(t *testing.T
 	want := s.ready()
 	s.sent.reset()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	want.Applied = 0 // as the row says
+	want.Applied = 0 // as the entry says
 	seen, _, err := s.look()
 	s.must(err)
 	if diff := cmp.Diff(want, seen); diff != "" {
@@ -61,7 +61,7 @@ func TestMember_keeps_the_last_generation_until_the_next_is_planned(t *testing.T
 	s.hasSent()
 }
 
-func TestMember_gets_what_is_planned_and_nothing_else(t *testing.T) {
+func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
 	s := declared(t)
 	asked.reset()
 	s.plan()
@@ -118,7 +118,7 @@ func marksOf(object client.Object) map[string]string {
 	return annotations
 }
 
-func TestMember_reports_that_it_rolls_out(t *testing.T) {
+func TestMember_reports_its_rollout(t *testing.T) {
 	s := declared(t)
 	s.plan()
 	s.reports(s.ready())
@@ -194,7 +194,7 @@ func (s *scene) reportsOnly(phase v1alpha1.ClusterPhase) {
 	}
 }
 
-func TestMember_keeps_what_others_set(t *testing.T) {
+func TestMember_keeps_fields_of_other_managers(t *testing.T) {
 	tests := map[string]struct {
 		change func(*scene)
 		want   string
@@ -255,7 +255,7 @@ func TestMember_keeps_what_others_set(t *testing.T) {
 	}
 }
 
-func TestMember_is_brought_back_in_line(t *testing.T) {
+func TestMember_is_corrected(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when someone changes the image": func(s *scene) {
 			d := s.deployment()

@@ -27,51 +27,52 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
 const (
 	// workers is how many AppServices are delivered to one member at a time.
 	workers = 2
-	// A failed delivery is tried again after minBackoff, then twice that, and at most maxBackoff.
+	// A failed delivery is retried after minBackoff. The delay doubles up to maxBackoff.
 	minBackoff, maxBackoff = time.Second, 5 * time.Minute
 	// timeout bounds one delivery.
 	timeout = time.Minute
 )
 
-// queue holds the AppServices that one member is to look at.
+// queue has the AppServices that one member is to reconcile.
 type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 
 // Deliverer runs a controller for each engaged member. It is a [multicluster.Aware] and a collector
-// of metrics, and safe for concurrent use.
+// of metrics. It is safe for concurrent use.
 type Deliverer struct {
 	hub      cluster.Cluster
 	events   events.EventRecorder
 	hubID    string
 	reporter Reporter
-	comparer comparer
+	differ   object.Differ
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
 	engagements map[multicluster.ClusterName][]*engagement
 }
 
-// New returns a Deliverer for the AppServices of a hub, which marks its objects with the hub's identity and tells
-// the reporter what it sees.
+// New returns a Deliverer for the AppServices of a hub. It marks its objects with the identity of
+// the hub, and reports its observations.
 func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 	return &Deliverer{
 		hub:         hub,
 		events:      hub.GetEventRecorder(eventSource),
 		hubID:       hubID,
 		reporter:    reporter,
-		comparer:    newComparer(),
+		differ:      object.NewDiffer(),
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
 
-// Kinds are the kinds that a member's cache must hold.
+// Kinds returns the kinds that a member's cache must have.
 func Kinds() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
 
-// Mapper knows the kinds that are used on a member.
+// Mapper returns a mapper for the kinds that are used on a member.
 func Mapper() *meta.DefaultRESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
@@ -84,9 +85,12 @@ func Mapper() *meta.DefaultRESTMapper {
 	return mapper
 }
 
-// Engage starts the controller of a member, which ends with the context. It returns once the controller has read what is there, from caches that are in
-// step already: a controller that cannot start is no engagement, so the member must not be shown as Ready. A member may have several
-// engagements at a time. The newest gets the hub's events; when it ends, the one before it gets them again.
+// Engage starts the controller of a member, which ends with the context. It returns after the
+// controller has read the member, from caches that are in sync already: a controller that cannot
+// start is no engagement, so the member must not be shown as Ready.
+//
+// A member may have several engagements at a time. The newest gets the hub's events; when it ends,
+// the one before it gets them again.
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
 	skip := true // one name for the metrics of all members
 	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
@@ -116,7 +120,7 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 			return fmt.Errorf("watch the member: %w", err)
 		}
 	}
-	// Starting the sources is all that can fail. Warmup does that and nothing else.
+	// Only starting the sources can fail. Warmup does that and nothing else.
 	warm, can := c.(interface {
 		Warmup(ctx context.Context) error
 	})
@@ -137,9 +141,9 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	return nil
 }
 
-// newQueue makes a plain queue, which takes one goroutine. The default, with priorities, takes five for each member. It bears no
-// name, so it has no metrics: they would take another goroutine and a timer, and of a thousand queues with one name some
-// of them say nothing.
+// newQueue returns a plain queue, which takes one goroutine. The default, with priorities, takes
+// five for each member. It has no name, so it has no metrics: they would take another goroutine and
+// a timer, and queues with one name overwrite each other's.
 func newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) queue {
 	return workqueue.NewTypedRateLimitingQueue(limiter)
 }
@@ -147,27 +151,41 @@ func newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request])
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
 	e := &engagement{reporter: d.reporter}
 	toRequests := toApp(name)
+	enqueue := func(o client.Object) {
+		for _, request := range toRequests(context.Background(), o) {
+			e.add(request)
+		}
+	}
+	objects := &object.Member{
+		HubID:   d.hubID,
+		Differ:  d.differ,
+		Client:  member.GetClient(),
+		Live:    member.GetAPIReader(),
+		OnApply: func(err error, took time.Duration) { measureApply(name.String(), err, took) },
+	}
+	announcer := announcer{
+		hubID: d.hubID, cluster: name.String(), hub: d.events,
+		member: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
+	}
+	reader := reader{hubID: d.hubID, cached: member.GetClient(), live: member.GetAPIReader(), watches: newWatches(member.GetCache(), enqueue)}
 	return &reconciler{
-		hub:          d.hub.GetClient(),
-		hubLive:      d.hub.GetAPIReader(),
-		hubWriter:    d.hub.GetClient(),
-		hubEvents:    d.events,
-		hubID:        d.hubID,
-		member:       member.GetClient(),
-		live:         member.GetAPIReader(),
-		memberEvents: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
-		cluster:      name.String(),
-		comparer:     d.comparer,
-		engagement:   e,
-		watches: newWatches(member.GetCache(), func(o client.Object) {
-			for _, request := range toRequests(context.Background(), o) {
-				e.add(request)
-			}
-		}),
+		hub:        d.hub.GetClient(),
+		hubLive:    d.hub.GetAPIReader(),
+		hubID:      d.hubID,
+		cluster:    name.String(),
+		reader:     reader,
+		objects:    objects,
+		announcer:  announcer,
+		engagement: e,
+		remover:    remover{hubLive: d.hub.GetAPIReader(), cluster: name.String(), objects: objects, announcer: announcer},
+		tombstones: tombstones{
+			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),
+			cluster: name.String(), reader: reader, objects: objects, announcer: announcer,
+		},
 	}
 }
 
-// logger names the member and the AppService in every line.
+// logger adds the AppService to every line.
 func logger(log logr.Logger, request *mcreconcile.Request) logr.Logger {
 	if request == nil {
 		return log
@@ -175,7 +193,7 @@ func logger(log logr.Logger, request *mcreconcile.Request) logr.Logger {
 	return log.WithValues("AppService", request.NamespacedName)
 }
 
-// toApp maps an object of a member to the AppService that it is labelled with.
+// toApp maps an object of a member to the AppService in its label.
 func toApp(name multicluster.ClusterName) handler.TypedMapFunc[client.Object, mcreconcile.Request] {
 	return func(_ context.Context, object client.Object) []mcreconcile.Request {
 		app := object.GetLabels()[v1alpha1.LabelAppService]

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Start dispatches the hub's changes of plan to the members that they concern, until the context ends.
+// Start dispatches the hub's changes to the members that they concern, until the context ends.
 func (d *Deliverer) Start(ctx context.Context) error {
 	informer, err := d.hub.GetCache().GetInformer(ctx, &v1alpha1.AppService{})
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	return errors.Join(informer.RemoveEventHandler(apps), clusters.RemoveEventHandler(members))
 }
 
-// memberEvents are what becomes of MemberClusters.
+// memberEvents returns the handler of MemberClusters.
 func (d *Deliverer) memberEvents(ctx context.Context) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) {
@@ -76,8 +76,8 @@ func (d *Deliverer) memberEvents(ctx context.Context) toolscache.ResourceEventHa
 	}
 }
 
-// dispatchMember has a member look at what was let go of there; and, when its labels changed, at all that it runs: overrides and
-// variables go by them.
+// dispatchMember enqueues the tombstones of a member. If its labels changed, it enqueues everything
+// that is planned there, because overrides and variables depend on labels.
 func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.MemberCluster) {
 	for _, app := range after.Status.Abandoned {
 		d.enqueue(after.Name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
@@ -87,7 +87,7 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 	}
 	planned, err := d.plannedOn(ctx, after.Name)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Take on the labels of a member", "cluster", after.Name) // the cache has no other error than to be closed
+		ctrl.LoggerFrom(ctx).Error(err, "Enqueue the plan of a member", "cluster", after.Name) // the cache only fails when it is closed
 		return
 	}
 	for _, app := range planned {
@@ -95,7 +95,7 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 	}
 }
 
-// plannedOn are the AppServices that have a row for a member.
+// plannedOn returns the AppServices that have an entry for a member.
 func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.NamespacedName, error) {
 	var apps v1alpha1.AppServiceList
 	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
@@ -110,31 +110,32 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 	return planned, nil
 }
 
-// dispatch has every member look at the AppService whose part of it changed. A member whose entry is gone looks as well: it may have
-// been lost, as by a restore, and what is still there has to be reported. An entry that was Removing goes when the removal is done, which
-// the member's cache may show later; a member looks again at a removal by itself.
+// dispatch enqueues an AppService on each member whose entry changed. A member whose entry is gone
+// is included: the entry may have been lost, as by a restore, and what is still there has to be
+// reported. An entry that was Removing goes when the removal is done, which the member's cache may
+// show later; the member checks a removal again by itself.
 func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
-		before.Status.IsHubBehind() == after.Status.IsHubBehind() // on any cluster: it stops all of them
-	old := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
-	for _, row := range before.Status.Clusters {
-		old[row.Name] = row
+		before.Status.IsHubBehind() == after.Status.IsHubBehind() // on any cluster: it stops all clusters
+	previous := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
+	for _, entry := range before.Status.Clusters {
+		previous[entry.Name] = entry
 	}
-	for _, row := range after.Status.Clusters {
-		if previous, found := old[row.Name]; !same || !found || !previous.SamePlan(row) {
-			d.enqueue(row.Name, client.ObjectKeyFromObject(after))
+	for _, entry := range after.Status.Clusters {
+		if old, found := previous[entry.Name]; !same || !found || !old.SamePlan(entry) {
+			d.enqueue(entry.Name, client.ObjectKeyFromObject(after))
 		}
-		delete(old, row.Name)
+		delete(previous, entry.Name)
 	}
-	for name, previous := range old {
-		if previous.Phase != v1alpha1.ClusterRemoving {
+	for name, old := range previous {
+		if old.Phase != v1alpha1.ClusterRemoving {
 			d.enqueue(name, client.ObjectKeyFromObject(after))
 		}
 	}
 }
 
-// dispatchDeleted enqueues an AppService that is gone on the members that have an entry of it, which
-// forget it. With its namespace or its CRD, it goes without a removal.
+// dispatchDeleted enqueues an AppService that is gone on the members of its entries, which then
+// forget it. An AppService goes without a removal when its namespace or its CRD is deleted.
 func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 	for _, entry := range app.Status.Clusters {
 		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))

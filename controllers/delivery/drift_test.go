@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -37,7 +34,7 @@ func (s *scene) spoil(image string) {
 	s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Image = image })
 }
 
-func TestDrift_is_put_back_counted_and_told_once(t *testing.T) {
+func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	const image = `spec.template.spec.containers[name="app"].image`
 	tests := map[string]struct {
 		change func(*scene)
@@ -87,7 +84,7 @@ func TestDrift_is_put_back_counted_and_told_once(t *testing.T) {
 			if got := s.corrected(); got != 1 {
 				t.Errorf("counted %v corrections, want 1", got)
 			}
-			s.tellsOf(v1alpha1.ReasonDriftCorrected, test.want)
+			s.announces(v1alpha1.ReasonDriftCorrected, test.want)
 		})
 	}
 }
@@ -104,11 +101,12 @@ func TestEdit_is_no_drift(t *testing.T) {
 	if got := s.corrected(); got > 0 {
 		t.Errorf("counted %v corrections", got)
 	}
-	s.tellsOf(v1alpha1.ReasonDriftCorrected)
+	s.announces(v1alpha1.ReasonDriftCorrected)
 }
 
-// Ports that somebody else has changed can only be replaced as a whole; they are the AppService's afterwards.
-func TestPort_that_was_put_back_goes_with_an_edit(t *testing.T) {
+// Ports that somebody else has changed can only be replaced as a whole; they are the AppService's
+// afterwards.
+func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +146,7 @@ func (s *scene) rival(ctx context.Context, ended chan<- error) {
 	ended <- nil
 }
 
-func TestFight_ends_in_a_truce(t *testing.T) {
+func TestContention_delays_corrections(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -185,7 +183,7 @@ func TestFight_ends_in_a_truce(t *testing.T) {
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
-func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
+func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.disengage()
@@ -196,7 +194,7 @@ func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
 	}
 	s.spoil("bad:1")
 	seen, result := w.look()
-	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minTruce {
+	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minDriftDelay {
 		t.Errorf("reported %+v, and looks again after %v", seen, result.RequeueAfter)
 	}
 	w.memories.of(s.app).drift.until = time.Now()
@@ -207,8 +205,8 @@ func TestFight_that_has_ended_is_put_back_after_the_truce(t *testing.T) {
 // noon is when the fights begin.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// truceAfter is how long the truce is after corrections at these times.
-func truceAfter(corrections ...time.Duration) time.Duration {
+// delayAfter is how long the truce is after corrections at these times.
+func delayAfter(corrections ...time.Duration) time.Duration {
 	var b driftBackoff
 	var last time.Time
 	for _, after := range corrections {
@@ -218,7 +216,7 @@ func truceAfter(corrections ...time.Duration) time.Duration {
 	return b.wait(last)
 }
 
-func TestTruce(t *testing.T) {
+func TestDriftBackoff(t *testing.T) {
 	minutes := func(m ...time.Duration) []time.Duration {
 		all := []time.Duration{0, 1, 2, 3, 4} // five at once
 		for _, m := range m {
@@ -238,13 +236,13 @@ func TestTruce(t *testing.T) {
 		"of many, five in a minute":         {[]time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 2, time.Hour + 3, time.Hour + 4}, time.Minute},
 		"one more after the truce":          {minutes(1), 2 * time.Minute},
 		"and one more after that":           {minutes(1, 3), 4 * time.Minute},
-		"and so on, to the longest":         {minutes(1, 3, 7, 15, 25, 35), maxTruce},
+		"and so on, to the longest":         {minutes(1, 3, 7, 15, 25, 35), maxDriftDelay},
 		"one after as long a peace again":   {minutes(3), 2 * time.Minute},
 		"one after a peace that was longer": {minutes(4), 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := truceAfter(test.corrections...); got != test.want {
+			if got := delayAfter(test.corrections...); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -261,43 +259,8 @@ func TestTruce(t *testing.T) {
 	})
 }
 
-func TestFields(t *testing.T) {
-	replicas, selector := fieldpath.MakePathOrDie("spec", "replicas"), fieldpath.MakePathOrDie("spec", "selector")
-	paused := fieldpath.MakePathOrDie("spec", "paused")
-	item := fieldpath.MakePathOrDie("spec", "ports", fieldpath.KeyByFields("port", 80, "protocol", "TCP"), "name")
-	tests := map[string]struct {
-		set  *fieldpath.Set
-		want string
-	}{
-		"none":        {fieldpath.NewSet(), ""},
-		"one":         {fieldpath.NewSet(replicas), "spec.replicas"},
-		"an item's":   {fieldpath.NewSet(item), `spec.ports[port=80,protocol="TCP"].name`},
-		"leaves only": {fieldpath.NewSet(item, item[:3]), `spec.ports[port=80,protocol="TCP"].name`},
-		"three":       {fieldpath.NewSet(selector, replicas, paused), "spec.paused, spec.replicas, spec.selector"},
-		"more":        {fieldpath.NewSet(selector, replicas, paused, item), `spec.paused, spec.replicas, spec.selector and 1 more`},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := fields(test.set); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
-// A long story of fields does not hide how many there are.
-func TestFields_of_many_are_few(t *testing.T) {
-	set := fieldpath.NewSet()
-	for i := range 100 {
-		set.Insert(fieldpath.MakePathOrDie("spec", fmt.Sprintf("field-%03d", i)))
-	}
-	if got := fields(set); !strings.HasSuffix(got, "and 97 more") || len(strings.Split(got, ", ")) != maxFields || !slices.Contains(strings.Split(got, ", "), "spec.field-000") {
-		t.Error("got", got)
-	}
-}
-
 // Whoever rewrites our hash as well hides that the object was applied before.
-func TestFight_with_somebody_who_rewrites_the_hash_ends_in_a_truce(t *testing.T) {
+func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *testing.T) {
 	tests := map[string]*string{"to something else": new("0"), "to nothing": nil}
 	for name, hash := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -65,8 +65,8 @@ func (e *engagement) end() {
 	e.ended = true
 }
 
-// join makes an engagement the newest of its member, so that the hub's events reach it, and enqueues
-// everything that is planned on the member. The engagement leaves when the context ends.
+// join makes an engagement the newest of its member, so that the hub's events reach it, and
+// enqueues everything that is planned on the member. The engagement leaves when the context ends.
 func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, e *engagement) error {
 	d.mu.Lock()
 	d.engagements[name] = append(d.engagements[name], e)
@@ -83,8 +83,8 @@ func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, e *
 	return nil
 }
 
-// leave removes an engagement. If another engagement of the member becomes the newest by that, it may
-// have missed events of the hub: everything that is planned on the member is enqueued.
+// leave removes an engagement. If another engagement of the member becomes the newest by that, it
+// may have missed events of the hub: everything that is planned on the member is enqueued.
 func (d *Deliverer) leave(ctx context.Context, name multicluster.ClusterName, e *engagement) {
 	if newest := d.remove(name, e); newest != nil {
 		if err := d.enqueuePlanned(ctx, name, newest); err != nil {

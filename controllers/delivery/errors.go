@@ -18,56 +18,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// conflictRetry is when to look again after a conflict, beside what the watch tells.
+// conflictRetry is when to retry after a conflict, beside the events of the watch.
 const conflictRetry = time.Second
 
-// maxMessage is how many bytes are told in a row.
+// maxMessage is how many bytes a message of an entry has at most.
 const maxMessage = 512
 
-// failed sorts an error where it is known what it means: what the member refuses is told in the row and
-// tried again in minutes; anything else is told, and tried again by the queue's back-off. That this replica may change nothing now is
-// not told: the member has no part in it.
+// failed classifies an error. What the member refuses is reported in the entry and retried in
+// minutes. Anything else is reported and retried with the queue's back-off. That this replica must
+// not change anything now is not reported, because the member has no part in it.
 func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.Result, error) {
-	var met *obstacle
+	var blocker *object.Blocker
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errNotMeant):
+	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errNotVerified):
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
-	case errors.As(err, &met):
-		return r.stopped(ctx, t, met)
+	case errors.As(err, &blocker):
+		return r.reportBlocked(ctx, t, blocker)
 	case isFenced(err), apierrors.IsConflict(err):
-		return reconcile.Result{}, err // somebody has changed it meanwhile, or another replica may
-	case errors.Is(err, errBehind): // we have
-		ctrl.LoggerFrom(ctx).V(1).Info("Trying again", "why", err.Error())
+		return reconcile.Result{}, err // another manager changed the object, or another replica leads
+	case errors.Is(err, errStale):
+		ctrl.LoggerFrom(ctx).V(1).Info("Retrying", "reason", err.Error())
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return r.stopped(ctx, t, &obstacle{reason: v1alpha1.ReasonNamespaceTerminating, passes: true, retry: removalPoll, message: "the namespace is being deleted on the member; it is made again when it is gone"})
-	case takesPort(err):
-		return r.stopped(ctx, t, &obstacle{reason: v1alpha1.ReasonPortConflict, message: err.Error()})
+		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonNamespaceTerminating, Transient: true, Retry: removalPoll, Message: "the namespace is being deleted on the member; it is made again when it is gone"})
+	case isPortTaken(err):
+		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonPortConflict, Message: err.Error()})
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return r.stopped(ctx, t, &obstacle{reason: v1alpha1.ReasonRefused, message: err.Error()})
+		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonRefused, Message: err.Error()})
 	}
 	phase := v1alpha1.ClusterProgressing
-	if t.row.Phase == v1alpha1.ClusterRemoving {
+	if t.entry.Phase == v1alpha1.ClusterRemoving {
 		phase = v1alpha1.ClusterRemoving
 	}
-	r.report(t, observation.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: told(err)})
+	r.report(t, observation.Observation{Phase: phase, Reason: v1alpha1.ReasonApplyFailed, Message: redact(err)})
 	if seconds, suggested := apierrors.SuggestsClientDelay(err); suggested && seconds > 0 {
 		return reconcile.Result{RequeueAfter: min(time.Duration(seconds)*time.Second, maxBackoff)}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// isFenced tells whether a request was not sent because this replica may not lead any longer.
+// isFenced reports whether a request was not sent because this replica may not lead any longer.
 func isFenced(err error) bool {
 	var refusal interface{ Fenced() bool }
 	return errors.As(err, &refusal) && refusal.Fenced()
 }
 
-// told is an error for a row. Those of the network hold addresses, which are the Secret's, and ports that are never the same twice.
-func told(err error) string {
+// redact returns the text of an error for an entry. Network errors have addresses, which belong to
+// the Secret, and ports that differ each time: they are left out.
+func redact(err error) string {
 	var network *url.Error
 	if !errors.As(err, &network) {
 		return err.Error()
@@ -82,8 +84,8 @@ func told(err error) string {
 	return "the request failed: the connection broke"
 }
 
-// takesPort tells whether a nodePort is another Service's already.
-func takesPort(err error) bool {
+// isPortTaken reports whether a nodePort belongs to another Service already.
+func isPortTaken(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
@@ -93,11 +95,12 @@ func takesPort(err error) bool {
 	})
 }
 
-// escapes are the sequences by which a terminal is told of colours.
+// escapes matches the escape sequences of terminals, such as colours.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
-// clean makes a text that may come from a member fit for a row: printable, on one line, and bounded.
-func clean(text string) string {
+// sanitize makes a text that may come from a member fit for an entry: printable, on one line, and
+// bounded.
+func sanitize(text string) string {
 	text = escapes.ReplaceAllString(text, "")
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {

@@ -4,27 +4,40 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
-// eventSource is what events come from.
+// eventSource is the reporting controller of events.
 const eventSource = "fleetwright"
 
-// tell emits an event on the hub, for the AppService, and one on the member, for whoever looks at the object there. The member's
-// recorder costs nine goroutines from its first event on: it is for what is rare.
-func (r *reconciler) tell(app *v1alpha1.AppService, object client.Object, reason, action, note string, args ...any) {
+// announcer emits events about the objects of one member.
+type announcer struct {
+	hubID   string
+	cluster string
+	hub     events.EventRecorder
+	// member returns the member's recorder. Its first event starts nine goroutines, so events are
+	// for what is rare.
+	member func() events.EventRecorder
+}
+
+// announce emits an event on the member, about the object. If an AppService is given, it emits one
+// on the hub as well, about the AppService.
+func (a announcer) announce(app *v1alpha1.AppService, about client.Object, reason, action, note string, args ...any) {
 	severity := corev1.EventTypeNormal
 	if reason == v1alpha1.ReasonDriftCorrected {
 		severity = corev1.EventTypeWarning
 	}
-	text := clean(fmt.Sprintf(note, args...))
-	r.memberEvents().Eventf(object, nil, severity, reason, action, "%s (by hub %s)", text, r.hubID)
+	text := sanitize(fmt.Sprintf(note, args...))
+	a.member().Eventf(about, nil, severity, reason, action, "%s (by hub %s)", text, a.hubID)
 	if app != nil {
-		// Events that differ only in their notes are one: the member and the kind make them differ.
-		member := &v1alpha1.MemberCluster{}
-		member.Name = r.cluster
-		r.hubEvents.Eventf(app, member, severity, reason, action+kindOf(object), "%s: %s", r.cluster, text)
+		// Events that differ only in their notes count as one: the member and the kind make them
+		// differ.
+		related := &v1alpha1.MemberCluster{}
+		related.Name = a.cluster
+		a.hub.Eventf(app, related, severity, reason, action+object.KindOf(about), "%s: %s", a.cluster, text)
 	}
 }

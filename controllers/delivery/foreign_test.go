@@ -14,7 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// somebodys makes an object of the scene's name on the member, with marks that the test chooses. No one rolls it out.
+// somebodys makes an object of the scene's name on the member, with marks that the test chooses. No
+// one rolls it out.
 func (s *scene) somebodys(object client.Object, labels, annotations map[string]string) client.Object {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
@@ -31,7 +32,8 @@ func (s *scene) somebodys(object client.Object, labels, annotations map[string]s
 var (
 	aDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused: true,
-		// A selector cannot be changed. With ours, nothing but our care keeps it from being overwritten.
+		// A selector cannot be changed. With ours, nothing but our care keeps it from being
+		// overwritten.
 		Selector: &metav1.LabelSelector{MatchLabels: workload.Selector("web")},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: workload.Selector("web")},
@@ -39,8 +41,8 @@ var (
 		},
 	}}
 	aService = &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	// objects of both kinds that are delivered.
-	objects = map[string]client.Object{"Deployment": aDeployment, "Service": aService}
+	// deliveredKinds has an object of each kind that is always delivered.
+	deliveredKinds = map[string]client.Object{"Deployment": aDeployment, "Service": aService}
 )
 
 // untouched fails the test when the member's object is not as it was.
@@ -84,7 +86,7 @@ func foreigners() map[string]ownership {
 }
 
 func TestForeign_object_is_never_touched_and_its_owner_is_named(t *testing.T) {
-	for kind, object := range objects {
+	for kind, object := range deliveredKinds {
 		for name, owner := range foreigners() {
 			t.Run(kind+" of "+name, func(t *testing.T) {
 				s := declared(t)
@@ -94,7 +96,7 @@ func TestForeign_object_is_never_touched_and_its_owner_is_named(t *testing.T) {
 				s.reports(want, whateverRuns)
 				_, result, err := s.look()
 				s.must(err)
-				if result.RequeueAfter != obstacleRetry {
+				if result.RequeueAfter != blockerRetry {
 					t.Error("looks again after", result.RequeueAfter)
 				}
 				s.untouched(was)
@@ -120,7 +122,7 @@ func TestConflict_ends_with_the_foreign_object(t *testing.T) {
 }
 
 // Another's pods are not this AppService's, however well they run.
-func TestForeign_Deployment_is_never_observed_as_ours(t *testing.T) {
+func TestForeign_Deployment_is_not_observed(t *testing.T) {
 	tests := map[string]struct {
 		row  func(*v1alpha1.ClusterStatus)
 		edit func(*v1alpha1.AppService)
@@ -156,13 +158,13 @@ func unpaused(deployment *appsv1.Deployment) *appsv1.Deployment {
 }
 
 // What took the place of our object since the member's cache was filled is somebody else's.
-func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
+func TestObject_that_replaced_ours_is_never_changed(t *testing.T) {
 	edits := map[string]func(*v1alpha1.AppService){
 		"is changed":    func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 81 },
 		"is taken away": func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
 		"stays":         func(*v1alpha1.AppService) {},
 	}
-	for kind, object := range objects {
+	for kind, object := range deliveredKinds {
 		for name, edit := range edits {
 			t.Run(kind+" that "+name, func(t *testing.T) {
 				s := delivered(t)
@@ -181,13 +183,13 @@ func TestObject_that_took_the_place_of_ours_is_never_touched(t *testing.T) {
 	}
 }
 
-func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
+func TestObject_of_a_later_generation_is_not_changed(t *testing.T) {
 	stamp := func(s *scene, kind string) {
 		deployment, service := s.deployment(), s.service()
 		object := map[string]client.Object{"Deployment": deployment, "Service": service}[kind]
 		s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationGeneration] = "9" })
 	}
-	for kind := range objects {
+	for kind := range deliveredKinds {
 		for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterPending, v1alpha1.ClusterRemoving} {
 			t.Run(kind+" when the row is "+string(phase), func(t *testing.T) {
 				s := delivered(t)
@@ -209,8 +211,9 @@ func TestObject_of_a_later_generation_is_left_alone(t *testing.T) {
 	}
 }
 
-// A cache that lags has an AppService of old: fewer replicas are no intent. It is no evidence that the hub is behind either.
-func TestHub_cache_that_lags_changes_nothing_and_is_not_reported(t *testing.T) {
+// A cache that lags has an AppService of old: fewer replicas are no intent. It is no evidence that
+// the hub is behind either.
+func TestStale_hub_cache_changes_nothing_and_is_not_reported(t *testing.T) {
 	s := delivered(t)
 	old := s.app.DeepCopy()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Metrics of what is delivered. Those with a label go with their member.
+// Metrics of delivery. Series with a member label are dropped with the member.
 var (
 	corrections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fleetwright_drift_corrections_total",
@@ -51,17 +51,17 @@ func measureApply(member string, err error, took time.Duration) {
 	applyDuration.Observe(took.Seconds())
 }
 
-// unmeasure drops the series of a member that is no more.
+// unmeasure drops the series of a member that is gone.
 func unmeasure(member string) {
 	of := prometheus.Labels{memberLabel[0]: member}
 	corrections.DeletePartialMatch(of)
 	applies.DeletePartialMatch(of)
 }
 
-// Describe tells what Collect counts.
+// Describe sends the descriptor of the queue depth.
 func (d *Deliverer) Describe(to chan<- *prometheus.Desc) { to <- queueDepth }
 
-// Collect counts what waits for each member.
+// Collect sends the queue depth of each member.
 func (d *Deliverer) Collect(to chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
 func orphaning(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan }
 
-func TestOrphans_go_on_running_and_are_nobodys(t *testing.T) {
+func TestOrphans_keep_running_unmanaged(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when the plan no longer has the cluster": func(*scene) {},
 		"when the AppService is being deleted":    (*scene).beingDeleted,
@@ -43,7 +44,7 @@ func TestOrphans_go_on_running_and_are_nobodys(t *testing.T) {
 				t.Errorf("more than the marks was changed (-was +is):\n%s", diff)
 			}
 			s.sendsNo(t, "DELETE")
-			s.tellsOf(v1alpha1.ReasonOrphaned,
+			s.announces(v1alpha1.ReasonOrphaned,
 				"Deployment web is left running, as deletionPolicy says",
 				"Service web is left running, as deletionPolicy says")
 
@@ -62,7 +63,8 @@ func unmarked(object client.Object) {
 	object.SetAnnotations(nil) // there are ours alone
 }
 
-// unversioned takes off what changes with any change: annotations count in the generation of a Deployment.
+// unversioned takes off what changes with any change: annotations count in the generation of a
+// Deployment.
 func unversioned(object client.Object) {
 	object.SetManagedFields(nil)
 	object.SetResourceVersion("")
@@ -80,7 +82,8 @@ func managersOf(object client.Object) []string {
 	return managers
 }
 
-// One that was let go is nobody's: the AppService that comes back meets it as it would meet any other.
+// One that was let go is nobody's: the AppService that comes back meets it as it would meet any
+// other.
 func TestOrphan_can_be_adopted_again(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
@@ -98,8 +101,8 @@ func TestOrphan_can_be_adopted_again(t *testing.T) {
 	s.runs("1 × web:1; ClusterIP 80→8080/TCP")
 }
 
-func TestOrphaning_touches_nothing_that_is_foreign(t *testing.T) {
-	for kind, object := range objects {
+func TestOrphaning_changes_no_foreign_object(t *testing.T) {
+	for kind, object := range deliveredKinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := undelivered(t, orphaning)
@@ -118,8 +121,8 @@ func TestOrphaning_touches_nothing_that_is_foreign(t *testing.T) {
 	}
 }
 
-// Law 2: letting go cannot be undone either.
-func TestOrphaning_that_the_hub_itself_does_not_bear_out_lets_nothing_go(t *testing.T) {
+// Invariant 2: letting go cannot be undone either.
+func TestOrphaning_that_the_hub_does_not_verify_releases_nothing(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning)
 	s.end()
@@ -144,14 +147,14 @@ func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
 	s.reports(s.ready())
 	s.plan(inPhase(v1alpha1.ClusterRemoving))
 	s.reports(s.removing(s.gone))
-	if managers := managersOf(s.deployment()); slices.Contains(managers, replicasManager) {
+	if managers := managersOf(s.deployment()); slices.Contains(managers, object.ReplicasManager) {
 		t.Error("it is managed by", managers)
 	}
 	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
 // The queue backs off: to try again at once would be a loop without an end.
-func TestOrphans_whose_marks_come_back_are_tried_again_ever_more_rarely(t *testing.T) {
+func TestOrphans_whose_marks_come_back_are_retried_with_back_off(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning)
 	s.disengage()

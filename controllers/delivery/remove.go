@@ -4,50 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// removalPoll is how often a removal is looked at, beside what the watch tells.
-const removalPoll = 10 * time.Second
+// removalPoll is when to check again on a removal, beside the events of the watch.
+const removalPoll = object.DeletionPoll
 
-// errNotMeant is returned where a live read of the hub does not bear out a removal. The cache is about to follow.
-var errNotMeant = errors.New("the hub no longer asks for this")
+// errNotVerified is returned when a live read of the hub does not bear out a change that cannot be
+// undone. The cache is about to follow.
+var errNotVerified = errors.New("the hub no longer asks for this")
 
-// remove takes the AppService's objects away from the member, or lets them go where it orphans them. It looks at the member
-// itself, not at its cache, which may not show yet what was made a moment ago; what is foreign is left, and does not count.
+// remove deletes the AppService's objects from the member, or releases them as its deletion policy
+// says. It reads the member itself, because the cache may not show yet what was created a moment
+// ago. Objects of others are left, and do not count.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
-	objects, err := r.readLive(ctx, client.ObjectKeyFromObject(t.app))
-	if err != nil {
+	var err error
+	if t.objects, err = r.reader.fromMember(ctx, t.app); err != nil {
 		return r.failed(ctx, t, err)
 	}
-	t.objects = objects
-	if obstacle := r.keepsFromRemoval(t); obstacle != nil {
-		return r.stopped(ctx, t, obstacle)
+	if blocker := removalBlocker(t); blocker != nil {
+		return r.reportBlocked(ctx, t, blocker)
 	}
-	act := r.takeAway
-	if t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
-		act = r.release
+	act, orphans := r.remover.delete, t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
+	if orphans {
+		act = r.remover.release
 	}
 	var left []string
-	for _, object := range r.ours(t) {
-		left = append(left, kindOf(object))
-		if err := act(ctx, t, object); err != nil {
+	for _, existing := range t.objects.owned() {
+		left = append(left, object.KindOf(existing))
+		if err := act(ctx, t, existing); err != nil {
 			return r.failed(ctx, t, err)
 		}
 	}
-	if len(left) > 0 && t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
-		if t.objects, err = r.readLive(ctx, client.ObjectKeyFromObject(t.app)); err == nil && len(r.ours(t)) > 0 {
+	if len(left) > 0 && orphans {
+		if t.objects, err = r.reader.fromMember(ctx, t.app); err == nil && len(t.objects.owned()) > 0 {
 			err = fmt.Errorf("somebody has put our marks back on: %s", strings.Join(left, ", "))
 		}
 		if err != nil {
@@ -61,69 +59,80 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		return reconcile.Result{RequeueAfter: removalPoll}, nil
 	}
 	r.memories.forget(client.ObjectKeyFromObject(t.app))
-	r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.row.LastTransitionTime})
-	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has taken the row away
+	r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.entry.LastTransitionTime})
+	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has removed the entry
 }
 
-// ours are the objects of the task that are this AppService's.
-func (r *reconciler) ours(t task) []client.Object {
-	return slices.DeleteFunc(t.objects.all(), func(o client.Object) bool { return !r.isOurs(t.app, o) })
-}
-
-// keepsFromRemoval is why nothing may be removed: the hub's identity has changed, or the hub is behind.
-func (r *reconciler) keepsFromRemoval(t task) *obstacle {
-	for _, object := range t.objects.all() {
-		owner, whose := r.ownerOf(t.app, object)
-		if owner == anotherHubs && object.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) {
-			return conflict(object, whose)
+// removalBlocker returns why nothing may be removed: the hub's identity has changed, or the hub is
+// behind.
+func removalBlocker(t task) *object.Blocker {
+	for _, existing := range t.objects.all() {
+		if existing.Owner == object.ForeignHub && existing.GetAnnotations()[v1alpha1.AnnotationUID] == string(t.app.UID) {
+			return existing.Conflict(existing.OwnedBy)
 		}
-		if obstacle := r.ahead(t.app, object); obstacle != nil {
-			return obstacle
+		if existing.Newer {
+			return existing.Blocker(t.app.Spec.ConflictPolicy)
 		}
 	}
 	return nil
 }
 
-// takeAway deletes one object of the AppService, when a live read of the hub bears that out.
-func (r *reconciler) takeAway(ctx context.Context, t task, object client.Object) error {
-	if !object.GetDeletionTimestamp().IsZero() {
+// remover deletes and releases objects of one member, after a live read of the hub.
+type remover struct {
+	hubLive   client.Reader
+	cluster   string
+	objects   *object.Member
+	announcer announcer
+}
+
+// deleteUnwanted deletes an object that the AppService does not want any more.
+func (r remover) deleteUnwanted(ctx context.Context, t task, existing object.Existing) error {
+	if existing.Newer {
+		return existing.Blocker(t.app.Spec.ConflictPolicy)
+	}
+	return r.delete(ctx, t, existing)
+}
+
+// delete deletes an object of the AppService.
+func (r remover) delete(ctx context.Context, t task, existing object.Existing) error {
+	if existing.IsBeingDeleted() {
 		return nil
 	}
-	if err := r.confirm(ctx, t); err != nil {
+	if err := r.verifyWithHub(ctx, t); err != nil {
 		return err
 	}
-	if err := r.deleteObject(ctx, object); err != nil {
+	if err := r.objects.Delete(ctx, existing.Object); err != nil {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", kindOf(object), "generation", t.app.Generation)
-	r.tell(nil, object, v1alpha1.ReasonRemoved, "Remove", "%s %s was removed, as AppService %s says", kindOf(object), object.GetName(), client.ObjectKeyFromObject(t.app))
+	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", object.KindOf(existing), "generation", t.app.Generation)
+	r.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove", "%s %s was removed, as AppService %s says",
+		object.KindOf(existing), existing.GetName(), client.ObjectKeyFromObject(t.app))
 	return nil
 }
 
-// deleteObject deletes an object by its UID. The pods of a Deployment go first. No other object has dependents to wait for, and waiting never ends
-// where the member's garbage collector does not run.
-func (r *reconciler) deleteObject(ctx context.Context, object client.Object) error {
-	uid, propagation := object.GetUID(), metav1.DeletePropagationBackground
-	if _, isDeployment := object.(*appsv1.Deployment); isDeployment {
-		propagation = metav1.DeletePropagationForeground
+// release leaves an object of the AppService running without our marks.
+func (r remover) release(ctx context.Context, t task, existing object.Existing) error {
+	if err := r.verifyWithHub(ctx, t); err != nil {
+		return err
 	}
-	err := r.member.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s: %w", kindOf(object), err)
+	if err := r.objects.Release(ctx, existing.Object); err != nil {
+		return err
 	}
+	r.announcer.announce(t.app, existing.Object, v1alpha1.ReasonOrphaned, "Orphan", "%s %s is left running, as deletionPolicy says",
+		object.KindOf(existing), existing.GetName())
 	return nil
 }
 
-// confirm reads the AppService live: it must be the same one, of the same generation, and ask the same of this member. No cluster may be
-// ahead of the hub.
-func (r *reconciler) confirm(ctx context.Context, t task) error {
+// verifyWithHub reads the AppService live: it must be the same one, of the same generation, and ask
+// the same of this member. No cluster may be ahead of the hub.
+func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
-		return fmt.Errorf("confirm it with the hub: %w", err)
+		return fmt.Errorf("verify with the hub: %w", err)
 	}
-	row := app.Status.Cluster(r.cluster)
-	if app.UID != t.app.UID || app.Generation != t.app.Generation || row == nil || !row.SamePlan(*t.row) || app.Status.IsHubBehind() {
-		return errNotMeant
+	entry := app.Status.Cluster(r.cluster)
+	if app.UID != t.app.UID || app.Generation != t.app.Generation || entry == nil || !entry.SamePlan(*t.entry) || app.Status.IsHubBehind() {
+		return errNotVerified
 	}
 	return nil
 }

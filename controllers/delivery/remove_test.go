@@ -18,7 +18,7 @@ import (
 
 const running = "1 × web:1 A=1; ClusterIP 80→8080/TCP"
 
-// removing is what is to be reported for a row that is Removing.
+// removing is what is to be reported for a entry that is Removing.
 func (s *scene) removing(changes ...func(*observation.Observation)) observation.Observation {
 	seen := observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
 	for _, change := range changes {
@@ -27,7 +27,7 @@ func (s *scene) removing(changes ...func(*observation.Observation)) observation.
 	return seen
 }
 
-// gone answers the present row.
+// gone answers the present entry.
 func (s *scene) gone(seen *observation.Observation) {
 	seen.GoneSince = s.app.Status.Cluster(s.cluster).LastTransitionTime
 }
@@ -46,7 +46,7 @@ func (s *scene) beingDeleted() {
 	s.must(onHub.Get(s.Context(), s.key(), s.app))
 }
 
-func TestRemoving_row_takes_everything_away_and_answers_that_very_row(t *testing.T) {
+func TestRemoving_entry_deletes_everything_and_confirms_that_entry(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when the plan no longer has the cluster": func(*scene) {},
 		"when the AppService is being deleted":    (*scene).beingDeleted,
@@ -77,7 +77,7 @@ func (o *operator) sendsNo(t *testing.T, beginnings ...string) {
 	}
 }
 
-func TestRemoving_row_is_answered_only_when_nothing_is_left(t *testing.T) {
+func TestRemoving_entry_is_confirmed_when_nothing_is_left(t *testing.T) {
 	s := delivered(t)
 	held := s.deployment()
 	s.someone(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
@@ -107,8 +107,8 @@ func TestRemoving_row_is_answered_only_when_nothing_is_left(t *testing.T) {
 	s.reports(s.removing(s.gone))
 }
 
-func TestRemoving_row_leaves_what_is_foreign_and_the_namespace(t *testing.T) {
-	for kind, object := range objects {
+func TestRemoving_entry_leaves_foreign_objects_and_the_namespace(t *testing.T) {
+	for kind, object := range deliveredKinds {
 		t.Run(kind, func(t *testing.T) {
 			s := declared(t)
 			was := s.somebodys(object, nil, nil)
@@ -127,7 +127,7 @@ func TestRemoving_row_leaves_what_is_foreign_and_the_namespace(t *testing.T) {
 	}
 }
 
-// Law 2: that there is no AppService, or no row of it, is no reason to delete.
+// Invariant 2: that there is no AppService, or no entry of it, is no reason to delete.
 func TestWithout_evidence_nothing_is_deleted(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when the hub has no such AppService": func(s *scene) {
@@ -169,8 +169,8 @@ func TestWithout_evidence_nothing_is_deleted(t *testing.T) {
 	}
 }
 
-// Law 2, and the cache lags behind: what it says to delete is asked of the hub itself.
-func TestRemoval_that_the_hub_itself_does_not_bear_out_deletes_nothing(t *testing.T) {
+// Invariant 2, and the cache lags behind: what it says to delete is asked of the hub itself.
+func TestRemoval_that_the_hub_does_not_verify_deletes_nothing(t *testing.T) {
 	tests := map[string]func(*scene){
 		"since the row is planned again": func(s *scene) { s.plan() },
 		"since the row is gone":          func(s *scene) { s.writeRows() },
@@ -203,7 +203,7 @@ func TestRemoval_that_the_hub_itself_does_not_bear_out_deletes_nothing(t *testin
 	}
 }
 
-func TestService_that_only_the_cache_does_not_want_is_not_deleted(t *testing.T) {
+func TestService_is_not_deleted_on_the_word_of_the_cache(t *testing.T) {
 	s := delivered(t)
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
 	s.end()
@@ -221,8 +221,9 @@ func TestService_that_only_the_cache_does_not_want_is_not_deleted(t *testing.T) 
 	}
 }
 
-// Law 8: an operator that dies in the middle of a removal leaves nothing behind that the next does not take away.
-func TestRemoval_goes_on_after_a_crash(t *testing.T) {
+// Invariant 8: an operator that dies in the middle of a removal leaves nothing behind that the next
+// does not take away.
+func TestRemoval_continues_after_a_crash(t *testing.T) {
 	s := delivered(t)
 	s.sent.answers(refusing("DELETE services/web", 500, "crashed"))
 	s.plan(inPhase(v1alpha1.ClusterRemoving))

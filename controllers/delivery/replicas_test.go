@@ -139,8 +139,9 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.runs("4 × web:3 A=1; ClusterIP 80→8080/TCP")
 }
 
-// Law 2: the member's cache does not show yet that the autoscaler has just scaled, and something else is to be sent.
-func TestAutoscaler_that_the_cache_is_behind_of_is_not_undone(t *testing.T) {
+// Invariant 2: the member's cache does not show yet that the autoscaler has just scaled, and
+// something else is to be sent.
+func TestAutoscaler_is_not_undone_by_a_stale_cache(t *testing.T) {
 	tests := map[string]func(*scene){
 		"by an edit":     func(s *scene) { s.edit(editImage) },
 		"by a put-back":  func(s *scene) { s.spoil("bad:1") },
@@ -182,14 +183,14 @@ func TestAutoscaler_of_something_else_does_not_count(t *testing.T) {
 			s := delivered(t, replicas(3))
 			given(s)
 			s.scale(7)
-			s.tellsOf(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; it was put back")
+			s.announces(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; it was put back")
 			s.runs("3 × web:1 A=1; ClusterIP 80→8080/TCP")
 		})
 	}
 }
 
 // What cannot be seen may be there: raised replicas are left, and only an edit changes them.
-func TestAutoscaler_that_may_not_be_listed(t *testing.T) {
+func TestAutoscaler_that_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, replicas(3))
 	s.hpa()
@@ -204,7 +205,7 @@ func TestAutoscaler_that_may_not_be_listed(t *testing.T) {
 	s.runs("7 × web:1 A=1; ClusterIP 80→8080/TCP")
 }
 
-func TestAutoscaled_AppService(t *testing.T) {
+func TestExternallyScaled_AppService(t *testing.T) {
 	tests := map[string]struct {
 		change func(*scene)
 		least  int32 // at any moment
@@ -283,8 +284,9 @@ func TestAutoscaled_AppService(t *testing.T) {
 	}
 }
 
-// The first edit after the AppService became autoscaled gives the replicas up, and nobody has taken them yet.
-func TestAppService_that_becomes_autoscaled_keeps_its_replicas(t *testing.T) {
+// The first edit after the AppService became autoscaled gives the replicas up, and nobody has taken
+// them yet.
+func TestAppService_that_becomes_externally_scaled_keeps_its_replicas(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, replicas(3))
 	s.neverLower(3)

@@ -30,18 +30,23 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 const (
 	thisHub = "hub-1"
-	// patience is how long is waited for what must come. It is only ever used up by a test that fails.
+	// patience is how long is waited for what must come. It is only ever used up by a test that
+	// fails.
 	patience = 30 * time.Second
 )
 
-// scene is an AppService in a namespace of its own on the hub, and a member of its own that it is delivered to. The
-// test is the planner.
+// kindOf returns the kind of an object, where a variable has the name of the package.
+var kindOf = object.KindOf
+
+// scene is an AppService in a namespace of its own on the hub, and a member of its own that it is
+// delivered to. The test is the planner.
 type scene struct {
 	*testing.T
 	*operator
@@ -154,7 +159,8 @@ func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, 
 	return d, told
 }
 
-// connected is a member's cluster, made and synced as package clusters does with the options of cmd/fleetwright.
+// connected is a member's cluster, made and synced as package clusters does with the options of
+// cmd/fleetwright.
 func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.Cluster, *traffic) {
 	t.Helper()
 	sent := &traffic{}
@@ -190,7 +196,7 @@ func (s *scene) clusterName() multicluster.ClusterName { return multicluster.Clu
 
 func (s *scene) key() types.NamespacedName { return client.ObjectKeyFromObject(s.app) }
 
-// plan is the planner: it writes the row of the member, for the present generation.
+// plan is the planner: it writes the entry of the member, for the present generation.
 func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 	s.Helper()
 	row := v1alpha1.ClusterStatus{
@@ -218,19 +224,19 @@ func inPhase(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Phase = phase }
 }
 
-// plannedFor is a row of another generation than the present.
+// plannedFor is a entry of another generation than the present.
 func plannedFor(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Generation = generation }
 }
 
-// edit changes the AppService, which is not planned anew by that.
+// edit changes the AppService, which is not planned again by that.
 func (s *scene) edit(change func(*v1alpha1.AppService)) {
 	s.Helper()
 	change(s.app)
 	s.must(onHub.Update(s.Context(), s.app))
 }
 
-// planned is how many replicas the present row has.
+// planned is how many replicas the present entry has.
 func (s *scene) planned() int32 {
 	if row := s.app.Status.Cluster(s.cluster); row != nil {
 		return row.Replicas
@@ -238,7 +244,7 @@ func (s *scene) planned() int32 {
 	return 0
 }
 
-// ready is what is to be reported when the member runs what the present row says.
+// ready is what is to be reported when the member runs what the present entry says.
 func (s *scene) ready() observation.Observation {
 	pods := s.app.DesiredReplicas()
 	return observation.Observation{
@@ -281,8 +287,8 @@ func (s *scene) reports(want observation.Observation, options ...cmp.Option) {
 // whateverRuns leaves the counts out, where how far our Deployment has come is not the point.
 var whateverRuns = cmpopts.IgnoreFields(observation.Observation{}, "Replicas", "ReadyReplicas")
 
-// look has another reconciler of the member look at the AppService, with all caches up to date. It returns what that
-// reports as well, which nobody else hears.
+// look has another reconciler of the member look at the AppService, with all caches up to date. It
+// returns what that reports as well, which nobody else hears.
 func (s *scene) look() (observation.Observation, reconcile.Result, error) {
 	s.Helper()
 	s.catchUp()
@@ -298,7 +304,8 @@ func (s *scene) lookThrough(hub, member cluster.Cluster) (observation.Observatio
 	return told.last(s.key(), s.cluster), result, err
 }
 
-// witness is a reconciler of the member that looks when the test says so and remembers what it saw, as that of an operator does.
+// witness is a reconciler of the member that looks when the test says so and remembers what it saw,
+// as that of an operator does.
 type witness struct {
 	*scene
 	*reconciler
@@ -416,7 +423,8 @@ func (s *scene) someone(object client.Object, change func()) {
 	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner("someone")))
 }
 
-// sends fails the test when the member was asked anything else since the operator started than said.
+// sends fails the test when the member was asked anything else since the operator started than
+// said.
 func (s *scene) hasSent(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.sent.all()); diff != "" {
@@ -490,8 +498,8 @@ func (r *recorder) forgot() []string {
 	return slices.Clone(r.forgotten)
 }
 
-// traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB resource/name", or "GET resource"
-// for a list in a namespace. A dry run is a "DRY-RUN".
+// traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB
+// resource/name", or "GET resource" for a list in a namespace. A dry run is a "DRY-RUN".
 type traffic struct {
 	mu       sync.Mutex
 	requests []string
@@ -541,7 +549,8 @@ func (f *traffic) all() []string {
 	return slices.Clone(f.requests)
 }
 
-// writes are the requests that may change something, each once: one that the cache lags behind may be sent again.
+// writes are the requests that may change something, each once: one that the cache lags behind may
+// be sent again.
 func (f *traffic) writes() []string {
 	var writes []string
 	for _, request := range f.all() {

@@ -32,8 +32,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The API servers that all tests share. Each test has a namespace and a cluster of its own on them; many clusters are
-// the one member's API server under different names.
+// The API servers that all tests share. Each test has a namespace and a cluster of its own on them;
+// many clusters are the one member's API server under different names.
 var (
 	kinds     = runtime.NewScheme()
 	onHub     server
@@ -135,7 +135,8 @@ func connectHub(ctx context.Context) error {
 	return nil
 }
 
-// grant returns a config for a user that may do what the ClusterRole in a file says, and nothing else.
+// grant returns a config for a user that may do what the ClusterRole in a file says, and nothing
+// else.
 func (s *server) grant(ctx context.Context, file string) (*rest.Config, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -170,8 +171,9 @@ func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRul
 	return user.Config(), nil
 }
 
-// playControllers does on the member what its controller manager would: it rolls Deployments out, but for those that are
-// paused, and ends those that are deleted in the foreground. Nobody does so for Services.
+// playControllers does on the member what its controller manager would: it rolls Deployments out,
+// but for those that are paused, and ends those that are deleted in the foreground. Nobody does so
+// for Services.
 func playControllers(ctx context.Context) error {
 	manager, err := ctrl.NewManager(onMember.config, ctrl.Options{Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 func suspended(app *v1alpha1.AppService) { app.Spec.Suspend = true }
 
-// asObserved is a planned row that says what is known to run there.
+// asObserved is a planned entry that says what is known to run there.
 func asObserved(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = generation }
 }
@@ -72,7 +72,7 @@ func (s *scene) seenWhileSuspended() observation.Observation {
 	return seen
 }
 
-func TestSuspended_AppService_that_is_new_makes_nothing(t *testing.T) {
+func TestSuspended_AppService_that_is_new_creates_nothing(t *testing.T) {
 	t.Parallel()
 	s := declared(t, suspended)
 	s.plan()

@@ -9,12 +9,12 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
-// deliverTraced delivers, as a part of the edit that the task is of.
+// deliverTraced delivers a task, as a span of the trace of its edit.
 func (r *reconciler) deliverTraced(ctx context.Context, t task) (reconcile.Result, error) {
 	if t.app == nil {
 		return r.deliver(ctx, t)
 	}
-	settled := t.row != nil && t.row.Phase == v1alpha1.ClusterReady && t.row.Generation == t.app.Generation
+	settled := t.entry != nil && t.entry.Phase == v1alpha1.ClusterReady && t.entry.Generation == t.app.Generation
 	ctx, t.traced = tracing.Start(ctx, tracing.Work{Name: "deliver", App: t.app, Cluster: r.cluster, Settled: settled})
 	result, err := r.deliver(ctx, t)
 	t.traced.End(err)

@@ -61,8 +61,8 @@ func onlyReads(s *scene) *rest.Config {
 	return config
 }
 
-// What the member refuses is told in the row, in the member's words, and tried again in minutes.
-func TestRefusal_is_told_and_tried_again_in_minutes(t *testing.T) {
+// What the member refuses is told in the entry, in the member's words, and tried again in minutes.
+func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 	tests := map[string]struct {
 		spec  func(*v1alpha1.AppService)
 		given func(*scene)
@@ -117,14 +117,14 @@ func TestRefusal_is_told_and_tried_again_in_minutes(t *testing.T) {
 			})
 			_, result, err := s.look()
 			s.must(err)
-			if want := (reconcile.Result{RequeueAfter: obstacleRetry}); result != want {
+			if want := (reconcile.Result{RequeueAfter: blockerRetry}); result != want {
 				t.Errorf("got %+v, want %+v", result, want)
 			}
 		})
 	}
 }
 
-func TestNamespace_that_is_terminating_is_waited_for(t *testing.T) {
+func TestNamespace_that_is_terminating_is_awaited(t *testing.T) {
 	s := undelivered(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
 	s.must(onMember.Create(t.Context(), namespace))
@@ -138,7 +138,7 @@ func TestNamespace_that_is_terminating_is_waited_for(t *testing.T) {
 }
 
 // What may pass is told too, and tried again by the queue, or when the member says.
-func TestTrouble_that_may_pass_is_told_and_tried_again(t *testing.T) {
+func TestTransient_failure_is_reported_and_retried(t *testing.T) {
 	tests := map[string]struct {
 		answer     func(string) (*http.Response, error)
 		want       string
@@ -199,8 +199,8 @@ func (fenced) Error() string { return "fenced" }
 
 func (fenced) Fenced() bool { return true }
 
-// Law 7: the member has no part in it.
-func TestClosedFence_is_not_laid_to_the_member(t *testing.T) {
+// Invariant 7: the member has no part in it.
+func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 	shut := func(write string) func(string) (*http.Response, error) {
 		return func(request string) (*http.Response, error) {
 			if strings.HasPrefix(request, write) {
@@ -252,8 +252,9 @@ func TestClosedFence_is_not_laid_to_the_member(t *testing.T) {
 	}
 }
 
-// Law 8: an operator that dies between two requests leaves a member that the next one only completes.
-func TestDelivery_goes_on_after_a_crash(t *testing.T) {
+// Invariant 8: an operator that dies between two requests leaves a member that the next one only
+// completes.
+func TestDelivery_continues_after_a_crash(t *testing.T) {
 	s := declared(t)
 	s.sent.answers(refusing("PATCH services/web", 500, "crashed"))
 	s.plan()
@@ -270,8 +271,9 @@ func TestDelivery_goes_on_after_a_crash(t *testing.T) {
 	}
 }
 
-// The hub's schema takes 1024 characters: a longer message would keep it from taking the state of any cluster.
-func TestMember_that_tells_a_long_story_is_cut_short(t *testing.T) {
+// The hub's schema takes 1024 characters: a longer message would keep it from taking the state of
+// any cluster.
+func TestLong_message_of_a_member_is_shortened(t *testing.T) {
 	s := delivered(t)
 	story := s.deployment()
 	before := story.DeepCopy()

@@ -7,7 +7,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// BenchmarkRender renders what has nearly every field there is, with overrides, and for comparison what most have.
+// BenchmarkRender renders what has nearly every field there is, with overrides, and for comparison
+// what most have.
 func BenchmarkRender(b *testing.B) {
 	full := `
 image: registry.example/web:1

@@ -10,7 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// rendering are the changes of what a workload is rendered from that change the workload. One that has nothing to change leaves it.
+// rendering are the changes of what a workload is rendered from that change the workload. One that
+// has nothing to change leaves it.
 var rendering = map[string]func(*input){
 	"the row's replicas": func(in *input) {
 		if !in.makesAutoscaler() {

@@ -8,18 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// fill says what the API server would fill in, in three cases; everywhere else it is left unsaid.
+// applyDefaults sets the defaults of the API server in three cases. Everywhere else a default is
+// left unset, so that no field is claimed for it.
 //
-// Where server-side apply compares a list or a structure as one, what is filled in would be a difference for ever: the
-// apiVersion of a fieldRef. The keys of a list have to be said as well.
-//
-// Where a structure would be empty that says something by being there, such as a volume of nothing: an empty one is compared as one, too.
-//
-// Where the API server keeps a field under an old name as well, that is nobody's, and would bring back the field when it is taken out.
-func fill(object typedObject) {
+//   - In a list or structure that server-side apply compares as a whole, a default would be a
+//     difference for ever: the apiVersion of a fieldRef. The keys of a list must be set as well.
+//   - A structure that has a meaning when it is empty, such as a volume without items, is compared
+//     as a whole too.
+//   - A field that the API server keeps under an old name as well has no owner there, and would
+//     bring back the field when it is removed.
+func applyDefaults(object typedObject) {
 	switch object := object.(type) {
 	case *appsv1.Deployment:
-		fillPod(&object.Spec.Template.Spec)
+		defaultPod(&object.Spec.Template.Spec)
 	case *corev1.Service:
 		for i := range object.Spec.Ports {
 			port := &object.Spec.Ports[i]
@@ -29,27 +30,27 @@ func fill(object typedObject) {
 	}
 }
 
-func fillPod(pod *corev1.PodSpec) {
+func defaultPod(pod *corev1.PodSpec) {
 	pod.DeprecatedServiceAccount = pod.ServiceAccountName
 	for i := range pod.InitContainers {
-		fillContainer(&pod.InitContainers[i])
+		defaultContainer(&pod.InitContainers[i])
 	}
 	for i := range pod.Containers {
-		fillContainer(&pod.Containers[i])
+		defaultContainer(&pod.Containers[i])
 	}
 	for i := range pod.Volumes {
-		fillVolume(&pod.Volumes[i])
+		defaultVolume(&pod.Volumes[i])
 	}
 }
 
-func fillContainer(container *corev1.Container) {
+func defaultContainer(container *corev1.Container) {
 	for i := range container.Ports {
 		port := &container.Ports[i]
 		port.Protocol = cmp.Or(port.Protocol, corev1.ProtocolTCP)
 	}
 	for i := range container.Env {
 		if from := container.Env[i].ValueFrom; from != nil {
-			fillField(from.FieldRef)
+			defaultFieldRef(from.FieldRef)
 			if file := from.FileKeyRef; file != nil {
 				file.Optional = cmp.Or(file.Optional, new(false))
 			}
@@ -57,22 +58,22 @@ func fillContainer(container *corev1.Container) {
 	}
 }
 
-func fillField(field *corev1.ObjectFieldSelector) {
+func defaultFieldRef(field *corev1.ObjectFieldSelector) {
 	if field != nil {
 		field.APIVersion = cmp.Or(field.APIVersion, "v1")
 	}
 }
 
-func fillVolume(volume *corev1.Volume) {
+func defaultVolume(volume *corev1.Volume) {
 	if info := volume.DownwardAPI; info != nil {
-		fillFiles(info.Items)
+		defaultFiles(info.Items)
 		if len(info.Items) == 0 {
 			info.DefaultMode = cmp.Or(info.DefaultMode, new(corev1.DownwardAPIVolumeSourceDefaultMode))
 		}
 	}
 	if all := volume.Projected; all != nil {
 		for _, source := range all.Sources {
-			fillSource(source)
+			defaultProjection(source)
 		}
 		if len(all.Sources) == 0 {
 			all.DefaultMode = cmp.Or(all.DefaultMode, new(corev1.ProjectedVolumeSourceDefaultMode))
@@ -80,17 +81,17 @@ func fillVolume(volume *corev1.Volume) {
 	}
 }
 
-func fillSource(source corev1.VolumeProjection) {
+func defaultProjection(source corev1.VolumeProjection) {
 	if token := source.ServiceAccountToken; token != nil {
 		token.ExpirationSeconds = cmp.Or(token.ExpirationSeconds, new(int64(3600)))
 	}
 	if source.DownwardAPI != nil {
-		fillFiles(source.DownwardAPI.Items)
+		defaultFiles(source.DownwardAPI.Items)
 	}
 }
 
-func fillFiles(files []corev1.DownwardAPIVolumeFile) {
+func defaultFiles(files []corev1.DownwardAPIVolumeFile) {
 	for i := range files {
-		fillField(files[i].FieldRef)
+		defaultFieldRef(files[i].FieldRef)
 	}
 }

@@ -100,7 +100,8 @@ func distinctPorts(ports []v1alpha1.ServicePort) []v1alpha1.ServicePort {
 	return ports
 }
 
-// fields are what a spec may hold beside what is drawn above, one of each line; an empty one holds nothing of it.
+// fields are what a spec may hold beside what is drawn above, one of each line; an empty one holds
+// nothing of it.
 var fields = [][]string{
 	{"", "containerName: web"},
 	{"", "containerPorts: []", "containerPorts: [{name: a, containerPort: 80}, {containerPort: 80, protocol: UDP}]"},
@@ -166,7 +167,8 @@ func quantities(name corev1.ResourceName, quantity string) corev1.ResourceList {
 	return corev1.ResourceList{name: resource.MustParse(quantity)}
 }
 
-// rewrite writes the CPUs as a decimal fraction. With four digits: 1.500 is canonical to ParseQuantity.
+// rewrite writes the CPUs as a decimal fraction. With four digits: 1.500 is canonical to
+// ParseQuantity.
 func rewrite(list corev1.ResourceList) {
 	if cpu, found := list[corev1.ResourceCPU]; found {
 		list[corev1.ResourceCPU] = resource.MustParse(fmt.Sprintf("%.4f", cpu.AsApproximateFloat64()))

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.yaml anew")
 
-// What a member gets, to the letter. After a change that is meant: go test ./controllers/workload -update,
-// and read the difference: a changed hash means a write to every object on every member.
+// What a member gets, to the letter. After a change that is meant: go test ./controllers/workload
+// -update, and read the difference: a changed hash means a write to every object on every member.
 func TestRender(t *testing.T) {
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// kinds of what is rendered.
+// The kinds that are rendered.
 var (
 	deploymentKind = appsv1.SchemeGroupVersion.WithKind(string(v1alpha1.PatchDeployment))
 	serviceKind    = corev1.SchemeGroupVersion.WithKind(string(v1alpha1.PatchService))
@@ -37,7 +37,7 @@ func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObje
 	return deployment
 }
 
-// replicas is nil where they are left to an autoscaler, ours or another.
+// replicas returns nil if an autoscaler sets the replicas, ours or another.
 func replicas(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) *int32 {
 	if app.Spec.ExternallyScaled || makesAutoscaler(app, row) {
 		return nil
@@ -45,12 +45,14 @@ func replicas(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) *int32 {
 	return &row.Replicas
 }
 
-// makesAutoscaler tells whether the cluster gets an autoscaler: one whose share is none does not, for an autoscaler cannot scale to none.
+// makesAutoscaler reports whether the cluster gets an autoscaler. A cluster whose share is 0 gets
+// none, because an autoscaler cannot scale to 0.
 func makesAutoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) bool {
 	return app.Spec.Autoscaling != nil && row.MaxReplicas > 0
 }
 
-// autoscaler scales the Deployment between the bounds of the row. It is nil where there is none.
+// autoscaler returns the autoscaler that scales the Deployment between the bounds of the entry, or
+// nil.
 func autoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObject {
 	if !makesAutoscaler(app, row) {
 		return nil
@@ -69,7 +71,7 @@ func autoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObje
 	return autoscaler
 }
 
-// disruptionBudget is nil where none is asked for.
+// disruptionBudget returns the disruption budget, or nil if the AppService asks for none.
 func disruptionBudget(app *v1alpha1.AppService) typedObject {
 	wanted := app.Spec.DisruptionBudget
 	if wanted == nil {

@@ -30,8 +30,8 @@ func matching(overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) ([]
 	return matching, nil
 }
 
-// forMember returns the AppService as it is for one member, but for the patches. What an override replaces is not looked at: a
-// variable in it need not have a value.
+// forMember returns the AppService as it is for one member, without the patches. Values that an
+// override replaces are not expanded: a variable in them need not have a value.
 func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) (*v1alpha1.AppService, error) {
 	own := *app // what it points to is replaced, never changed
 	own.Spec.Overrides = nil
@@ -60,7 +60,8 @@ func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *
 	return &own, ofAnnotations(member).metadata(&own.Spec)
 }
 
-// change applies the fields of an override that have counterparts in the spec. The replicas come by the row.
+// change applies the fields of an override that have counterparts in the spec. The replicas are
+// part of the entry.
 func change(spec *v1alpha1.AppServiceSpec, override v1alpha1.Override) error {
 	if override.Image != "" {
 		spec.Image = override.Image
@@ -86,8 +87,11 @@ func change(spec *v1alpha1.AppServiceSpec, override v1alpha1.Override) error {
 	return nil
 }
 
-// withRegistry replaces the registry of an image: its first part, when that holds a dot or a colon, or is localhost. Any other
-// image is of the default registry, and gets the new one in front.
+// withRegistry replaces the registry of an image: its first part if that has a dot or a colon, or
+// is localhost. Any other image belongs to the default registry, and gets the new one as a prefix.
+//
+// github.com/distribution/reference is not used: it makes "web" docker.io/library/web, so the
+// mirror of a registry would be asked for library/web, and it has no registry with a path.
 func withRegistry(image, registry string) string {
 	first, rest, found := strings.Cut(image, "/")
 	if found && (strings.ContainsAny(first, ".:") || first == "localhost") {
@@ -96,7 +100,7 @@ func withRegistry(image, registry string) string {
 	return registry + "/" + image
 }
 
-// withTag replaces the tag and the digest of an image by a tag, or by a digest.
+// withTag replaces the tag and the digest of an image by a tag or by a digest.
 func withTag(image, tag string) string {
 	image, _, _ = strings.Cut(image, "@")
 	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') { // the other is that of a registry's port
@@ -108,7 +112,8 @@ func withTag(image, tag string) string {
 	return image + ":" + tag
 }
 
-// mergeEnv replaces the variables of the same name where they are, for others may refer to those before them, and adds the rest.
+// mergeEnv replaces variables of the same name in place, because a variable may refer to those
+// before it, and appends the others.
 func mergeEnv(env, changes []corev1.EnvVar) []corev1.EnvVar {
 	merged := slices.Clone(env)
 	for _, variable := range changes {

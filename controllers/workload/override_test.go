@@ -11,7 +11,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// What stops a cluster is said so that it can be mended: which override, which operation, what and why.
+// What stops a cluster is said so that it can be mended: which override, which operation, what and
+// why.
 func TestRender_refuses_an_override(t *testing.T) {
 	tests := map[string]struct {
 		override string
@@ -143,7 +144,8 @@ func TestRender_refuses_a_patch_of_what_there_is_not(t *testing.T) {
 	})
 }
 
-// Of several operations, the one that brings it about is told: what others put right again is no matter.
+// Of several operations, the one that brings it about is told: what others put right again is no
+// matter.
 func TestRender_tells_which_operation_is_wrong(t *testing.T) {
 	operations := []string{
 		`{op: remove, path: /spec/replicas}`,

@@ -23,7 +23,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxPatched is how large patches may make an object, and what the copies of one patch may add. It is about what etcd takes.
+// maxPatched is how large patches may make an object, and how much the copies of one patch may add.
+// It is about the limit of etcd.
 const maxPatched = 1 << 20
 
 // patch applies the patches of the overrides in their order.
@@ -47,14 +48,14 @@ func (w *Workload) patch(app *v1alpha1.AppService, overrides []v1alpha1.Override
 	return nil
 }
 
-// missing says why there is no object for a patch.
+// missing explains why there is no object for a patch.
 var missing = map[v1alpha1.PatchTarget]string{
 	v1alpha1.PatchService:                 "there is no Service to patch, for spec.ports is empty",
 	v1alpha1.PatchHorizontalPodAutoscaler: "there is no HorizontalPodAutoscaler to patch, for spec.autoscaling is not set",
 	v1alpha1.PatchPodDisruptionBudget:     "there is no PodDisruptionBudget to patch, for spec.disruptionBudget is not set",
 }
 
-// target is where the object of a kind is. The schema knows no others.
+// target returns where the workload has the object of a kind. The schema allows no other kinds.
 func (w *Workload) target(kind v1alpha1.PatchTarget) **unstructured.Unstructured {
 	switch kind {
 	case v1alpha1.PatchService:
@@ -68,7 +69,7 @@ func (w *Workload) target(kind v1alpha1.PatchTarget) **unstructured.Unstructured
 	}
 }
 
-// apply returns the object as the patch makes it. What is wrong is said of the operation that brings it about.
+// apply returns the object after the patch. An error names the operation that causes it.
 func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructured.Unstructured, error) {
 	var operations jsonpatch.Patch
 	for i, o := range patch.Operations {
@@ -90,7 +91,8 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 	if err != nil && !isCheap(document, patch) {
 		return nil, err
 	}
-	// Without the last operations it may be right: the first of those that it takes to be wrong is the one to blame.
+	// The object may be valid without the last operations: the first operation that makes it
+	// invalid is named.
 	for count := len(operations) - 1; err != nil && count >= 0; count-- {
 		_, before := patchedBy(object, document, operations[:count])
 		if before == nil {
@@ -101,8 +103,8 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 	return patched, err
 }
 
-// firstTooLarge returns the index of the operation whose copy exceeds the limit. What is copied only adds up, so a binary search
-// finds it, with few large documents.
+// firstTooLarge returns the index of the operation whose copy exceeds the limit. Copies only add
+// up, so a binary search finds it with few large documents.
 func firstTooLarge(document []byte, operations jsonpatch.Patch) int {
 	return sort.Search(len(operations)-1, func(i int) bool {
 		_, err := applyTo(document, operations[:i+1])
@@ -110,7 +112,8 @@ func firstTooLarge(document []byte, operations jsonpatch.Patch) int {
 	})
 }
 
-// maxBlamed is how large a document may become by a patch of which the operation to blame is looked for: that is done for each member.
+// maxBlamed is how large a patched document may be for the failing operation to be searched. The
+// search runs for each member.
 const maxBlamed = 64 << 10
 
 func isCheap(document []byte, patch v1alpha1.Patch) bool {
@@ -133,7 +136,7 @@ func failed(index int, o v1alpha1.PatchOperation, err error) error {
 	return fmt.Errorf("operations[%d] (%s %s): %w", index, o.Op, o.Path, err)
 }
 
-// patchedBy returns the object as the operations make it, when it is one that may be.
+// patchedBy returns the object after the operations, if it is valid.
 func patchedBy(object *unstructured.Unstructured, document []byte, operations jsonpatch.Patch) (*unstructured.Unstructured, error) {
 	text, err := applyTo(document, operations)
 	if err != nil {
@@ -167,7 +170,8 @@ func applyTo(document []byte, operations jsonpatch.Patch) ([]byte, error) {
 	return operations.ApplyWithOptions(document, options)
 }
 
-// decode reads an object by its types. encoding/json minds the range of numbers, and the converter the case of names.
+// decode reads an object by its type. encoding/json checks the range of numbers, and the converter
+// the case of names.
 func decode(text []byte, content map[string]any) (typedObject, error) {
 	kind, _ := content["kind"].(string)
 	typed, checked := emptyOf(kind), emptyOf(kind)
@@ -190,7 +194,8 @@ func emptyOf(kind string) typedObject {
 	}
 }
 
-// operationOf returns an operation as the library wants it. It refuses what the library would take and do nothing, or panic.
+// operationOf returns an operation for the library. It refuses operations that the library would
+// ignore, or panic on.
 func operationOf(o v1alpha1.PatchOperation) (jsonpatch.Operation, error) {
 	operation := jsonpatch.Operation{"op": text(o.Op), "path": text(o.Path)}
 	if err := checkPointer("path", o.Path); err != nil {
@@ -210,7 +215,8 @@ func operationOf(o v1alpha1.PatchOperation) (jsonpatch.Operation, error) {
 	return nil, errors.New("op must be add, remove, replace, move, copy or test")
 }
 
-// checkPointer refuses empty names: no object here has a field of that name, and the library would patch a copy of it.
+// checkPointer refuses empty names: no object here has a field of that name, and the library would
+// patch a copy of it.
 func checkPointer(field, pointer string) error {
 	if !strings.HasPrefix(pointer, "/") || strings.HasSuffix(pointer, "/") || strings.Contains(pointer, "//") {
 		return fmt.Errorf("%s %q must be a JSON pointer to a field, such as /spec/template", field, pointer)
@@ -218,7 +224,8 @@ func checkPointer(field, pointer string) error {
 	return nil
 }
 
-// valueOf returns the value of an operation. Only a test may have null, which stands for no such field.
+// valueOf returns the value of an operation. Only a test may have null, which means that the field
+// is absent.
 func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 	if o.Value == nil || len(o.Value.Raw) == 0 {
 		if o.Op == "test" {
@@ -242,13 +249,15 @@ func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 	return &raw, nil
 }
 
-// absurd is a number whose exponent is so large that to read it as a quantity takes all the time and memory there is.
+// absurd matches a number whose exponent is so large that parsing it as a quantity exhausts time
+// and memory.
 var absurd = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{6,}$`)
 
-// texts are where a value is text, which may look like such a number: 12e4567890 is a short hash.
+// texts matches the paths whose values are text. Text may look like such a number: 12e4567890 is a
+// short hash.
 var texts = regexp.MustCompile(`/(labels|annotations|matchLabels|nodeSelector|args|command|env)(/|$)`)
 
-// absurdIn is a number of that kind in a value, or empty.
+// absurdIn returns such a number in a value, or an empty text.
 func absurdIn(value any) string {
 	switch value := value.(type) {
 	case string:

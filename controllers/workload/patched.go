@@ -14,7 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// fixed are the fields that no patch may change, by the kind that has them, and what to do instead.
+// fixed has the fields that no patch may change, by kind, and what to do instead.
 var fixed = []struct {
 	kind string // empty: every one
 	path string
@@ -32,8 +32,8 @@ var fixed = []struct {
 	{"HorizontalPodAutoscaler", "spec.maxReplicas", "set autoscaling.maxReplicas of the AppService"},
 }
 
-// checkOurs refuses a patch that changes what the object is, whose it is, or how many pods there are. It looks at the outcome, so that it does
-// not matter by which operations.
+// checkOurs refuses a patch that changes the identity, the owner or the number of pods of an
+// object. It checks the outcome, so that the operations do not matter.
 func checkOurs(before, after map[string]any) error {
 	for _, field := range fixed {
 		if field.kind != "" && field.kind != before["kind"] {
@@ -52,7 +52,7 @@ func checkOurs(before, after map[string]any) error {
 	return checkMarks(before, after, "spec", "template", "metadata", "labels")
 }
 
-// checkMetadata lets labels and annotations be changed that are not ours, and nothing else.
+// checkMetadata allows changes of labels and annotations that are not ours, and of nothing else.
 func checkMetadata(before, after map[string]any) error {
 	was, is := mapAt(before, "metadata"), mapAt(after, "metadata")
 	for _, key := range keysOf(was, is) {
@@ -66,7 +66,7 @@ func checkMetadata(before, after map[string]any) error {
 	return checkMarks(before, after, "metadata", "annotations")
 }
 
-// checkMarks lets those labels or annotations be changed that are not ours.
+// checkMarks allows changes of labels or annotations that are not ours.
 func checkMarks(before, after map[string]any, path ...string) error {
 	was, is := mapAt(before, path...), mapAt(after, path...)
 	for _, key := range keysOf(was, is) {
@@ -77,19 +77,19 @@ func checkMarks(before, after map[string]any, path ...string) error {
 	return nil
 }
 
-// isOurs tells whether a label or annotation says whose an object is.
+// isOurs reports whether a label or annotation identifies the owner of an object.
 func isOurs(key string) bool {
 	return key == labelName || key == v1alpha1.LabelManagedBy || strings.HasPrefix(key, v1alpha1.GroupVersion.Group+"/")
 }
 
-// mapAt returns the map at a path; none where there is something else, which decoding refuses.
+// mapAt returns the map at a path, or nil if the path has another value, which decoding refuses.
 func mapAt(content map[string]any, path ...string) map[string]any {
 	value, _, _ := unstructured.NestedFieldNoCopy(content, path...)
 	found, _ := value.(map[string]any)
 	return found
 }
 
-// keysOf returns the keys of either, sorted, so that the same of several things is always told.
+// keysOf returns the keys of both maps, sorted, so that the message is stable.
 func keysOf(one, other map[string]any) []string {
 	all := maps.Clone(one)
 	if all == nil {
@@ -99,7 +99,8 @@ func keysOf(one, other map[string]any) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// checkKeys refuses two items with the same key in a list that server-side apply merges by key: it would not take them.
+// checkKeys refuses two items with the same key in a list that server-side apply merges by key: an
+// apply would fail.
 func checkKeys(object typedObject) error {
 	switch object := object.(type) {
 	case *appsv1.Deployment:

@@ -12,10 +12,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// defaultContainerName is the name of the main container of an AppService without spec.containerName.
+// defaultContainerName is the name of the main container of an AppService without
+// spec.containerName.
 const defaultContainerName = "app"
 
-// pod is the template of the pods. It shares nothing with the AppService, for the defaults are filled in afterwards.
+// pod returns the pod template. It shares nothing with the AppService, because defaults are set in
+// it later.
 func pod(app *v1alpha1.AppService) corev1.PodTemplateSpec {
 	spec := app.Spec.DeepCopy()
 	return corev1.PodTemplateSpec{
@@ -37,7 +39,8 @@ func pod(app *v1alpha1.AppService) corev1.PodTemplateSpec {
 	}
 }
 
-// podLabels are the AppService's own beside ours: those are what the pods are chosen by, so they win.
+// podLabels returns the labels of the AppService and ours. The pods are selected by ours, so those
+// win.
 func podLabels(app *v1alpha1.AppService) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, app.Spec.PodLabels)
@@ -79,8 +82,8 @@ func containerPorts(wanted []v1alpha1.ContainerPort) []corev1.ContainerPort {
 	return ports
 }
 
-// appendPort adds the container's side of a port of the Service, unless it is a sidecar's. Two ports of a Service may lead to one
-// port of the container, which can be listed only once.
+// appendPort appends the container port of a port of the Service, unless it belongs to a sidecar.
+// Two ports of a Service may lead to one container port, which can be listed only once.
 func appendPort(ports []corev1.ContainerPort, port v1alpha1.ServicePort, initContainers []v1alpha1.InitContainer) []corev1.ContainerPort {
 	target := targetPort(port)
 	listen := corev1.ContainerPort{ContainerPort: target.IntVal, Protocol: protocol(port)}
@@ -95,7 +98,8 @@ func appendPort(ports []corev1.ContainerPort, port v1alpha1.ServicePort, initCon
 	return append(ports, listen)
 }
 
-// initContainers share the spec's values, which are a copy already.
+// initContainers returns the init containers. They share the values of the spec, which is a copy
+// already.
 func initContainers(wanted []v1alpha1.InitContainer) []corev1.Container {
 	var containers []corev1.Container
 	for _, init := range wanted {
@@ -137,7 +141,8 @@ func volumes(wanted []v1alpha1.Volume) []corev1.Volume {
 	return volumes
 }
 
-// spread gives constraints the AppService's own pods to spread, where they name none. It changes what it is given.
+// spread sets the selector of topology spread constraints without one to the pods of the
+// AppService. It changes its argument.
 func spread(constraints []corev1.TopologySpreadConstraint, name string) []corev1.TopologySpreadConstraint {
 	for i := range constraints {
 		if constraints[i].LabelSelector == nil {

@@ -33,7 +33,8 @@ func TestRender_twice_gives_the_same_bytes_and_changes_nothing_of_its_input(t *t
 	})
 }
 
-// What server-side apply is told it owns: a null or an empty map would claim a field that nobody asked for.
+// What server-side apply is told it owns: a null or an empty map would claim a field that nobody
+// asked for.
 func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rendered := anyInput.Draw(t, "input").render(t)
@@ -48,10 +49,11 @@ func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
 	})
 }
 
-// A field that is rendered and not hashed would not be noticed when it goes. Each is changed by itself, on
-// whatever AppService there can be.
+// A field that is rendered and not hashed would not be noticed when it goes. Each is changed by
+// itself, on whatever AppService there can be.
 func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T) {
-	// These say how many, and on which clusters: they come by the row. The others are what delivery does with what is rendered.
+	// These say how many, and on which clusters: they come by the row. The others are what delivery
+	// does with what is rendered.
 	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", "spec.replicas", "spec.replicaPolicy", "spec.placement",
 		"spec.conflictPolicy", "spec.deletionPolicy", "spec.suspend")
 	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ")
@@ -227,7 +229,8 @@ func emptyIn(value any) string {
 	return ""
 }
 
-// requireEach fails when a field of the type is neither among the changes nor excepted, as a new one is.
+// requireEach fails when a field of the type is neither among the changes nor excepted, as a new
+// one is.
 func requireEach(t *testing.T, owner reflect.Type, prefix string, except ...string) {
 	t.Helper()
 	for field := range owner.Fields() {

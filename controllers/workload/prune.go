@@ -1,7 +1,10 @@
 package workload
 
-// prune drops what is null or empty, which would claim a field that nobody asked for. It drops nothing within a list that server-side
-// apply compares as one: there it would be a difference to what the API server keeps.
+import "k8s.io/apimachinery/pkg/util/sets"
+
+// prune removes null and empty values, which would claim a field that nobody asked for. It removes
+// nothing within a list that server-side apply compares as a whole: there it would be a difference
+// to what the API server keeps.
 func prune(content map[string]any) {
 	for key, value := range content {
 		switch value := value.(type) {
@@ -9,7 +12,7 @@ func prune(content map[string]any) {
 			delete(content, key)
 		case map[string]any:
 			prune(value)
-			if len(value) == 0 && !meaningful[key] {
+			if len(value) == 0 && !significantWhenEmpty.Has(key) {
 				delete(content, key)
 			}
 		case []any:
@@ -22,7 +25,7 @@ func prune(content map[string]any) {
 }
 
 func pruneList(key string, list []any) {
-	if !keyed[key] {
+	if !mapLists.Has(key) {
 		return
 	}
 	for _, item := range list {
@@ -33,21 +36,15 @@ func pruneList(key string, list []any) {
 }
 
 var (
-	// keyed are the lists that server-side apply merges by key, item for item. All others are compared as one.
-	keyed = set("containers", "initContainers", "env", "ports", "volumeMounts", "volumeDevices", "volumes", "topologySpreadConstraints")
+	// mapLists are the lists that server-side apply merges by key, item by item. It compares all
+	// others as a whole.
+	mapLists = sets.New("containers", "initContainers", "env", "ports", "volumeMounts", "volumeDevices", "volumes", "topologySpreadConstraints")
 
-	// meaningful are the keys whose empty map says something: a selector of everything; the kind of a volume, without which it
-	// would become an emptyDir; and a choice that is not made, which the member refuses and which must not vanish on the way there.
-	meaningful = set("labelSelector", "namespaceSelector", "selector",
+	// significantWhenEmpty are the keys whose empty map has a meaning: a selector of everything;
+	// the type of a volume, which would otherwise become an emptyDir; and a choice that is not
+	// made, which the member refuses and which must not vanish on the way there.
+	significantWhenEmpty = sets.New("labelSelector", "namespaceSelector", "selector",
 		"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
 		"livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop", "exec", "valueFrom",
 		"requiredDuringSchedulingIgnoredDuringExecution", "nodePublishSecretRef")
 )
-
-func set(keys ...string) map[string]bool {
-	all := map[string]bool{}
-	for _, key := range keys {
-		all[key] = true
-	}
-	return all
-}

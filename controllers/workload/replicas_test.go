@@ -9,8 +9,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// An AppService that says that it is autoscaled, and one whose autoscaler is found, are the same to a member: going from one to the
-// other costs no write.
+// An AppService that says that it is autoscaled, and one whose autoscaler is found, are the same to
+// a member: going from one to the other costs no write.
 func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

@@ -18,19 +18,20 @@ import (
 // ErrNoLabels is the error for a selector of an adopted Deployment that no Service can use.
 var ErrNoLabels = errors.New("the selector of the adopted Deployment names no label that its pods have, so a Service cannot find them: take spec.ports out, or delete the Deployment to have it made again")
 
-// HasOwnSelector reports whether a Deployment has another selector than the one that is rendered: it was adopted. A selector
-// cannot be changed.
+// HasOwnSelector reports whether a Deployment has another selector than the one that is rendered:
+// it was adopted. A selector cannot be changed.
 func HasOwnSelector(deployment *appsv1.Deployment) bool {
 	return deployment != nil && deployment.Spec.Selector != nil &&
 		!reflect.DeepEqual(deployment.Spec.Selector, &metav1.LabelSelector{MatchLabels: Selector(deployment.Name)})
 }
 
-// KeepSelector returns the workload for a cluster whose Deployment was adopted, with the selector that the Deployment has. The
-// Service, the disruption budget and the spread constraints choose the pods by that selector, and the pods get no labels of
-// Fleetwright, so that adoption does not change the pod template. The Deployment and the Service are those on the member; nil
-// where there is none.
+// KeepSelector returns the workload for a cluster whose Deployment was adopted, with the selector
+// of that Deployment. The Service, the disruption budget and the spread constraints use that
+// selector, and the pods get no labels of Fleetwright, so that adoption does not change the pod
+// template. The arguments are the objects on the member; nil if there is none.
 //
-// The pods keep the labels of Fleetwright where the Service chooses them by those: earlier versions added them.
+// If the Service selects the pods by the labels of Fleetwright, the pods keep them: earlier
+// versions added them.
 func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Service) (Workload, error) {
 	if !HasOwnSelector(deployment) {
 		return w, nil
@@ -56,13 +57,14 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	return w.chooseBy(deployment, selector)
 }
 
-// choosesByOurLabel reports whether the pods of an adopted Deployment have our label, and no Service chooses them by another.
+// choosesByOurLabel reports whether the pods of an adopted Deployment have our label, and no
+// Service selects them by another.
 func choosesByOurLabel(deployment *appsv1.Deployment, service *corev1.Service) bool {
 	return deployment.Spec.Template.Labels[v1alpha1.LabelAppService] == deployment.Name &&
 		(service == nil || maps.Equal(service.Spec.Selector, Selector(deployment.Name)))
 }
 
-// chooseBy has everything that chooses pods choose those of the Deployment.
+// chooseBy sets the selector of the Deployment in every object that selects its pods.
 func (w Workload) chooseBy(deployment *appsv1.Deployment, selector map[string]any) (Workload, error) {
 	constraints, _, _ := unstructured.NestedSlice(w.Deployment.Object, "spec", "template", "spec", "topologySpreadConstraints")
 	for _, constraint := range constraints {
@@ -89,7 +91,8 @@ func (w Workload) chooseBy(deployment *appsv1.Deployment, selector map[string]an
 	return w, nil
 }
 
-// selectedLabels returns the labels of the pods that the Deployment's selector is about. A Service has no expressions.
+// selectedLabels returns the labels of the pods that the Deployment's selector names. A Service has
+// no expressions.
 func selectedLabels(deployment *appsv1.Deployment) map[string]string {
 	selected := map[string]string{}
 	maps.Copy(selected, deployment.Spec.Selector.MatchLabels)
@@ -109,7 +112,8 @@ func unstructuredOf(labels map[string]string) map[string]any {
 	return content
 }
 
-// setMap sets a map of a rendered object, which has all the fields on the way to it. An empty one claims no field.
+// setMap sets a map of a rendered object. The object has all fields on the path. An empty map
+// claims no field.
 func setMap(object *unstructured.Unstructured, value map[string]any, path ...string) {
 	_ = unstructured.SetNestedMap(object.Object, value, path...)
 	prune(object.Object)

@@ -44,8 +44,8 @@ func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *te
 	})
 }
 
-// Everything chooses the pods that the Deployment's selector is about, and these get no other labels than those that the
-// selector and the AppService name.
+// Everything chooses the pods that the Deployment's selector is about, and these get no other
+// labels than those that the selector and the AppService name.
 func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -90,8 +90,8 @@ func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 	})
 }
 
-// An earlier version gave the pods of an adopted Deployment our labels, and had the Service choose by them. An upgrade changes
-// neither.
+// An earlier version gave the pods of an adopted Deployment our labels, and had the Service choose
+// by them. An upgrade changes neither.
 func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

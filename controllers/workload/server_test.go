@@ -27,7 +27,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// onMember is a client of a member's API server. Only that says what it fills in, and what it refuses.
+// onMember is a client of a member's API server. Only that says what it fills in, and what it
+// refuses.
 var onMember client.Client
 
 // release is the member's Kubernetes.
@@ -168,8 +169,8 @@ func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 	}
 }
 
-// An AppService changes from anything to anything else: what the API server has filled in for the one does not stand in the way of the
-// other, and nothing of the one is left.
+// An AppService changes from anything to anything else: what the API server has filled in for the
+// one does not stand in the way of the other, and nothing of the one is left.
 func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
 	fresh, namespace := namespace(t, "fresh"), namespace(t, "one-after-the-other")
 	taken := slices.DeleteFunc(slices.Clone(goldens), tooNew)
@@ -255,8 +256,8 @@ func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 	})
 }
 
-// A choice that an AppService does not make, such as a probe without a handler, reaches the member and is refused there. An
-// AppService from before the schema refused it, or a patch, may hold it.
+// A choice that an AppService does not make, such as a probe without a handler, reaches the member
+// and is refused there. An AppService from before the schema refused it, or a patch, may hold it.
 func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 	namespace := namespace(t, "choices")
 	patched := func(path, value string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// service is nil when there are no ports.
+// service returns the Service, or nil if there are no ports.
 func service(app *v1alpha1.AppService) typedObject {
 	if len(app.Spec.Ports) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func service(app *v1alpha1.AppService) typedObject {
 	return service
 }
 
-// serviceType is the one that is said, or the least that the ports need.
+// serviceType returns the type in the spec, or the least type that the ports need.
 func serviceType(spec *v1alpha1.AppServiceSpec) corev1.ServiceType {
 	if spec.Service != nil && spec.Service.Type != "" {
 		return spec.Service.Type
@@ -48,7 +48,7 @@ func serviceType(spec *v1alpha1.AppServiceSpec) corev1.ServiceType {
 	return corev1.ServiceTypeClusterIP
 }
 
-// nodePort returns the first port that each node of a member listens on too.
+// nodePort returns the first port with a nodePort.
 func nodePort(spec *v1alpha1.AppServiceSpec) (v1alpha1.ServicePort, bool) {
 	for _, port := range spec.Ports {
 		if port.NodePort != 0 {
@@ -58,8 +58,8 @@ func nodePort(spec *v1alpha1.AppServiceSpec) (v1alpha1.ServicePort, bool) {
 	return v1alpha1.ServicePort{}, false
 }
 
-// protocol and targetPort are the port's own, or what the API server would fill in: both are keys of lists,
-// which server-side apply needs to be said.
+// protocol and targetPort return the port's own values, or the defaults of the API server: both are
+// keys of lists, which server-side apply requires.
 func protocol(port v1alpha1.ServicePort) corev1.Protocol {
 	return cmp.Or(port.Protocol, corev1.ProtocolTCP)
 }

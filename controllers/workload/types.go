@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// inJSON returns an error of encoding/json in the words of JSON: a value of another type than the field has.
+// inJSON returns an error of encoding/json in terms of JSON: a value has another type than its
+// field.
 func inJSON(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -21,7 +22,7 @@ func inJSON(err error) error {
 	return fmt.Errorf("%s must be %s, not %s", field, typeName(mismatch.Type), valueName(mismatch.Value))
 }
 
-// typeName returns what JSON calls the values of a type.
+// typeName returns the JSON name for the values of a type.
 func typeName(of reflect.Type) string {
 	switch of.Kind() {
 	case reflect.Pointer:
@@ -41,7 +42,7 @@ func typeName(of reflect.Type) string {
 	}
 }
 
-// valueName returns the words for what encoding/json calls a value: "string", or "number 1.5".
+// valueName returns the JSON name for what encoding/json calls a value: "string", or "number 1.5".
 func valueName(value string) string {
 	switch kind, number, _ := strings.Cut(value, " "); {
 	case number != "":

@@ -12,10 +12,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// variables gives the variables $(cluster.…) in texts their values for a member. All other $(…) are Kubernetes' own and stay.
+// variables replaces the variables $(cluster.…) in texts by their values for a member. All other
+// $(…) belong to Kubernetes and stay.
 type variables struct {
 	member *v1alpha1.MemberCluster
-	// escape is what $$(cluster.… becomes: in an environment, where the kubelet undoes it, it stays as it is.
+	// escape replaces $$(cluster.…. In an environment it stays as it is, because the kubelet
+	// resolves it.
 	escape string
 }
 
@@ -32,7 +34,7 @@ func ofAnnotations(member *v1alpha1.MemberCluster) variables {
 	return variables{member: member, escape: variablePrefix}
 }
 
-// expand reads a text as the kubelet does: from left to right, $$ taken together.
+// expand reads a text as the kubelet does: from left to right, with $$ as one.
 func (v variables) expand(text string) (string, error) {
 	var expanded strings.Builder
 	for {
@@ -87,7 +89,8 @@ func (v variables) value(variable string) (string, error) {
 	return value, nil
 }
 
-// environment returns the variables with values for the member. Of one that cannot have one, blame makes the error by its name.
+// environment returns the environment with values for the member. If a variable cannot have a
+// value, blame makes the error from its name.
 func (v variables) environment(env []corev1.EnvVar, blame func(name string, err error) error) ([]corev1.EnvVar, error) {
 	expanded := slices.Clone(env)
 	for i := range expanded {
@@ -100,7 +103,7 @@ func (v variables) environment(env []corev1.EnvVar, blame func(name string, err 
 	return expanded, nil
 }
 
-// initContainers returns the init containers with values for the member in their environments.
+// initContainers returns the init containers, with values for the member in their environments.
 func (v variables) initContainers(containers []v1alpha1.InitContainer) ([]v1alpha1.InitContainer, error) {
 	expanded := slices.Clone(containers)
 	for i := range expanded {
@@ -115,7 +118,8 @@ func (v variables) initContainers(containers []v1alpha1.InitContainer) ([]v1alph
 	return expanded, nil
 }
 
-// metadata gives the annotations of all objects values for the member. It replaces what the spec points to, and changes none of it.
+// metadata replaces the variables in the annotations of all objects. It replaces what the spec
+// points to, and changes none of it.
 func (v variables) metadata(spec *v1alpha1.AppServiceSpec) (err error) {
 	if spec.PodAnnotations, err = v.annotations("spec.podAnnotations", spec.PodAnnotations); err != nil {
 		return err
@@ -137,7 +141,7 @@ func (v variables) metadata(spec *v1alpha1.AppServiceSpec) (err error) {
 	return nil
 }
 
-// annotations returns them with values for the member. Where is the field that holds them.
+// annotations returns annotations with values for the member. Where is the field that has them.
 func (v variables) annotations(where string, annotations map[string]string) (map[string]string, error) {
 	expanded := maps.Clone(annotations)
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {

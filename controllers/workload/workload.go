@@ -1,11 +1,22 @@
-// Package workload renders what an AppService is on one cluster: a Deployment; when it has ports, a Service; and, when it
-// asks for them, a HorizontalPodAutoscaler and a PodDisruptionBudget. It is pure, and rendering twice gives the same bytes.
+// Package workload renders the objects of an AppService for one cluster: a Deployment; a Service if
+// there are ports; a HorizontalPodAutoscaler and a PodDisruptionBudget if the AppService asks for
+// them. It is pure, and rendering twice gives the same bytes.
 //
-// In the order in which it is done: the overrides that match the cluster change a copy of the spec; the variables in it get their
-// values; the objects are rendered; the patches of the overrides are applied to them, within limits; the result is hashed.
+//	desired, err := workload.Render(app, entry, member, hubID)
+//	if workload.IsInvalid(err) { … } // the spec is invalid for this cluster
+//	desired, err = desired.KeepSelector(deployment, service) // if the Deployment may have been adopted
 //
-// An object holds exactly the fields that Fleetwright owns, as server-side apply wants them: no status, nothing empty, nothing that the
-// member's API server fills in, but for three cases, which defaults.go is about. Everything else on the member belongs to others.
+// Render works in this order:
+//
+//  1. The overrides that match the cluster change a copy of the spec.
+//  2. Variables in the spec are replaced by their values.
+//  3. The objects are rendered.
+//  4. The patches of the overrides are applied to the objects, within limits.
+//  5. Each object gets the hash of its content.
+//
+// An object has exactly the fields that Fleetwright owns, for server-side apply: no status, no
+// empty values, and no defaults of the API server except those that applyDefaults sets. All other
+// fields on the member belong to others.
 package workload
 
 import (
@@ -24,20 +35,21 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Workload is what one cluster shall hold for one AppService.
+// Workload has the desired objects of one AppService on one cluster.
 type Workload struct {
 	Deployment *unstructured.Unstructured
-	// Service is nil when the AppService has no ports.
+	// Service is nil if the AppService has no ports.
 	Service *unstructured.Unstructured
-	// Autoscaler is a HorizontalPodAutoscaler; nil where spec.autoscaling makes none.
+	// Autoscaler is a HorizontalPodAutoscaler; nil if the cluster gets none.
 	Autoscaler *unstructured.Unstructured
 	// DisruptionBudget is a PodDisruptionBudget; nil without spec.disruptionBudget.
 	DisruptionBudget *unstructured.Unstructured
 }
 
-// Render returns the workload of an AppService for the member of the given row, marked as owned by that
-// AppService of that hub. The replicas of one that is autoscaled are left out. An error that [IsInvalid] is one of what the AppService
-// says for this cluster; any other means that it cannot be expressed as JSON.
+// Render returns the workload of an AppService for the member of the given entry, with the identity
+// of the AppService and the hub. It leaves out the replicas of an autoscaled AppService. If
+// [IsInvalid] reports true for the error, the spec is invalid for this cluster; any other error
+// means that an object cannot be written as JSON.
 func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string) (Workload, error) {
 	overrides, err := matching(app.Spec.Overrides, member)
 	if err != nil {
@@ -55,14 +67,14 @@ func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alp
 		return Workload{}, err
 	}
 	for _, object := range rendered.objects() {
-		if err := seal(object); err != nil {
+		if err := setHash(object); err != nil {
 			return Workload{}, err
 		}
 	}
 	return rendered, nil
 }
 
-// render returns the objects as the patches find them: marked, and without the hash.
+// render returns the objects before the patches, with their identity and without the hash.
 func render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (Workload, error) {
 	var rendered Workload
 	for _, object := range []struct {
@@ -77,30 +89,31 @@ func render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (
 		if object.typed == nil {
 			continue
 		}
-		marked, err := content(mark(app, hub, object.typed))
+		marked, err := content(setIdentity(app, hub, object.typed))
 		if err != nil {
 			return Workload{}, err
 		}
 		*object.to = marked
 	}
-	if parts := rendered.parts(); parts != "" {
-		annotate(rendered.Deployment, v1alpha1.AnnotationOwnedKinds, parts)
+	if kinds := rendered.ownedKinds(); kinds != "" {
+		annotate(rendered.Deployment, v1alpha1.AnnotationOwnedKinds, kinds)
 	}
 	return rendered, nil
 }
 
-// parts are the kinds of what there is beside a Deployment and a Service, as the Deployment has them on record.
-func (w Workload) parts() string {
+// ownedKinds returns the kinds of the objects beside the Deployment and the Service, as the
+// Deployment lists them.
+func (w Workload) ownedKinds() string {
 	var kinds []string
-	for _, part := range []*unstructured.Unstructured{w.Autoscaler, w.DisruptionBudget} {
-		if part != nil {
-			kinds = append(kinds, part.GetKind())
+	for _, optional := range []*unstructured.Unstructured{w.Autoscaler, w.DisruptionBudget} {
+		if optional != nil {
+			kinds = append(kinds, optional.GetKind())
 		}
 	}
 	return strings.Join(kinds, ",")
 }
 
-// objects are those that there are.
+// objects returns the objects that are not nil.
 func (w Workload) objects() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, object := range []*unstructured.Unstructured{w.Deployment, w.Service, w.Autoscaler, w.DisruptionBudget} {
@@ -117,12 +130,12 @@ type typedObject interface {
 	metav1.Object
 }
 
-// Selector returns the labels that choose the pods of an AppService.
+// Selector returns the labels that select the pods of an AppService.
 func Selector(name string) map[string]string {
 	return map[string]string{v1alpha1.LabelAppService: name}
 }
 
-// labels are those of every object and pod of the AppService.
+// labels returns the labels of every object and pod of the AppService.
 func labels(app *v1alpha1.AppService) map[string]string { return labelsOf(app.Name) }
 
 func labelsOf(name string) map[string]string {
@@ -135,13 +148,14 @@ func labelsOf(name string) map[string]string {
 
 const labelName = "app.kubernetes.io/name"
 
-// mark gives an object its name and its owner, beside the labels and annotations that it has.
-func mark(app *v1alpha1.AppService, hub string, object typedObject) typedObject {
+// setIdentity sets the name and the owner of an object, beside the labels and annotations that it
+// has.
+func setIdentity(app *v1alpha1.AppService, hub string, object typedObject) typedObject {
 	object.SetNamespace(app.Namespace)
 	object.SetName(app.Name)
 	all := map[string]string{}
 	maps.Copy(all, object.GetLabels())
-	maps.Copy(all, labels(app)) // by which it is found, so they win
+	maps.Copy(all, labels(app)) // the object is found by them, so they win
 	object.SetLabels(all)
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {
@@ -153,9 +167,10 @@ func mark(app *v1alpha1.AppService, hub string, object typedObject) typedObject 
 	return object
 }
 
-// content turns an object into what is applied: with what has to be said of the defaults, and without what the type adds by itself.
+// content converts an object to the fields that are applied: with the defaults that must be set,
+// and without the fields that the type adds.
 func content(typed typedObject) (*unstructured.Unstructured, error) {
-	fill(typed)
+	applyDefaults(typed)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", typed.GetObjectKind().GroupVersionKind().Kind, err)
@@ -165,8 +180,8 @@ func content(typed typedObject) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// seal adds the hash of all that an object holds.
-func seal(object *unstructured.Unstructured) error {
+// setHash sets the hash of the content of an object.
+func setHash(object *unstructured.Unstructured) error {
 	hash, err := hashOf(object)
 	if err != nil {
 		return fmt.Errorf("render %s: %w", object.GetKind(), err)
@@ -175,27 +190,28 @@ func seal(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// Stamp returns the object as it is sent for a generation of the AppService. The generation is no part of
-// what is compared: a generation that changes nothing on a member costs it no write.
+// Stamp returns the object as it is applied for a generation of the AppService. The generation is
+// not compared: a generation that changes nothing on a member costs no write.
 func Stamp(object *unstructured.Unstructured, generation int64) *unstructured.Unstructured {
 	stamped := object.DeepCopy()
 	annotate(stamped, v1alpha1.AnnotationGeneration, strconv.FormatInt(generation, 10))
 	return stamped
 }
 
-// WithReplicas returns a Deployment with that many replicas, marked as it was: what an autoscaled one begins with.
+// WithReplicas returns a Deployment with the initial replicas of an autoscaled one. The hash stays
+// as it is.
 func WithReplicas(deployment *unstructured.Unstructured, replicas int32) *unstructured.Unstructured {
-	begun := deployment.DeepCopy()
-	_ = unstructured.SetNestedField(begun.Object, int64(replicas), "spec", "replicas") // a rendered one has a spec
-	return begun
+	initial := deployment.DeepCopy()
+	_ = unstructured.SetNestedField(initial.Object, int64(replicas), "spec", "replicas") // a rendered one has a spec
+	return initial
 }
 
-// WithoutReplicas returns a rendered Deployment as if the AppService was autoscaled.
+// WithoutReplicas returns a rendered Deployment as if the AppService were autoscaled.
 func WithoutReplicas(deployment *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	left := deployment.DeepCopy()
 	unstructured.RemoveNestedField(left.Object, "spec", "replicas")
 	unstructured.RemoveNestedField(left.Object, "metadata", "annotations", v1alpha1.AnnotationHash)
-	if err := seal(left); err != nil {
+	if err := setHash(left); err != nil {
 		return nil, err
 	}
 	return left, nil
@@ -207,7 +223,7 @@ func annotate(object *unstructured.Unstructured, key, value string) {
 	object.SetAnnotations(annotations)
 }
 
-// hashOf depends on the content alone: encoding/json sorts the keys of maps.
+// hashOf returns a hash of the content alone: encoding/json sorts the keys of maps.
 func hashOf(object *unstructured.Unstructured) (string, error) {
 	content, err := json.Marshal(object.Object)
 	if err != nil {

@@ -33,7 +33,8 @@ func accepts(token string) func(*v1alpha1.AppService) {
 	}
 }
 
-// behindHub is what is to be reported when these objects are ahead of the hub. The first is the newest.
+// behindHub is what is to be reported when these objects are ahead of the hub. The first is the
+// newest.
 func (s *scene) behindHub(objects ...client.Object) observation.Observation {
 	s.Helper()
 	newest := lineage.Of(objects[0])
@@ -61,18 +62,18 @@ func behindBy9(t *testing.T) *scene {
 	return s
 }
 
-func TestHub_that_is_behind_goes_on_at_once_when_that_is_accepted(t *testing.T) {
+func TestHubBehind_ends_at_once_when_it_is_accepted(t *testing.T) {
 	t.Parallel()
 	s := behindBy9(t)
 	begin := time.Now()
-	s.edit(accepts(lineage.Of(s.deployment()).Token())) // and nothing is planned anew
+	s.edit(accepts(lineage.Of(s.deployment()).Token())) // and nothing is planned again
 	s.reports(s.ready())
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
-	if took := time.Since(begin); took > obstacleRetry/2 {
+	if took := time.Since(begin); took > blockerRetry/2 {
 		t.Error("it took", took)
 	}
 	for _, object := range []client.Object{s.deployment(), s.service()} {
-		if got := generationOf(object); got != 2 {
+		if got := lineage.Of(object).Generation; got != 2 {
 			t.Errorf("the %s is stamped for generation %d", kindOf(object), got)
 		}
 	}
@@ -83,7 +84,7 @@ func TestHub_that_is_behind_goes_on_at_once_when_that_is_accepted(t *testing.T) 
 }
 
 // The same as what the member has needs no write, but the stamp would keep the hub behind for ever.
-func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
+func TestHubBehind_is_accepted_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.isAhead()
@@ -91,7 +92,7 @@ func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
 	s.reports(s.ready())
 	eventually(t, func() error {
 		for _, object := range []client.Object{s.deployment(), s.service()} {
-			if got := generationOf(object); got != 1 {
+			if got := lineage.Of(object).Generation; got != 1 {
 				return fmt.Errorf("the %s is stamped for generation %d", kindOf(object), got)
 			}
 		}
@@ -101,7 +102,7 @@ func TestHub_that_is_behind_and_is_accepted_need_not_be_for_ever(t *testing.T) {
 	s.restsAlsoAfterRestart()
 }
 
-func TestHub_that_is_behind_stays_so(t *testing.T) {
+func TestHubBehind_stays(t *testing.T) {
 	for name, accepted := range map[string]string{"another stamp is accepted": "9-00000000", "a generation is accepted": "9", "nothing is accepted": ""} {
 		t.Run("when "+name, func(t *testing.T) {
 			t.Parallel()
@@ -123,8 +124,9 @@ func TestHub_that_is_behind_stays_so(t *testing.T) {
 	}
 }
 
-// A restore concerns every AppService on every member: what an entry says already is not read again.
-func TestHub_that_is_behind_is_reported_again_without_a_live_read(t *testing.T) {
+// A restore concerns every AppService on every member: what an entry says already is not read
+// again.
+func TestHubBehind_is_reported_again_without_a_live_read(t *testing.T) {
 	tests := map[string]struct {
 		changes []func(*v1alpha1.AppService)
 		plan    []func(*v1alpha1.ClusterStatus)
@@ -160,7 +162,7 @@ func TestHub_that_is_behind_is_reported_again_without_a_live_read(t *testing.T) 
 				s.sent.reset()
 				got, result := w.look()
 				want.Applied = got.Applied
-				if diff := cmp.Diff(want, got); diff != "" || result.RequeueAfter != obstacleRetry {
+				if diff := cmp.Diff(want, got); diff != "" || result.RequeueAfter != blockerRetry {
 					t.Errorf("looks again after %s, and reported (-want +got):\n%s", result.RequeueAfter, diff)
 				}
 				if got := s.sent.count("GET deployments/web"); got != reads {
@@ -190,7 +192,7 @@ func TestHub_that_is_behind_is_reported_again_without_a_live_read(t *testing.T) 
 	}
 }
 
-func TestHub_that_is_behind_removes_when_that_is_accepted(t *testing.T) {
+func TestHubBehind_removes_when_it_is_accepted(t *testing.T) {
 	t.Parallel()
 	s := behindBy9(t)
 	s.edit(accepts("9-00000000, " + lineage.Of(s.deployment()).Token()))
@@ -199,7 +201,7 @@ func TestHub_that_is_behind_removes_when_that_is_accepted(t *testing.T) {
 	s.runs("no Deployment; no Service")
 }
 
-func TestPort_of_the_nodes_that_is_taken_is_told(t *testing.T) {
+func TestNodePort_that_is_taken_is_reported(t *testing.T) {
 	tests := map[string]func(*scene, int32){
 		"when the Service is made":    func(*scene, int32) {},
 		"when the Service is changed": func(s *scene, _ int32) { s.plan(); s.reports(s.ready()) },
@@ -242,7 +244,7 @@ func (s *scene) somebodysService(port int32) *corev1.Service {
 }
 
 // What is edited while it is being deleted is not changed any more, and made again when it is gone.
-func TestObject_that_is_being_deleted_is_waited_for_and_made_again(t *testing.T) {
+func TestObject_that_is_being_deleted_is_created_again(t *testing.T) {
 	for _, kind := range []string{"Deployment", "Service"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -275,7 +277,7 @@ func TestObject_that_is_being_deleted_is_waited_for_and_made_again(t *testing.T)
 }
 
 // A call that hangs ends with the engagement, and is told of nobody.
-func TestCall_in_flight_ends_with_the_engagement(t *testing.T) {
+func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
 	s := undelivered(t)
 	config, way := throughHanging(t, granted)
 	s.config = config

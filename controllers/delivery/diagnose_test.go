@@ -58,8 +58,8 @@ func inInit(status corev1.PodStatus) corev1.PodStatus {
 
 const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
 
-// ailing are pods that are not ready, and what is said of one.
-var ailing = map[string]struct {
+// unready are pods that are not ready, and what is said of one. Package diagnosis has the others.
+var unready = map[string]struct {
 	pod             corev1.PodStatus
 	reason, message string
 }{
@@ -71,10 +71,6 @@ var ailing = map[string]struct {
 		waiting("ErrImagePull", notFound),
 		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
 	},
-	"an image whose name is none": {
-		waiting("InvalidImageName", `Failed to apply default image tag "WEB"`),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: Failed to apply default image tag "WEB"`,
-	},
 	"an init container's image": {
 		inInit(waiting("ErrImagePull", notFound)),
 		v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + notFound,
@@ -84,97 +80,14 @@ var ailing = map[string]struct {
 		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
 	},
 	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 137 (OOMKilled)"},
-	"a container that has just":        {ended(1, "Error", "panic: no"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 1 (Error): panic: no"},
-	"a container that crashes somehow": {waiting("CrashLoopBackOff", "back-off"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ends again and again"},
 	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
 	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"},
 }
 
-// well are pods that nothing is said of.
-var well = map[string]corev1.PodStatus{
-	"is ready":                    runningPod(corev1.ConditionTrue),
-	"is being started":            waiting("ContainerCreating", ""),
-	"has done its work":           ended(0, "Completed", ""),
-	"is new":                      {Phase: corev1.PodPending},
-	"is not ready and not run":    {Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
-	"waits for an init container": inInit(container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})),
-}
-
-func pods(statuses ...corev1.PodStatus) []corev1.Pod {
-	var all []corev1.Pod
-	for _, status := range statuses {
-		all = append(all, corev1.Pod{Status: status})
-	}
-	return all
-}
-
 type said struct{ Reason, Message string }
 
-func worstOf(statuses ...corev1.PodStatus) said {
-	reason, message := worst(pods(statuses...))
-	return said{reason, message}
-}
-
-func TestWorst(t *testing.T) {
-	for name, test := range ailing {
-		t.Run("says "+name, func(t *testing.T) {
-			want := said{test.reason, "1 of 2 pods: " + test.message}
-			if diff := cmp.Diff(want, worstOf(runningPod(corev1.ConditionTrue), test.pod)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-	for name, pod := range well {
-		t.Run("says nothing of a pod that "+name, func(t *testing.T) {
-			if diff := cmp.Diff(said{}, worstOf(pod)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-	t.Run("says nothing of none", func(t *testing.T) {
-		if diff := cmp.Diff(said{}, worstOf()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-	t.Run("does not count pods that are being deleted", func(t *testing.T) {
-		all := pods(crashing(1, "Error"), crashing(1, "Error"), waiting("ErrImagePull", "no"))
-		all[2].DeletionTimestamp = new(metav1.Now())
-		reason, message := worst(all)
-		if diff := cmp.Diff(said{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it ended with exit code 1 (Error)"}, said{reason, message}); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-	t.Run("says what is worst, whatever the order", func(t *testing.T) {
-		byWorst := []corev1.PodStatus{
-			waiting("ErrImagePull", "no"), waiting("CreateContainerConfigError", "no"), crashing(1, "Error"), unschedulable("no"), runningPod(corev1.ConditionFalse),
-		}
-		for i := range byWorst {
-			for j := i + 1; j < len(byWorst); j++ {
-				alone, either, other := worstOf(byWorst[i]), worstOf(byWorst[i], byWorst[j]), worstOf(byWorst[j], byWorst[i])
-				if either != other || either.Reason != alone.Reason || !strings.HasPrefix(either.Message, "1 of 2 pods: ") {
-					t.Errorf("of %d and %d: %v and %v, alone %v", i, j, either, other, alone)
-				}
-			}
-		}
-	})
-	t.Run("says the same of the same pods in another order", func(t *testing.T) {
-		a, b := ended(1, "Error", "a"), ended(2, "Error", "b")
-		if first, second := worstOf(a, b, a), worstOf(b, a, a); first != second {
-			t.Errorf("%v and %v", first, second)
-		}
-	})
-}
-
-// Reasons that [ailment] gives and [worst] does not know would never be told.
-func TestWorst_knows_all_reasons(t *testing.T) {
-	for name, test := range ailing {
-		if got := worstOf(test.pod).Reason; got != test.reason {
-			t.Errorf("%s: got %q, want %q", name, got, test.reason)
-		}
-	}
-}
-
-// stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody but the test looks.
+// stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody
+// but the test looks.
 func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
 	t.Helper()
 	s := undelivered(t, replicas(int32(max(1, len(statuses)))))
@@ -222,8 +135,8 @@ func (s *scene) becomes(pod *corev1.Pod, status corev1.PodStatus) {
 	s.must(onMember.Status().Update(s.Context(), pod))
 }
 
-// itIsTime has the witness look at the pods again.
-func (w *witness) itIsTime() {
+// listsPodsNow has the witness look at the pods again.
+func (w *witness) listsPodsNow() {
 	w.Helper()
 	memory := w.memories.of(w.app)
 	if memory.pods.interval == 0 {
@@ -232,21 +145,21 @@ func (w *witness) itIsTime() {
 	memory.pods.next = time.Now()
 }
 
-// explained is what is reported after a look at the pods.
-func (w *witness) explained() observation.Observation {
+// diagnosed is what is reported after a look at the pods.
+func (w *witness) diagnosed() observation.Observation {
 	w.Helper()
 	w.look()
-	w.itIsTime()
+	w.listsPodsNow()
 	seen, _ := w.look()
 	return seen
 }
 
-func TestRow_says_why_it_is_not_ready(t *testing.T) {
-	for name, test := range ailing {
+func TestEntry_says_why_it_is_not_ready(t *testing.T) {
+	for name, test := range unready {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stuck(t, test.pod)
-			seen := s.witness().explained()
+			seen := s.witness().diagnosed()
 			want := observation.Observation{
 				UID: s.app.UID, Generation: s.app.Generation, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
 				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
@@ -258,22 +171,22 @@ func TestRow_says_why_it_is_not_ready(t *testing.T) {
 	}
 }
 
-func TestRow_says_the_same_while_an_image_is_tried_again_and_again(t *testing.T) {
+func TestEntry_has_a_stable_message_while_an_image_is_retried(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
-	back, tried := ailing["an image that is pulled again later"].pod, ailing["an image that was just tried"].pod
+	back, tried := unready["an image that is pulled again later"].pod, unready["an image that was just tried"].pod
 	pod, w := s.pod(back), s.witness()
-	first := w.explained()
+	first := w.diagnosed()
 	for _, status := range []corev1.PodStatus{tried, back} {
 		s.becomes(pod, status)
-		w.itIsTime()
+		w.listsPodsNow()
 		if again, _ := w.look(); !first.Same(again) {
 			t.Errorf("reported %+v, then %+v", first, again)
 		}
 	}
 }
 
-func TestRow_says_why_a_pod_may_not_be_made(t *testing.T) {
+func TestEntry_says_why_pods_are_refused(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
 	quota := `pods "web-1" is forbidden: exceeded quota: small`
@@ -288,18 +201,18 @@ func TestRow_says_why_a_pod_may_not_be_made(t *testing.T) {
 	}
 }
 
-// A member's words go into a row that people read on a terminal, and that has a limit.
-func TestRow_says_it_in_clean_words(t *testing.T) {
+// A member's words go into a entry that people read on a terminal, and that has a limit.
+func TestEntry_has_a_sanitized_message(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it ended with exit code 1 (Error): red ") ||
 		strings.ContainsAny(seen.Message, "\x1b\n\a\u202e") || len(seen.Message) > 1024 {
 		t.Errorf("got %d bytes: %q", len(seen.Message), seen.Message)
 	}
 }
 
-func TestRow_says_that_pods_may_not_be_listed(t *testing.T) {
+func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, waiting("ErrImagePull", "no"))
 	s.sent.answers(func(request string) (*http.Response, error) {
@@ -308,21 +221,21 @@ func TestRow_says_that_pods_may_not_be_listed(t *testing.T) {
 		}
 		return refusing(request, http.StatusForbidden, "no")(request)
 	})
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	if diff := cmp.Diff(said{v1alpha1.ReasonRollingOut, "why is not known: the credentials may not list pods (config/member grants it)"}, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // Another's pods say nothing of this AppService.
-func TestRow_says_nothing_of_other_pods(t *testing.T) {
+func TestEntry_ignores_other_pods(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other", Labels: workload.Selector("other")}}
 	other.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	s.must(onMember.Create(t.Context(), other))
 	s.becomes(other, waiting("ErrImagePull", "no"))
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
 	}
@@ -341,13 +254,13 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	}
 	for range 3 { // whatever the watch tells of
 		_, result := w.look()
-		about(result.RequeueAfter, firstLook)
+		about(result.RequeueAfter, firstListing)
 	}
 	if got := s.sent.count("GET pods"); got > 0 {
 		t.Errorf("listed pods %d times before it was time", got)
 	}
-	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxLook, maxLook} {
-		w.itIsTime()
+	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxListing, maxListing} {
+		w.listsPodsNow()
 		for range 2 {
 			seen, result := w.look()
 			about(result.RequeueAfter, want)
@@ -360,13 +273,13 @@ func TestPods_are_listed_rarely(t *testing.T) {
 		}
 	}
 
-	// A new generation begins anew, and does not say what was true of the one before.
+	// A new generation begins again, and does not say what was true of the one before.
 	s.edit(editImage)
 	s.plan()
 	w.look()
 	s.halts()
 	seen, result := w.look()
-	about(result.RequeueAfter, firstLook)
+	about(result.RequeueAfter, firstListing)
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
 	}
@@ -385,7 +298,7 @@ func TestPods_are_listed_after_a_while(t *testing.T) {
 		}
 		return nil
 	})
-	if took, listed := time.Since(begin), s.sent.count("GET pods"); took < firstLook-time.Second || listed > 2 {
+	if took, listed := time.Since(begin), s.sent.count("GET pods"); took < firstListing-time.Second || listed > 2 {
 		t.Errorf("listed pods %d times within %v", listed, took)
 	}
 }
@@ -403,7 +316,7 @@ func TestPods_of_a_workload_that_becomes_ready_are_never_listed(t *testing.T) {
 
 func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
 	fresh := func(generation int64) podDiagnosis {
-		return podDiagnosis{generation: generation, next: noon.Add(firstLook), interval: firstLook}
+		return podDiagnosis{generation: generation, next: noon.Add(firstListing), interval: firstListing}
 	}
 	last := podDiagnosis{}.forGeneration(1, noon)
 	last.reason = "x"
@@ -413,7 +326,7 @@ func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"words":                    {"as they are: é “x”", "as they are: é “x”"},
 		"lines":                    {"a\nb\tc\r\n", "a b c  "},
@@ -427,14 +340,15 @@ func TestClean(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, clean(test.text)); diff != "" {
+			if diff := cmp.Diff(test.want, sanitize(test.text)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// mounting has a pod with a ConfigMap as a volume, which has not begun, and what the kubelet said of it, each later than the one before.
+// mounting has a pod with a ConfigMap as a volume, which has not begun, and what the kubelet said
+// of it, each later than the one before.
 func (s *scene) mounting(says ...eventsv1.Event) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
@@ -454,7 +368,7 @@ func (s *scene) mounting(says ...eventsv1.Event) {
 
 func kubelet(reason, note string) eventsv1.Event { return eventsv1.Event{Reason: reason, Note: note} }
 
-func TestRow_names_what_a_volume_lacks(t *testing.T) {
+func TestEntry_names_what_a_volume_lacks(t *testing.T) {
 	const (
 		missing = `MountVolume.SetUp failed for volume "config" : configmap "settings" not found`
 		timeout = `Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`
@@ -486,7 +400,7 @@ func TestRow_names_what_a_volume_lacks(t *testing.T) {
 			t.Parallel()
 			s := stuck(t)
 			s.mounting(test.events...)
-			seen := s.witness().explained()
+			seen := s.witness().diagnosed()
 			got := said{seen.Reason, seen.Message}
 			if test.want.Reason == v1alpha1.ReasonRollingOut {
 				got.Message = test.want.Message // the Deployment's own
@@ -499,7 +413,7 @@ func TestRow_names_what_a_volume_lacks(t *testing.T) {
 }
 
 // A member that was joined by an older release grants less.
-func TestRow_says_that_events_may_not_be_listed(t *testing.T) {
+func TestEntry_says_that_events_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
 	s.mounting()
@@ -509,17 +423,17 @@ func TestRow_says_that_events_may_not_be_listed(t *testing.T) {
 		}
 		return refusing(request, http.StatusForbidden, "no")(request)
 	})
-	seen := s.witness().explained()
+	seen := s.witness().diagnosed()
 	want := said{v1alpha1.ReasonRollingOut, "1 of 1 pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)"}
 	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestEvents_are_not_read_of_pods_without_volumes(t *testing.T) {
+func TestEvents_are_not_listed_for_pods_without_volumes(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, waiting("ContainerCreating", ""))
-	s.witness().explained()
+	s.witness().diagnosed()
 	if s.sent.count("GET events") > 0 {
 		t.Error("events were listed")
 	}

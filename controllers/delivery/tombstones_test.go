@@ -21,8 +21,8 @@ func (s *scene) joined() {
 	s.must(client.IgnoreAlreadyExists(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}})))
 }
 
-// letGo writes the record that AppServices of these UIDs were let go of on the cluster.
-func (s *scene) letGo(uids ...types.UID) {
+// abandons writes a tombstone for AppServices of these UIDs were abandoned on the cluster.
+func (s *scene) abandons(uids ...types.UID) {
 	s.Helper()
 	mc := &v1alpha1.MemberCluster{}
 	s.must(onHub.Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc))
@@ -32,12 +32,12 @@ func (s *scene) letGo(uids ...types.UID) {
 	s.must(onHub.Status().Update(s.Context(), mc))
 }
 
-// stricken waits until the record is gone.
-func (s *scene) stricken() {
+// tombstonesGo waits until the tombstones are gone.
+func (s *scene) tombstonesGo() {
 	s.Helper()
 	eventually(s.T, func() error {
 		if left := s.records(); len(left) > 0 {
-			return fmt.Errorf("on record: %v", left)
+			return fmt.Errorf("tombstones: %v", left)
 		}
 		return nil
 	})
@@ -50,12 +50,12 @@ func (s *scene) records() []v1alpha1.AbandonedAppService {
 	return mc.Status.Abandoned
 }
 
-func TestAbandoned_objects_are_removed_and_the_record_of_them_after(t *testing.T) {
+func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 	tests := map[string]func(*scene){
-		"when the record appears": func(s *scene) { s.letGo(s.app.UID) },
+		"when the record appears": func(s *scene) { s.abandons(s.app.UID) },
 		"when the member is back": func(s *scene) {
 			s.end()
-			s.letGo(s.app.UID)
+			s.abandons(s.app.UID)
 			eventually(s.T, func() error { // the hub's cache has it
 				mc := &v1alpha1.MemberCluster{}
 				if err := hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc); err != nil || len(mc.Status.Abandoned) == 0 {
@@ -73,7 +73,7 @@ func TestAbandoned_objects_are_removed_and_the_record_of_them_after(t *testing.T
 			s.joined()
 			s.must(onHub.Delete(t.Context(), s.app))
 			given(s)
-			s.stricken()
+			s.tombstonesGo()
 			s.runs("no Deployment; no Service")
 			var notes []string
 			for _, kind := range []string{"Deployment", "Service"} {
@@ -89,14 +89,14 @@ func TestAbandoned_objects_are_removed_and_the_record_of_them_after(t *testing.T
 	}
 }
 
-func TestAbandoned_object_that_is_held_keeps_the_record(t *testing.T) {
+func TestTombstone_stays_while_an_object_has_a_finalizer(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.joined()
 	held := s.deployment()
 	s.someone(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
 	s.must(onHub.Delete(t.Context(), s.app))
-	s.letGo(s.app.UID)
+	s.abandons(s.app.UID)
 	s.runs("1 × web:1 A=1; no Service")
 	_, result, err := s.look()
 	s.must(err)
@@ -104,40 +104,41 @@ func TestAbandoned_object_that_is_held_keeps_the_record(t *testing.T) {
 		t.Error("looks again after", result.RequeueAfter)
 	}
 	if left := s.records(); len(left) != 1 {
-		t.Error("on record:", left)
+		t.Error("tombstones:", left)
 	}
 	if got := slices.Compact(slices.DeleteFunc(s.sent.writes(), func(r string) bool { return r != "DELETE deployments/web" })); len(got) != 1 {
 		t.Error("sent", got)
 	}
 	held = s.deployment()
 	s.someone(held, func() { held.Finalizers = nil })
-	s.stricken()
+	s.tombstonesGo()
 	s.runs("no Deployment; no Service")
 }
 
-// A Service of the AppService before is inherited as a Deployment is, also by one that wants no Service. A tombstone waits for
-// everything to be inherited or deleted.
-func TestAbandoned_Service_is_removed_when_its_successor_wants_none(t *testing.T) {
+// A Service of the AppService before is inherited as a Deployment is, also by one that wants no
+// Service. A tombstone waits for everything to be inherited or deleted.
+func TestTombstone_goes_when_the_successor_wants_no_Service(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.joined()
 	deployment, before := s.deployment(), s.app.UID
 	s.end()
 	s.again(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
-	s.letGo(before)
+	s.abandons(before)
 	s.plan()
 	s.start()
 	s.runs("1 × web:1 A=1; no Service")
 	s.reports(s.ready())
-	s.stricken()
+	s.tombstonesGo()
 	if s.deployment().UID != deployment.UID {
 		t.Error("the Deployment was made anew")
 	}
 	s.restsAlsoAfterRestart()
 }
 
-// The AppService that the Service is of was created after the backup that the hub was restored from.
-func TestService_that_is_ahead_of_the_hub_is_not_removed(t *testing.T) {
+// The AppService that the Service is of was created after the backup that the hub was restored
+// from.
+func TestService_that_is_ahead_of_the_hub_is_not_deleted(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	service := s.service()
@@ -153,8 +154,8 @@ func TestService_that_is_ahead_of_the_hub_is_not_removed(t *testing.T) {
 	s.sendsNo(t, "PATCH", "POST", "DELETE")
 }
 
-// Law 2: the record is evidence against the objects of its UID, and no others.
-func TestAbandoned_record_removes_nothing_else(t *testing.T) {
+// Invariant 2: the record is evidence against the objects of its UID, and no others.
+func TestTombstone_removes_nothing_else(t *testing.T) {
 	tests := map[string]func(*scene) types.UID{
 		"of another UID":                func(*scene) types.UID { return "another" },
 		"of another UID, with no hub's": func(s *scene) types.UID { s.must(onHub.Delete(s.Context(), s.app)); return "another" },
@@ -173,16 +174,16 @@ func TestAbandoned_record_removes_nothing_else(t *testing.T) {
 			s := delivered(t)
 			s.joined()
 			s.sent.reset()
-			s.letGo(given(s))
-			s.stricken()
+			s.abandons(given(s))
+			s.tombstonesGo()
 			s.sendsNo(t, "DELETE")
 			s.runs(running)
 		})
 	}
 }
 
-// The cache may show a record that the hub has not any more, or a row that is gone.
-func TestAbandoned_record_is_read_from_the_hub_itself(t *testing.T) {
+// The cache may show a record that the hub has not any more, or a entry that is gone.
+func TestTombstone_is_read_live(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.joined()
@@ -193,7 +194,7 @@ func TestAbandoned_record_is_read_from_the_hub_itself(t *testing.T) {
 	_, _, err := s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
 	s.must(err)
 	s.sendsNo(t, "DELETE")
-	s.letGo(s.app.UID)
+	s.abandons(s.app.UID)
 	s.catchUp()
 	cachedApp := s.app.DeepCopy()
 	cachedApp.Status.Clusters = nil
@@ -203,8 +204,8 @@ func TestAbandoned_record_is_read_from_the_hub_itself(t *testing.T) {
 	s.runs(running)
 }
 
-// Law 8: what took the place of an object between looking and deleting stays.
-func TestAbandoned_object_is_deleted_by_its_UID(t *testing.T) {
+// Invariant 8: what took the place of an object between looking and deleting stays.
+func TestObject_is_deleted_by_its_UID(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.disengage()
@@ -213,13 +214,13 @@ func TestAbandoned_object_is_deleted_by_its_UID(t *testing.T) {
 	before := s.deployment()
 	s.must(onMember.Delete(t.Context(), before))
 	was := s.somebodys(aDeployment, nil, nil)
-	if err := w.deleteObject(t.Context(), before); err == nil {
+	if err := w.objects.Delete(t.Context(), before); err == nil {
 		t.Error("deleted what took its place")
 	}
 	s.untouched(was)
 }
 
-func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
+func TestUnplanned_objects_are_reported_and_stay(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	found := observation.Observation{UID: s.app.UID, Found: true, Planned: 1}
@@ -240,7 +241,7 @@ func TestFound_objects_without_a_row_are_reported_and_stay(t *testing.T) {
 }
 
 // Somebody edits the status, or restores it, while the operator runs.
-func TestFound_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
+func TestUnplanned_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.restart() // nothing was sent since: it looks again at nothing by itself
@@ -250,7 +251,7 @@ func TestFound_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
 	s.runs(running)
 }
 
-func TestFound_is_nothing_that_is_not_this_AppServices(t *testing.T) {
+func TestUnplanned_objects_are_only_those_of_the_AppService(t *testing.T) {
 	tests := map[string]func(*scene){
 		"but another hub's": func(s *scene) {
 			for _, object := range []client.Object{s.deployment(), s.service()} {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -47,10 +48,10 @@ func (s *scene) isNotCorrected() {
 	if got := s.corrected(); got > 0 {
 		s.Errorf("counted %v corrections", got)
 	}
-	s.tellsOf(v1alpha1.ReasonDriftCorrected)
+	s.announces(v1alpha1.ReasonDriftCorrected)
 }
 
-func TestField_that_the_member_drops_is_told_and_not_sent_again(t *testing.T) {
+func TestPrunedField_is_reported_and_not_sent_again(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)
 	s.plan()
@@ -74,7 +75,7 @@ func TestField_that_the_member_drops_is_told_and_not_sent_again(t *testing.T) {
 	s.reports(s.dropping(stopSignal))
 	s.hasSent()
 
-	// Law 5: a new process asks once, and writes nothing.
+	// Invariant 5: a new process asks once, and writes nothing.
 	before := s.deployment().ResourceVersion
 	s.restart()
 	s.reports(s.dropping(stopSignal))
@@ -85,7 +86,7 @@ func TestField_that_the_member_drops_is_told_and_not_sent_again(t *testing.T) {
 	s.isNotCorrected()
 }
 
-func TestField_that_the_member_drops_is_asked_for_again_in_minutes(t *testing.T) {
+func TestPrunedField_is_checked_again_in_minutes(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)
 	s.plan()
@@ -98,7 +99,7 @@ func TestField_that_the_member_drops_is_asked_for_again_in_minutes(t *testing.T)
 		if diff := cmp.Diff(s.dropping(stopSignal), seen); diff != "" {
 			t.Errorf("reported (-want +got):\n%s", diff)
 		}
-		if result.RequeueAfter > dropRetry || result.RequeueAfter < dropRetry-patience {
+		if result.RequeueAfter > object.PruneRetry || result.RequeueAfter < object.PruneRetry-patience {
 			t.Errorf("looks again after %v", result.RequeueAfter)
 		}
 	}
@@ -116,29 +117,29 @@ func (w *witness) asksAgain() {
 	w.Helper()
 	pruned := w.memories.of(w.app).pruned
 	for kind, found := range pruned {
-		found.next = time.Now()
+		found.Retry = time.Now()
 		pruned[kind] = found
 	}
 }
 
-func TestField_that_the_member_drops_stops_nothing_else(t *testing.T) {
+func TestPrunedField_stops_nothing_else(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping, scaling, budgeted)
 	s.plan(between(2, 5))
 	want := s.dropping(stopSignal)
 	want.Replicas, want.ReadyReplicas = 2, 2
 	s.reports(want)
-	s.hasParts("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Ports[0].Port = "web:2", 81 })
 	s.plan(between(2, 6))
 	s.runs("2 × web:2 A=1; ClusterIP 81→8080/TCP")
-	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
 	want.Generation, want.Applied = 2, 2
 	s.reports(want)
 	s.isNotCorrected()
 }
 
-func TestDrift_beside_what_the_member_drops_is_put_back_once(t *testing.T) {
+func TestDrift_beside_a_pruned_field_is_corrected_once(t *testing.T) {
 	tests := map[string]struct {
 		change func(*scene)
 		want   string
@@ -167,7 +168,7 @@ func TestDrift_beside_what_the_member_drops_is_put_back_once(t *testing.T) {
 			s.reports(s.dropping(stopSignal))
 			delivered := s.deployment().Spec
 			test.change(s)
-			s.tellsOf(v1alpha1.ReasonDriftCorrected, test.want)
+			s.announces(v1alpha1.ReasonDriftCorrected, test.want)
 			s.reports(s.dropping(stopSignal))
 			if diff := cmp.Diff(delivered, s.deployment().Spec); diff != "" {
 				t.Errorf("the member runs (-want +got):\n%s", diff)
@@ -179,7 +180,7 @@ func TestDrift_beside_what_the_member_drops_is_put_back_once(t *testing.T) {
 	}
 }
 
-func TestField_that_the_member_drops_can_be_left_out_there(t *testing.T) {
+func TestPrunedField_can_be_removed_by_an_override(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)
 	s.plan()
@@ -211,8 +212,9 @@ func every(app *v1alpha1.AppService) {
 const everyField = "spec.template.spec.nodeSelector of the Deployment, and spec.behavior.scaleUp.stabilizationWindowSeconds of the HorizontalPodAutoscaler, and " +
 	"spec.unhealthyPodEvictionPolicy of the PodDisruptionBudget, and spec.trafficDistribution of the Service"
 
-// dropsByPolicy has the member's admission take these fields out of what comes, until the returned function is called.
-func (s *scene) dropsByPolicy() (end func()) {
+// prunesByPolicy has the member's admission take these fields out of what comes, until the returned
+// function is called.
+func (s *scene) prunesByPolicy() (end func()) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Name: s.app.Namespace}
 	rule := func(group, version, resource string) admissionv1.NamedRuleWithOperations {
@@ -292,11 +294,11 @@ func (s *scene) comesTo(drop bool) {
 }
 
 // Also one that admission takes out, of any kind; and what is dropped no more is sent.
-func TestField_that_the_member_drops_no_more_is_sent(t *testing.T) {
+func TestPrunedField_is_sent_when_the_member_keeps_it(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, every)
 	s.must(onMember.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
-	end := s.dropsByPolicy()
+	end := s.prunesByPolicy()
 	s.start()
 	s.plan(between(2, 5))
 	want := s.dropping(everyField)
@@ -333,8 +335,9 @@ func TestField_that_the_member_drops_no_more_is_sent(t *testing.T) {
 	s.isNotCorrected()
 }
 
-// A member that says that it would keep a field, and does not, is sent it no more often than it is asked.
-func TestField_that_the_member_drops_though_a_dry_run_keeps_it_is_sent_in_minutes(t *testing.T) {
+// A member that says that it would keep a field, and does not, is sent it no more often than it is
+// asked.
+func TestPrunedField_that_a_dry_run_keeps_is_sent_in_minutes(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)
 	s.plan()
@@ -365,7 +368,7 @@ func TestField_that_the_member_drops_though_a_dry_run_keeps_it_is_sent_in_minute
 }
 
 // What keeps the pods from being ready is told too.
-func TestField_that_the_member_drops_hides_no_other_trouble(t *testing.T) {
+func TestPrunedField_hides_no_other_failure(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)
 	s.plan()
@@ -383,11 +386,11 @@ func TestField_that_the_member_drops_hides_no_other_trouble(t *testing.T) {
 	s.reports(want)
 }
 
-func TestField_that_the_member_drops_of_what_is_wanted_no_more_is_told_no_more(t *testing.T) {
+func TestPrunedField_of_an_unwanted_object_is_not_reported(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, every)
 	s.must(onMember.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
-	s.dropsByPolicy()
+	s.prunesByPolicy()
 	s.start()
 	s.plan(between(2, 5))
 	s.reports(s.dropping(everyField), whateverRuns)
@@ -409,12 +412,12 @@ func TestField_that_the_member_drops_of_what_is_wanted_no_more_is_told_no_more(t
 }
 
 // Kubernetes before 1.35 does not take the tolerance of an autoscaler, and says nothing.
-func TestTolerance_of_an_autoscaler_is_told_of_where_the_member_drops_it(t *testing.T) {
+func TestPrunedField_of_an_autoscaler_is_reported(t *testing.T) {
 	t.Parallel()
 	tolerant := &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{Tolerance: new(resource.MustParse("50m"))}}
 	s := declared(t, scaling, func(app *v1alpha1.AppService) { app.Spec.Autoscaling.Behavior = tolerant })
 	s.plan(between(2, 5))
-	s.hasParts("HorizontalPodAutoscaler 2-5")
+	s.hasOptional("HorizontalPodAutoscaler 2-5")
 	want, scaler := s.ready(), &autoscalingv2.HorizontalPodAutoscaler{}
 	if s.has(scaler); scaler.Spec.Behavior.ScaleUp.Tolerance == nil {
 		want = s.dropping("spec.behavior.scaleUp.tolerance of the HorizontalPodAutoscaler")

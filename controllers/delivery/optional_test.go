@@ -21,7 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// scaling has the member make an autoscaler, of which the row says the bounds.
+// scaling has the member make an autoscaler, of which the entry says the bounds.
 func scaling(app *v1alpha1.AppService) {
 	app.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5}
 }
@@ -30,15 +30,16 @@ func budgeted(app *v1alpha1.AppService) {
 	app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
-// between is the row of a cluster whose autoscaler has these bounds.
+// between is the entry of a cluster whose autoscaler has these bounds.
 func between(least, most int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
 		row.MinReplicas, row.MaxReplicas, row.Replicas = least, most, max(row.Replicas, least)
 	}
 }
 
-// hasParts waits until the member holds these of the AppService's name: "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
-func (s *scene) hasParts(want ...string) {
+// hasOptional waits until the member holds these of the AppService's name: "HorizontalPodAutoscaler
+// 2-5", "PodDisruptionBudget 1".
+func (s *scene) hasOptional(want ...string) {
 	s.Helper()
 	eventually(s.T, func() error {
 		var got []string
@@ -65,19 +66,19 @@ func (s *scene) has(object client.Object) bool {
 	return !apierrors.IsNotFound(err)
 }
 
-func TestParts_are_made_kept_and_taken_away(t *testing.T) {
+func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling, budgeted)
 	s.plan(between(2, 5))
 	s.readyWith(2)
-	s.hasParts("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
 
 	// The replicas are the autoscaler's.
 	s.scale(4)
 	s.readyWith(4)
 	s.edit(editImage)
 	s.plan(between(2, 6))
-	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
 	s.readyWith(4)
 	s.runs("4 × web:2 A=1; ClusterIP 80→8080/TCP")
 
@@ -85,12 +86,12 @@ func TestParts_are_made_kept_and_taken_away(t *testing.T) {
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	s.has(scaler)
 	s.someone(scaler, func() { scaler.Spec.MaxReplicas = 99 })
-	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
 	s.must(onMember.Delete(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}}))
-	s.hasParts("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
 	s.readyWith(4)
 
-	// Law 5.
+	// Invariant 5.
 	s.restart()
 	s.readyWith(4)
 	s.sendsNo(t, "PATCH", "POST", "DELETE", "PUT")
@@ -108,10 +109,10 @@ func TestParts_are_made_kept_and_taken_away(t *testing.T) {
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.DisruptionBudget = nil })
 	s.plan(between(2, 6))
-	s.hasParts("HorizontalPodAutoscaler 2-6")
+	s.hasOptional("HorizontalPodAutoscaler 2-6")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling, app.Spec.Replicas = nil, new(int32(3)) })
 	s.plan()
-	s.hasParts()
+	s.hasOptional()
 	s.readyWith(3)
 	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
 	s.sent.reset()
@@ -121,7 +122,7 @@ func TestParts_are_made_kept_and_taken_away(t *testing.T) {
 	s.sendsNo(t, "GET horizontalpodautoscalers/", "GET poddisruptionbudgets")
 }
 
-func TestParts_leave_with_the_AppService(t *testing.T) {
+func TestOptionalObjects_go_with_the_AppService(t *testing.T) {
 	tests := map[string]struct {
 		policy v1alpha1.DeletionPolicy
 		parts  []string
@@ -136,10 +137,10 @@ func TestParts_leave_with_the_AppService(t *testing.T) {
 			s := declared(t, scaling, budgeted, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = test.policy })
 			s.plan(between(2, 5))
 			s.readyWith(2)
-			s.hasParts("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+			s.hasOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
 			s.plan(between(2, 5), inPhase(v1alpha1.ClusterRemoving))
 			s.reports(s.removing(s.gone), whateverRuns)
-			s.hasParts(test.parts...)
+			s.hasOptional(test.parts...)
 			s.runs(test.runs)
 			for _, object := range []client.Object{&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}} {
 				if s.has(object) && (object.GetLabels()[v1alpha1.LabelManagedBy] != "" || object.GetAnnotations()[v1alpha1.AnnotationHub] != "") {
@@ -150,8 +151,8 @@ func TestParts_leave_with_the_AppService(t *testing.T) {
 	}
 }
 
-// Whoever deletes the Deployment deletes the record of the parts.
-func TestParts_are_found_when_the_Deployment_is_gone(t *testing.T) {
+// Whoever deletes the Deployment deletes the record of the optional objects.
+func TestOptionalObjects_are_found_when_the_Deployment_is_gone(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
 	s.plan(between(2, 5))
@@ -162,10 +163,10 @@ func TestParts_are_found_when_the_Deployment_is_gone(t *testing.T) {
 	s.plan(func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = 1 })
 	s.start()
 	s.isReady()
-	s.hasParts()
+	s.hasOptional()
 }
 
-func TestParts_that_are_somebody_elses_are_left_alone(t *testing.T) {
+func TestOptionalObjects_of_others_are_not_changed(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	s.edit(scaling)
@@ -173,35 +174,35 @@ func TestParts_that_are_somebody_elses_are_left_alone(t *testing.T) {
 	s.plan(between(2, 5))
 	s.reports(s.failed(v1alpha1.ReasonConflict,
 		`HorizontalPodAutoscaler web exists and is not this AppService's: it is managed by "delivery.test"; spec.conflictPolicy can let it be adopted`), whateverRuns)
-	s.hasParts("HorizontalPodAutoscaler 1-9")
+	s.hasOptional("HorizontalPodAutoscaler 1-9")
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
 	s.plan(between(2, 5))
 	s.isReady()
-	s.hasParts("HorizontalPodAutoscaler 2-5")
+	s.hasOptional("HorizontalPodAutoscaler 2-5")
 }
 
-func TestAutoscaler_begins_when_the_share_is_no_longer_none(t *testing.T) {
+func TestAutoscaler_is_created_when_the_share_is_no_longer_0(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
 	s.plan(func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
 	s.readyWith(0)
-	s.hasParts()
+	s.hasOptional()
 	s.runs("0 × web:1 A=1; ClusterIP 80→8080/TCP")
 
 	s.plan(between(2, 5))
-	s.hasParts("HorizontalPodAutoscaler 2-5")
+	s.hasOptional("HorizontalPodAutoscaler 2-5")
 	s.readyWith(2)
 	s.scale(3)
 	s.readyWith(3)
 
 	s.plan(func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
 	s.readyWith(0)
-	s.hasParts()
+	s.hasOptional()
 }
 
-// mayTouchNoParts has the operator use credentials that may do nothing with parts.
-func (s *scene) mayTouchNoParts() {
+// mayUseNoOptional has the operator use credentials that may do nothing with optional objects.
+func (s *scene) mayUseNoOptional() {
 	s.Helper()
 	config, err := onMember.user(s.Context(), "without-parts-"+s.app.Namespace, []rbacv1.PolicyRule{
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
@@ -212,10 +213,10 @@ func (s *scene) mayTouchNoParts() {
 }
 
 // One AppService that needs more than the credentials may do stops alone.
-func TestParts_that_the_credentials_may_not_touch(t *testing.T) {
+func TestOptionalObjects_without_permissions(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, scaling)
-	s.mayTouchNoParts()
+	s.mayUseNoOptional()
 	s.start()
 	s.plan(between(2, 5))
 	eventually(t, func() error {
@@ -281,7 +282,8 @@ func TestLoadBalancer_has_an_address_before_it_is_ready(t *testing.T) {
 	s.reports(ready)
 }
 
-// Server-side apply leaves behind what the API server filled in for a choice that is no longer made, and is refused for having made two.
+// Server-side apply leaves behind what the API server filled in for a choice that is no longer
+// made, and is refused for having made two.
 func TestChange_from_one_choice_to_another(t *testing.T) {
 	probe := func(handler corev1.ProbeHandler) func(*v1alpha1.AppService) {
 		return func(app *v1alpha1.AppService) {
@@ -366,7 +368,7 @@ func TestChange_from_one_choice_to_another(t *testing.T) {
 	}
 }
 
-func TestReport_says_what_it_answers(t *testing.T) {
+func TestReport_names_its_generation(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
 	var told []int32
@@ -378,8 +380,9 @@ func TestReport_says_what_it_answers(t *testing.T) {
 	}
 }
 
-// Law 2: what is left to an autoscaler stays as it is, also where an apply has to be made possible first.
-func TestChange_of_a_choice_lowers_nothing(t *testing.T) {
+// Invariant 2: what is left to an autoscaler stays as it is, also where an apply has to be made
+// possible first.
+func TestChange_of_a_choice_scales_nothing_down(t *testing.T) {
 	for name, autoscale := range map[string]func(*v1alpha1.AppService){"ours": scaling, "another": autoscaled} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -403,7 +406,7 @@ func TestChange_of_a_choice_lowers_nothing(t *testing.T) {
 }
 
 // A hub that was restored knows bounds of old.
-func TestHub_that_is_behind_touches_no_part(t *testing.T) {
+func TestHubBehind_changes_no_optional_object(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling, budgeted)
 	s.plan(between(2, 5))
@@ -411,7 +414,7 @@ func TestHub_that_is_behind_touches_no_part(t *testing.T) {
 	old := s.app.DeepCopy()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling.MinReplicas = new(int32(4)) })
 	s.plan(between(4, 9))
-	s.hasParts("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
+	s.hasOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
 	s.isReady()
 	for name, change := range map[string]func(*v1alpha1.AppService){
 		"that wants it otherwise": func(*v1alpha1.AppService) {},
@@ -424,12 +427,13 @@ func TestHub_that_is_behind_touches_no_part(t *testing.T) {
 		if result.RequeueAfter != conflictRetry || seen.Phase != "" { // the hub itself is not behind
 			t.Errorf("%s: reported %+v, and looks again after %s", name, seen, result.RequeueAfter)
 		}
-		s.hasParts("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
+		s.hasOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
 	}
 }
 
-// Somebody has put a Deployment of their own in the place of ours: it is no record of what we made beside it.
-func TestParts_beside_a_foreign_Deployment_are_removed(t *testing.T) {
+// Somebody has put a Deployment of their own in the place of ours: it is no record of what we made
+// beside it.
+func TestOptionalObjects_beside_a_foreign_Deployment_are_deleted(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
 	s.plan(between(2, 5))
@@ -442,14 +446,14 @@ func TestParts_beside_a_foreign_Deployment_are_removed(t *testing.T) {
 	s.start()
 	s.plan(between(2, 5), inPhase(v1alpha1.ClusterRemoving))
 	s.reports(s.removing(s.gone))
-	s.hasParts()
+	s.hasOptional()
 	if s.deployment() == nil {
 		t.Error("the foreign Deployment is gone")
 	}
 }
 
 // What an AppService of the name before left is taken away as what this one leaves would be.
-func TestParts_of_a_predecessor_are_removed(t *testing.T) {
+func TestOptionalObjects_of_an_earlier_AppService_are_deleted(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
 	s.plan(between(2, 5))
@@ -460,11 +464,11 @@ func TestParts_of_a_predecessor_are_removed(t *testing.T) {
 	s.must(onHub.Create(t.Context(), s.app))
 	s.plan()
 	s.isReady()
-	s.hasParts()
+	s.hasOptional()
 }
 
 // An autoscaler that is still there is waited for: the replicas are not ours before it is gone.
-func TestAutoscaler_that_does_not_go_is_waited_for(t *testing.T) {
+func TestAutoscaler_with_a_finalizer_is_awaited(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
 	s.plan(between(2, 5))
@@ -487,12 +491,12 @@ func TestAutoscaler_that_does_not_go_is_waited_for(t *testing.T) {
 }
 
 // Credentials that may not read a part are no reason to keep an AppService that has none.
-func TestParts_that_may_not_be_read_keep_nothing_from_being_removed(t *testing.T) {
+func TestOptionalObjects_that_must_not_be_read_block_no_removal(t *testing.T) {
 	for name, policy := range map[string]v1alpha1.DeletionPolicy{"deleted": v1alpha1.DeletionDelete, "orphaned": v1alpha1.DeletionOrphan} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := undelivered(t, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = policy })
-			s.mayTouchNoParts()
+			s.mayUseNoOptional()
 			s.start()
 			s.plan()
 			s.isReady()
@@ -502,8 +506,9 @@ func TestParts_that_may_not_be_read_keep_nothing_from_being_removed(t *testing.T
 	}
 }
 
-// What was applied for a later generation is stamped anew once that is accepted, parts too.
-func TestHub_that_is_behind_is_accepted_for_parts(t *testing.T) {
+// What was applied for a later generation is stamped again once that is accepted, optional objects
+// too.
+func TestHubBehind_is_accepted_for_optional_objects(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
 	s.plan(between(2, 5))

@@ -49,7 +49,7 @@ func serviceOf(member string, changes ...func(*corev1.Service)) *corev1.Service 
 	return ownCopy(s, member, changes...)
 }
 
-func TestTransform_changes_nothing_but_the_managed_fields(t *testing.T) {
+func TestTransform_changes_only_managed_fields(t *testing.T) {
 	replicas := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }
 	image := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" }
 	quantity := func(d *appsv1.Deployment) {
@@ -89,7 +89,7 @@ func TestTransform_changes_nothing_but_the_managed_fields(t *testing.T) {
 	}
 }
 
-func TestTransform_holds_once_what_members_have_in_common(t *testing.T) {
+func TestTransform_interns_common_values(t *testing.T) {
 	transform := Transform()
 	held := func(object any) any {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestTransform_holds_once_what_members_have_in_common(t *testing.T) {
 	}
 }
 
-func TestTransform_does_not_remember_what_is_large(t *testing.T) {
+func TestTransform_interns_no_large_values(t *testing.T) {
 	transform := Transform()
 	large := func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("x", maxShared)}
@@ -136,7 +136,7 @@ func TestTransform_does_not_remember_what_is_large(t *testing.T) {
 }
 
 // A member that says of a limit that it is 1e2000000000 would have the hub write that many zeros.
-func TestTransform_takes_no_quantity_that_cannot_be(t *testing.T) {
+func TestTransform_sanitizes_impossible_quantities(t *testing.T) {
 	absurd := deploymentOf("1", func(d *appsv1.Deployment) {
 		spec := &d.Spec.Template.Spec
 		spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1e2000000000")

@@ -1,0 +1,118 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+)
+
+const (
+	// The pods of a workload that is not ready are listed after firstListing, because a rollout
+	// that goes well takes no longer. The interval then doubles, up to maxListing.
+	firstListing, maxListing = 5 * time.Second, time.Minute
+	// maxPods is how many pods are listed.
+	maxPods = 50
+	// maxEvents is how many events of one pod are listed.
+	maxEvents = 50
+)
+
+// podDiagnosis is what was last found in the pods of a workload, for one generation of its entry.
+type podDiagnosis struct {
+	generation      int64
+	next            time.Time
+	interval        time.Duration
+	reason, message string
+}
+
+// forGeneration returns the diagnosis, or an empty one if it is of another generation.
+func (p podDiagnosis) forGeneration(generation int64, now time.Time) podDiagnosis {
+	if p.interval == 0 || p.generation != generation {
+		return podDiagnosis{generation: generation, next: now.Add(firstListing), interval: firstListing}
+	}
+	return p
+}
+
+// podReader lists the pods of a workload and their events from the member itself. A cache of them
+// would cost more than everything else that is cached of a member.
+type podReader struct{ client.Reader }
+
+// diagnose adds to an observation why the workload is not ready. It returns when to list the pods
+// again, or 0 if only the watch can bring something new.
+func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observation) (observation.Observation, time.Duration) {
+	if seen.Phase == v1alpha1.ClusterReady {
+		t.memory.pods = podDiagnosis{}
+		return seen, 0
+	}
+	if message, refused := diagnosis.PodsRefused(t.objects.deployment); refused {
+		seen.Reason, seen.Message = v1alpha1.ReasonPodsRefused, message
+		return seen, 0
+	}
+	now := time.Now()
+	last := t.memory.pods.forGeneration(t.entry.Generation, now)
+	if !now.Before(last.next) {
+		last.interval = min(2*last.interval, maxListing)
+		last.next = now.Add(last.interval)
+		last.reason, last.message = p.list(ctx, t.objects.deployment)
+	}
+	t.memory.pods = last
+	if last.message != "" {
+		seen.Reason, seen.Message = cmp.Or(last.reason, seen.Reason), last.message
+	}
+	return seen, last.next.Sub(now)
+}
+
+// list lists the pods of a Deployment once, and returns why they are not ready.
+func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
+	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector) // an adopted one has its own
+	if err != nil {
+		return "", ""
+	}
+	var pods corev1.PodList
+	err = p.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods))
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", "why is not known: the credentials may not list pods (config/member grants it)"
+	case err != nil:
+		return "", "" // they are listed again
+	}
+	switch reason, message = diagnosis.MostSevere(pods.Items); reason {
+	case "", v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady:
+		if cause, detail := p.mountFailure(ctx, pods.Items); cause != "" || reason == "" {
+			return cause, detail
+		}
+	}
+	return reason, message
+}
+
+// mountFailure returns why pods wait for their volumes, such as for a ConfigMap that the member
+// lacks. It lists the events of one pod, and only if a pod waits for volumes.
+func (p podReader) mountFailure(ctx context.Context, pods []corev1.Pod) (reason, message string) {
+	first, count := diagnosis.WaitingForVolumes(pods)
+	if first == nil {
+		return "", ""
+	}
+	var events eventsv1.EventList
+	err := p.List(ctx, &events, client.InNamespace(first.Namespace), client.MatchingFields{"regarding.uid": string(first.UID)}, client.Limit(maxEvents))
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", fmt.Sprintf("%d of %d pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)", count, len(pods))
+	case err != nil:
+		return "", "" // they are listed again
+	}
+	if failure := diagnosis.MountFailure(events.Items); failure != "" {
+		return v1alpha1.ReasonFailedMount, fmt.Sprintf("%d of %d pods are being created: %s", count, len(pods), failure)
+	}
+	return "", ""
+}

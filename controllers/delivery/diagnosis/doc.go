@@ -1,0 +1,15 @@
+// Package diagnosis says why a workload is not ready, in the words of its cluster. It is pure: the
+// caller lists pods and events, and this package chooses a reason and a message.
+//
+//	if message, refused := diagnosis.PodsRefused(deployment); refused { ... }
+//	reason, message := diagnosis.MostSevere(pods)
+//	if pod, count := diagnosis.WaitingForVolumes(pods); count > 0 {
+//		failure := diagnosis.MountFailure(eventsOf(pod))
+//	}
+//
+// # Invariants
+//
+//   - Reasons are those of package v1alpha1.
+//   - The same state gives the same message, in whatever order the pods and events come. A message
+//     has no times and no restart counts, because the status is written when a message changes.
+package diagnosis

@@ -1,0 +1,208 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// DeletionPoll is when to check again whether the member has finished deleting an object.
+const DeletionPoll = 10 * time.Second
+
+// Member is a member on which objects are ensured.
+type Member struct {
+	HubID  string
+	Differ Differ
+	// Client writes to the member. Nothing is read by it.
+	Client client.Client
+	// Live reads from the member itself.
+	Live client.Reader
+	// OnApply is called for each apply, with its error and its duration.
+	OnApply func(err error, took time.Duration)
+}
+
+// Facts are what Ensure decides on. They are gathered once for each reconcile.
+type Facts struct {
+	App   *v1alpha1.AppService
+	Entry *v1alpha1.ClusterStatus
+	// Existing is the object in the member's cache; nil if there is none.
+	Existing *Existing
+	// Deployment is the Deployment of the AppService's name; nil if there is none. A Service
+	// follows it.
+	Deployment *appsv1.Deployment
+	// HasRolledOut reports whether the Deployment is owned and completely available.
+	HasRolledOut func() bool
+	// IsUnwatched is set for an object whose watch may have ended unnoticed. Its cached copy is
+	// verified before it is changed.
+	IsUnwatched bool
+	// AppliedHash is the hash of the object that was applied last; empty if that is not known.
+	AppliedHash string
+	// Pruned are the fields that the member is known to discard.
+	Pruned Pruned
+	// CorrectionDelay is how long drift must not be corrected.
+	CorrectionDelay time.Duration
+	// Verify reads the hub live, and fails if the hub does not bear out what is about to be done.
+	// Adoption cannot be undone, so it is not done on the word of a cache.
+	Verify func(context.Context) error
+	// OnRestart is called before an adoption that replaces pods, with the reason for it.
+	OnRestart func(existing client.Object, change string)
+}
+
+// Action is what Ensure did.
+type Action string
+
+const (
+	// Unchanged: the object holds every desired field, or lacks only what the member discards.
+	Unchanged Action = "Unchanged"
+	// Stale: the member's cache is behind the member. The watch brings the next try.
+	Stale Action = "Stale"
+	// Created: there was no object.
+	Created Action = "Created"
+	// Updated: the desired state had changed.
+	Updated Action = "Updated"
+	// Corrected: another manager had changed the object. Managers and Fields name it.
+	Corrected Action = "Corrected"
+	// Adopted: the object was unmanaged, or had a PreviousUID.
+	Adopted Action = "Adopted"
+	// Blocked: nothing was done; Blocker says why.
+	Blocked Action = "Blocked"
+)
+
+// Result is what Ensure did to an object, and what it found out.
+type Result struct {
+	Action Action
+	// Object is the object before the action; nil if there was none.
+	Object client.Object
+	// Managers changed the Fields of a Corrected object.
+	Managers, Fields string
+	// PreviousUID is the UID of the AppService that an Adopted object was inherited from.
+	PreviousUID types.UID
+	// Blocker is set if the action is Blocked.
+	Blocker *Blocker
+	// AppliedHash is the hash of the object that was applied; empty if none was.
+	AppliedHash string
+	// Pruned is set if it is newly known which fields the member discards.
+	Pruned *Pruned
+}
+
+func blocked(blocker *Blocker) (Result, error) {
+	return Result{Action: Blocked, Blocker: blocker}, nil
+}
+
+// Ensure makes an object of a member hold the desired fields. It returns a conflict error if the
+// member has another object than the cache shows.
+func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (Result, error) {
+	if facts.Existing == nil {
+		if desired.GetKind() == "Deployment" {
+			// The initial replicas of an autoscaled Deployment are not compared later.
+			desired = workload.WithReplicas(desired, facts.Entry.Replicas)
+		}
+		return m.create(ctx, facts.App, desired)
+	}
+	if facts.Existing.Newer {
+		return blocked(facts.Existing.Blocker(facts.App.Spec.ConflictPolicy))
+	}
+	desired, err := m.leaveReplicas(ctx, facts, desired)
+	if err != nil {
+		return Result{}, err
+	}
+	missing, complete, err := m.missing(facts, desired)
+	if err != nil {
+		return Result{}, err
+	}
+	var result Result
+	if missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
+		result = Result{Action: Unchanged, Object: facts.Existing.Object}
+	} else if result, err = m.update(ctx, facts, desired, missing); err != nil {
+		return Result{}, err
+	}
+	if complete && result.Pruned == nil {
+		result.Pruned = &Pruned{}
+	}
+	return result, nil
+}
+
+// update changes an object that lacks fields, or has a stamp to replace.
+func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.Unstructured, missing *fieldpath.Set) (Result, error) {
+	existing := *facts.Existing
+	if existing.IsBeingDeleted() {
+		return blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: DeletionPoll, Message: fmt.Sprintf(
+			"%s %s is being deleted on the member; it is made again when it is gone", KindOf(existing.Object), existing.GetName())})
+	}
+	wasApplied := facts.AppliedHash != "" && facts.AppliedHash == hashOf(desired)
+	drifted := !missing.Empty() && (isDrift(existing, desired) || wasApplied)
+	if !existing.IsOwned() || drifted || facts.IsUnwatched {
+		// An adoption and a correction are reported, so the cache is not trusted: it may be behind
+		// the last apply.
+		current, currentMissing, err := m.reread(ctx, existing.Object, desired)
+		switch {
+		case err != nil:
+			return Result{}, err
+		case current == nil || currentMissing.Empty() && !needsStamp(facts.App, current):
+			return m.handleStaleCache(ctx, facts, current, desired)
+		}
+		existing, missing = Inspect(m.HubID, facts.App, current), currentMissing
+		drifted = drifted || isDrift(existing, desired)
+		if blocker := existing.Blocker(facts.App.Spec.ConflictPolicy); blocker != nil {
+			return blocked(blocker)
+		}
+	}
+	stamped := stamp(facts.App, desired)
+	stamped.SetUID(existing.GetUID()) // an object that took its place is not changed
+	switch {
+	case existing.Owner == Unmanaged:
+		return m.adopt(ctx, facts, existing, stamped)
+	case existing.Owner == Orphaned:
+		return m.inherit(ctx, facts, existing, stamped)
+	case drifted:
+		return m.correct(ctx, facts, existing, stamped, missing)
+	}
+	return m.applyTo(ctx, existing.Object, stamped, Updated)
+}
+
+// handleStaleCache handles an object that is gone or complete on the member itself, given its
+// current state. A watched object gets an event. An unwatched one may not, so it is created here.
+func (m *Member) handleStaleCache(ctx context.Context, facts Facts, current client.Object, desired *unstructured.Unstructured) (Result, error) {
+	switch {
+	case !facts.IsUnwatched:
+		return Result{Action: Stale}, nil
+	case current != nil:
+		return Result{Action: Unchanged, Object: current}, nil
+	}
+	return m.create(ctx, facts.App, desired)
+}
+
+// reread returns an object as the member itself has it, with its managed fields, which the cache
+// drops, and the fields that it lacks. It returns nil if the object is gone.
+func (m *Member) reread(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) (client.Object, *fieldpath.Set, error) {
+	current := existing.DeepCopyObject().(client.Object)
+	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", KindOf(existing), err)
+	}
+	current.GetObjectKind().SetGroupVersionKind(existing.GetObjectKind().GroupVersionKind())
+	missing, err := m.Differ.missing(current, desired)
+	return current, missing, err
+}
+
+// hashOf returns the hash of a desired object.
+func hashOf(desired *unstructured.Unstructured) string {
+	return desired.GetAnnotations()[v1alpha1.AnnotationHash]
+}
+
+// isDrift reports whether an object was applied as desired before. If it lacks a field then,
+// another manager has changed it.
+func isDrift(existing client.Object, desired *unstructured.Unstructured) bool {
+	return existing.GetAnnotations()[v1alpha1.AnnotationHash] == hashOf(desired)
+}

@@ -1,0 +1,110 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// leaveReplicas returns the desired state of an existing Deployment without spec.replicas if an
+// autoscaler sets them. Other objects are returned as they are.
+func (m *Member) leaveReplicas(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	existing, isDeployment := facts.Existing.Object.(*appsv1.Deployment)
+	switch {
+	case !isDeployment:
+		return desired, nil
+	case facts.Entry.MaxReplicas > 0 && ptr.Deref(existing.Spec.Replicas, 1) == 0:
+		return workload.WithReplicas(desired, facts.Entry.Replicas), nil // an autoscaler does not start from 0
+	case facts.App.Spec.ExternallyScaled, facts.Entry.MaxReplicas > 0:
+		return desired, nil // which has no replicas
+	case facts.App.Spec.Autoscaling != nil:
+		return desired, nil // the share of the cluster is 0
+	}
+	without, err := workload.WithoutReplicas(desired)
+	if err != nil {
+		return nil, err
+	}
+	scaled, err := m.isScaledByOthers(ctx, facts, existing, desired, without)
+	if err != nil || !scaled {
+		return desired, err
+	}
+	return without, nil
+}
+
+// isScaledByOthers reports whether an autoscaler that is not Fleetwright's sets the replicas of a
+// Deployment. It asks the member only if something is about to be changed.
+func (m *Member) isScaledByOthers(ctx context.Context, facts Facts, existing *appsv1.Deployment, desired, without *unstructured.Unstructured) (bool, error) {
+	if isDrift(existing, without) && lineage.Of(existing).Generation >= facts.App.Generation {
+		return true, nil // given up for this generation: an autoscaler that is gone for a moment loses nothing
+	}
+	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
+	// set.
+	missing, _, err := m.missing(facts, desired)
+	if err != nil || missing.Empty() {
+		return false, err
+	}
+	found, err := m.hasAutoscaler(ctx, existing)
+	if apierrors.IsForbidden(err) { // another manager has raised the replicas now or before: perhaps an autoscaler
+		raised := isDrift(existing, desired) || isDrift(existing, without)
+		return raised && ptr.Deref(existing.Spec.Replicas, 1) > facts.Entry.Replicas, nil
+	}
+	return found, err
+}
+
+// hasAutoscaler reports whether a HorizontalPodAutoscaler scales the Deployment.
+func (m *Member) hasAutoscaler(ctx context.Context, deployment *appsv1.Deployment) (bool, error) {
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := m.Live.List(ctx, &scalers, client.InNamespace(deployment.Namespace)); err != nil {
+		return false, fmt.Errorf("look for an autoscaler: %w", err)
+	}
+	return slices.ContainsFunc(scalers.Items, func(scaler autoscalingv2.HorizontalPodAutoscaler) bool {
+		target := scaler.Spec.ScaleTargetRef
+		return target.Kind == "Deployment" && target.Name == deployment.Name
+	}), nil
+}
+
+// handOverReplicas gives the present replicas another owner, if we own them and the desired state
+// has none.
+func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
+	_, sets, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	if !isDeployment(existing) || sets {
+		return nil
+	}
+	current := &appsv1.Deployment{}
+	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(existing), current); err != nil {
+		return fmt.Errorf("read the replicas: %w", err)
+	}
+	if current.UID != existing.GetUID() || !slices.ContainsFunc(current.ManagedFields, ownsReplicas) {
+		return nil
+	}
+	kept := &unstructured.Unstructured{}
+	kept.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	kept.SetNamespace(current.Namespace)
+	kept.SetName(current.Name)
+	kept.SetUID(current.UID)
+	kept.SetResourceVersion(current.ResourceVersion) // the autoscaler may be about to change them
+	_ = unstructured.SetNestedField(kept.Object, int64(ptr.Deref(current.Spec.Replicas, 1)), "spec", "replicas")
+	if err := m.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(kept), client.FieldOwner(ReplicasManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("hand over the replicas: %w", err)
+	}
+	return nil
+}
+
+// ownsReplicas reports whether an entry says that we own the replicas.
+func ownsReplicas(entry metav1.ManagedFieldsEntry) bool {
+	owned, err := fieldsOf(entry)
+	return err == nil && entry.Manager == v1alpha1.ManagedBy && owned.Has(fieldpath.MakePathOrDie("spec", "replicas"))
+}

@@ -1,0 +1,164 @@
+package object
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// applyTo applies the desired state to an object that is ours or inherited.
+func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *unstructured.Unstructured, action Action) (Result, error) {
+	result := Result{Action: action, Object: existing, AppliedHash: hashOf(desired)}
+	if err := m.handOverReplicas(ctx, existing, desired); err != nil {
+		return Result{}, err
+	}
+	err := m.apply(ctx, desired)
+	if err == nil {
+		return result, nil
+	}
+	if !apierrors.IsInvalid(err) {
+		return Result{}, err
+	}
+	retry := m.pruneUnowned
+	if _, isService := existing.(*corev1.Service); isService {
+		// Server-side apply keeps a port of another manager beside ours, because the number is the
+		// key of the list. But it has the name of ours, and names must differ. So theirs has to go
+		// first.
+		retry = m.replaceLists
+	}
+	switch second := retry(ctx, existing, desired); {
+	case second == nil:
+		return result, nil
+	case !apierrors.IsInvalid(second):
+		return Result{}, second
+	}
+	return Result{}, err // which had another cause
+}
+
+// replicasOnly has spec.replicas, which pruneUnowned leaves to its other owners: without an owner,
+// the API server would reset it to 1. If it is desired, the apply takes it back.
+var replicasOnly = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
+
+// pruneUnowned applies the desired state again after it has taken over all fields without an owner,
+// so that those that are not desired are removed. An HTTP probe that becomes a command keeps the
+// scheme that the API server had filled in, which no manager owns: then the probe has two handlers,
+// which is invalid. The same is true of every choice with defaults: the sources of volumes, the
+// strategies of a Deployment.
+func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
+	current, _, err := m.reread(ctx, existing, desired)
+	if err != nil || current == nil {
+		return err
+	}
+	unowned, err := m.Differ.spec(current)
+	if err != nil {
+		return err
+	}
+	entries := slices.Clone(current.GetManagedFields())
+	own := slices.IndexFunc(entries, isOwn)
+	if own < 0 {
+		return m.apply(ctx, desired)
+	}
+	for _, entry := range entries {
+		fields, err := fieldsOf(entry)
+		if err != nil {
+			return err
+		}
+		unowned = unowned.Difference(fields)
+	}
+	ours, err := fieldsOf(entries[own])
+	if err != nil {
+		return err
+	}
+	if entries[own].FieldsV1, err = fieldsV1(ours.Union(unowned).Difference(replicasOnly)); err != nil {
+		return err
+	}
+	return m.setManagedFields(ctx, current, entries, desired)
+}
+
+// replaceLists replaces the lists of an object that server-side apply would merge: the containers
+// of a Deployment, the ports and the selector of a Service. Then it takes ownership.
+func (m *Member) replaceLists(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
+	replaced := existing.DeepCopyObject().(client.Object)
+	switch object := replaced.(type) {
+	case *appsv1.Deployment:
+		var spec appsv1.DeploymentSpec
+		if err := convert(desired, &spec, "spec"); err != nil {
+			return err
+		}
+		object.Spec.Template.Spec = spec.Template.Spec
+	case *corev1.Service:
+		var spec corev1.ServiceSpec
+		if err := convert(desired, &spec, "spec"); err != nil {
+			return err
+		}
+		object.Spec.Ports, object.Spec.Selector = keepNodePorts(spec.Ports, object.Spec.Ports), spec.Selector
+		if spec.Type == corev1.ServiceTypeNodePort {
+			object.Spec.Type = spec.Type // no other has nodePorts
+		}
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		object.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{}
+		if err := convert(desired, &object.Spec, "spec"); err != nil {
+			return err
+		}
+	case *policyv1.PodDisruptionBudget:
+		object.Spec = policyv1.PodDisruptionBudgetSpec{}
+		if err := convert(desired, &object.Spec, "spec"); err != nil {
+			return err
+		}
+	}
+	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+	if err := m.Client.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
+		return fmt.Errorf("replace the lists of %s %s: %w", KindOf(existing), existing.GetName(), err)
+	}
+	return m.takeOwnership(ctx, replaced, desired)
+}
+
+// takeOwnership applies the desired state so that no other manager owns its fields. A field that
+// another manager owns as well would stay when it is not desired any more.
+func (m *Member) takeOwnership(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
+	fields, err := m.Differ.fields(desired)
+	if err != nil {
+		return err
+	}
+	entries, err := withOurs(existing.GetManagedFields(), fields, desired.GetAPIVersion())
+	if err != nil {
+		return err
+	}
+	return m.setManagedFields(ctx, existing, entries, desired)
+}
+
+// setManagedFields replaces the managed fields of an object, and then applies the desired state.
+func (m *Member) setManagedFields(ctx context.Context, existing client.Object, entries []metav1.ManagedFieldsEntry, desired *unstructured.Unstructured) error {
+	taken := existing.DeepCopyObject().(client.Object)
+	taken.SetManagedFields(entries)
+	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+	if err := m.Client.Patch(ctx, taken, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
+		return fmt.Errorf("take the fields of %s %s: %w", KindOf(existing), existing.GetName(), err)
+	}
+	return m.apply(ctx, desired)
+}
+
+// keepNodePorts gives ports the nodePorts that the member has chosen for them.
+func keepNodePorts(desired, existing []corev1.ServicePort) []corev1.ServicePort {
+	for i := range desired {
+		for _, port := range existing {
+			if port.Port == desired[i].Port && port.Protocol == desired[i].Protocol {
+				desired[i].NodePort = cmp.Or(desired[i].NodePort, port.NodePort)
+			}
+		}
+	}
+	return desired
+}

@@ -1,0 +1,163 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+)
+
+// objects are the objects of one AppService on one member, with the facts about each.
+type objects struct {
+	deployment *appsv1.Deployment // nil if there is none
+	service    *corev1.Service    // nil if there is none
+	facts      map[string]*object.Existing
+}
+
+// all returns the objects. Optional ones come before the Deployment, which is the record of them.
+func (o objects) all() []object.Existing {
+	var all []object.Existing
+	for _, k := range optionalKinds {
+		if existing := o.facts[k.kind]; existing != nil {
+			all = append(all, *existing)
+		}
+	}
+	for _, kind := range []string{"Deployment", "Service"} {
+		if existing := o.facts[kind]; existing != nil {
+			all = append(all, *existing)
+		}
+	}
+	return all
+}
+
+// hasOptional reports whether any optional object is known.
+func (o objects) hasOptional() bool {
+	return slices.ContainsFunc(optionalKinds, func(k optionalKind) bool { return o.facts[k.kind] != nil })
+}
+
+// isOwned reports whether there is an object of the kind that belongs to the AppService.
+func (o objects) isOwned(kind string) bool { return o.facts[kind] != nil && o.facts[kind].IsOwned() }
+
+// owned returns the objects that belong to the AppService.
+func (o objects) owned() []object.Existing {
+	return slices.DeleteFunc(o.all(), func(e object.Existing) bool { return !e.IsOwned() })
+}
+
+// blocker returns why the objects must not be changed for an AppService, or nil.
+func (o objects) blocker(app *v1alpha1.AppService) *object.Blocker {
+	for _, existing := range o.all() {
+		if object.KindOf(existing) == "Service" && len(app.Spec.Ports) == 0 && !existing.IsInherited() {
+			continue // no Service is wanted, so this one is in nobody's way
+		}
+		if blocker := existing.Blocker(app.Spec.ConflictPolicy); blocker != nil {
+			return blocker
+		}
+	}
+	return nil
+}
+
+// isManaged reports whether the Deployment is a Fleetwright's. Only then it records optional
+// objects.
+func (o objects) isManaged() bool {
+	return o.deployment != nil && o.deployment.Annotations[v1alpha1.AnnotationHub] != ""
+}
+
+// lists reports whether the Deployment lists a kind among those that were created with it.
+func (o objects) lists(k optionalKind) bool {
+	return o.isManaged() && slices.Contains(strings.Split(o.deployment.Annotations[v1alpha1.AnnotationOwnedKinds], ","), k.kind)
+}
+
+// mayHave reports whether an optional object may exist: the Deployment lists its kind, or the
+// Deployment is missing or another one has taken its place.
+func (o objects) mayHave(k optionalKind) bool { return !o.isManaged() || o.lists(k) }
+
+// reader reads the objects of a member.
+type reader struct {
+	hubID        string
+	cached, live client.Reader
+	watches      *watches
+}
+
+// fromCache returns the objects of an AppService in the member's cache, without optional ones.
+func (r reader) fromCache(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
+	return r.read(ctx, r.cached, app)
+}
+
+// fromMember returns the objects that the member itself has, with optional ones.
+func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
+	found, err := r.read(ctx, r.live, app)
+	if err != nil {
+		return objects{}, err
+	}
+	for _, k := range optionalKinds {
+		if !found.mayHave(k) {
+			continue
+		}
+		existing, err := r.optional(ctx, r.live, app, k, found.lists(k))
+		if err != nil {
+			return objects{}, err
+		}
+		if existing != nil {
+			found.facts[k.kind] = existing
+		}
+	}
+	return found, nil
+}
+
+func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppService) (objects, error) {
+	found := objects{facts: map[string]*object.Existing{}}
+	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
+	switch err := from.Get(ctx, client.ObjectKeyFromObject(app), deployment); {
+	case err == nil:
+		object.SanitizeQuantities(&deployment.Spec)
+		found.deployment, found.facts["Deployment"] = deployment, r.inspect(app, deployment)
+	case !apierrors.IsNotFound(err):
+		return objects{}, fmt.Errorf("read Deployment: %w", err)
+	}
+	switch err := from.Get(ctx, client.ObjectKeyFromObject(app), service); {
+	case err == nil:
+		found.service, found.facts["Service"] = service, r.inspect(app, service)
+	case !apierrors.IsNotFound(err):
+		return objects{}, fmt.Errorf("read Service: %w", err)
+	}
+	return found, nil
+}
+
+// optional returns the optional object of a kind, or nil. If it must not be read, it was not
+// created either, unless the Deployment lists its kind.
+func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.AppService, k optionalKind, isListed bool) (*object.Existing, error) {
+	found := k.empty()
+	err := from.Get(ctx, client.ObjectKeyFromObject(app), found)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !isListed {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", k.kind, err)
+	}
+	object.SanitizeQuantities(found)
+	return r.inspect(app, found), nil
+}
+
+// watched returns the optional object of a kind from the member's cache, or nil. Its watch begins
+// with the first call; the member itself is read until the cache is in step.
+func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, k optionalKind) (*object.Existing, error) {
+	from, err := r.watches.reader(ctx, k, r.cached, r.live)
+	if err != nil {
+		return nil, err
+	}
+	return r.optional(ctx, from, app, k, true)
+}
+
+func (r reader) inspect(app *v1alpha1.AppService, found client.Object) *object.Existing {
+	object.SetKind(found)
+	existing := object.Inspect(r.hubID, app, found)
+	return &existing
+}

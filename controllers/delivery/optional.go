@@ -1,0 +1,162 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// optionalKind is a kind of object that only some AppServices have on a member. It is watched on a
+// member from the first AppService that has one there: a watch for each kind on each member would
+// cost more than all the rest. The Deployment lists the kinds that were created with it.
+type optionalKind struct {
+	kind    string
+	empty   func() client.Object
+	desired func(workload.Workload) *unstructured.Unstructured
+}
+
+var optionalKinds = []optionalKind{
+	{"HorizontalPodAutoscaler", func() client.Object { return &autoscalingv2.HorizontalPodAutoscaler{} }, func(w workload.Workload) *unstructured.Unstructured { return w.Autoscaler }},
+	{"PodDisruptionBudget", func() client.Object { return &policyv1.PodDisruptionBudget{} }, func(w workload.Workload) *unstructured.Unstructured { return w.DisruptionBudget }},
+}
+
+func isOptional(kind string) bool {
+	return slices.ContainsFunc(optionalKinds, func(k optionalKind) bool { return k.kind == kind })
+}
+
+// addOptional adds the desired optional objects to the objects of a task. They are read before
+// anything is applied: if the credentials do not suffice for them, no Deployment lists their kinds.
+func (r reader) addOptional(ctx context.Context, t task, desired workload.Workload) error {
+	for _, k := range optionalKinds {
+		if k.desired(desired) == nil || t.objects.facts[k.kind] != nil {
+			continue
+		}
+		existing, err := r.watched(ctx, t.app, k)
+		if err != nil {
+			return err
+		}
+		if existing != nil {
+			t.objects.facts[k.kind] = existing
+		}
+	}
+	return nil
+}
+
+// deleteOptional deletes the optional objects that are not desired. It comes before the Deployment,
+// which is the record of them. An autoscaler must be gone before the replicas are ours again.
+func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workload.Workload) (deleted bool, err error) {
+	for _, k := range optionalKinds {
+		if k.desired(desired) != nil {
+			continue
+		}
+		// A Deployment that there never was is no sign of optional objects.
+		hadDeployment := t.objects.deployment != nil || t.entry.ObservedGeneration > 0
+		if hadDeployment && t.objects.mayHave(k) || t.memory.created[k.kind] {
+			one, err := r.deleteOptionalKind(ctx, t, k)
+			if err != nil {
+				return deleted, err
+			}
+			deleted = deleted || one
+		}
+		t.memory.setPruned(k.kind, object.Pruned{})
+	}
+	return deleted, nil
+}
+
+// deleteOptionalKind deletes one optional object, and reports whether there was one. It waits for
+// an autoscaler that is not gone at once.
+func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalKind) (found bool, err error) {
+	read := func() (*object.Existing, error) {
+		return r.reader.optional(ctx, r.reader.live, t.app, k, t.objects.lists(k) || t.memory.created[k.kind])
+	}
+	existing, err := read()
+	if err != nil {
+		return false, err
+	}
+	if existing != nil {
+		if !existing.IsInherited() {
+			return false, nil
+		}
+		if err := r.remover.deleteUnwanted(ctx, t, *existing); err != nil {
+			return true, err
+		}
+		if existing, err = read(); err != nil {
+			return true, err
+		}
+		found = true
+	}
+	if existing != nil && k.kind == "HorizontalPodAutoscaler" {
+		return true, &object.Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: removalPoll, Message: fmt.Sprintf(
+			"waiting for the member to finish deleting %s %s", k.kind, existing.GetName())}
+	}
+	delete(t.memory.created, k.kind)
+	return found, nil
+}
+
+// watches are the watches of optional kinds on one member. They end with the engagement. It is safe
+// for concurrent use.
+type watches struct {
+	cache   cache.Cache
+	handler toolscache.ResourceEventHandler
+
+	mu     sync.Mutex
+	byKind map[string]cache.Informer
+}
+
+func newWatches(from cache.Cache, enqueue func(client.Object)) *watches {
+	handle := func(changed any) {
+		if gone, isGone := changed.(toolscache.DeletedFinalStateUnknown); isGone {
+			changed = gone.Obj
+		}
+		if changed, isObject := changed.(client.Object); isObject {
+			enqueue(changed)
+		}
+	}
+	return &watches{cache: from, byKind: map[string]cache.Informer{}, handler: toolscache.ResourceEventHandlerFuncs{
+		AddFunc: handle, UpdateFunc: func(before, after any) { handle(before); handle(after) }, DeleteFunc: handle, // it may have lost its label
+	}}
+}
+
+// reader returns where to read an optional kind: the cache once it is in step, until then the
+// member itself. A direct read also shows that the credentials may not list the kind.
+func (w *watches) reader(ctx context.Context, k optionalKind, cached, live client.Reader) (client.Reader, error) {
+	informer, err := w.informer(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	if informer.HasSynced() {
+		return cached, nil
+	}
+	return live, nil
+}
+
+func (w *watches) informer(ctx context.Context, k optionalKind) (cache.Informer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if informer, found := w.byKind[k.kind]; found {
+		return informer, nil
+	}
+	informer, err := w.cache.GetInformer(ctx, k.empty(), cache.BlockUntilSynced(false)) // sends no request
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", k.kind, err)
+	}
+	if _, err := informer.AddEventHandler(w.handler); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", k.kind, err)
+	}
+	w.byKind[k.kind] = informer
+	ctrl.LoggerFrom(ctx).V(1).Info("Started to watch an optional kind", "kind", k.kind)
+	return informer, nil
+}

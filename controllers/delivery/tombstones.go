@@ -1,0 +1,156 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// tombstones removes what is left of AppServices that were abandoned on this member while it could
+// not be reached. Its tombstones are in the status of the MemberCluster.
+type tombstones struct {
+	hub       client.Reader // cached
+	hubLive   client.Reader
+	hubWriter client.StatusClient
+	cluster   string
+	reader    reader
+	objects   *object.Member
+	announcer announcer
+}
+
+// of returns the MemberCluster and its tombstones of one name.
+func (t tombstones) of(ctx context.Context, from client.Reader, key types.NamespacedName) (*v1alpha1.MemberCluster, []v1alpha1.AbandonedAppService, error) {
+	mc := &v1alpha1.MemberCluster{}
+	if err := from.Get(ctx, client.ObjectKey{Name: t.cluster}, mc); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	return mc, slices.DeleteFunc(slices.Clone(mc.Status.Abandoned), func(a v1alpha1.AbandonedAppService) bool {
+		return a.Namespace != key.Namespace || a.Name != key.Name
+	}), nil
+}
+
+// +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
+
+// process does what the tombstones of a name ask for, and removes those that are done. It reports
+// whether it waits for something.
+func (t tombstones) process(ctx context.Context, key types.NamespacedName) (waiting bool, err error) {
+	if _, known, err := t.of(ctx, t.hub, key); err != nil || len(known) == 0 {
+		return false, err
+	}
+	mc, all, err := t.of(ctx, t.hubLive, key) // nothing is deleted on the word of a cache
+	if err != nil {
+		return false, fmt.Errorf("read tombstones: %w", err)
+	}
+	for _, tombstone := range all {
+		left, err := t.processOne(ctx, tombstone)
+		if err != nil {
+			return false, err
+		}
+		if left > 0 {
+			waiting = true
+			continue
+		}
+		if err := t.remove(ctx, mc, tombstone); err != nil {
+			return false, err
+		}
+	}
+	return waiting, nil
+}
+
+// processOne does what one tombstone asks for, and returns how many objects are left.
+func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.AbandonedAppService) (left int, err error) {
+	key := types.NamespacedName{Namespace: tombstone.Namespace, Name: tombstone.Name}
+	app := &v1alpha1.AppService{}
+	if err := t.hubLive.Get(ctx, key, app); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("read AppService: %w", err)
+	}
+	entry := app.Status.Cluster(t.cluster)
+	if app.UID == tombstone.UID && entry != nil {
+		if entry.Phase == v1alpha1.ClusterRemoving {
+			return 1, nil // the entry is about to go
+		}
+		return 0, nil // the objects belong to the entry
+	}
+	deletes, err := t.isEvidence(ctx, tombstone, app, entry)
+	if err != nil {
+		return 0, err
+	}
+	abandoned := &v1alpha1.AppService{}
+	abandoned.Namespace, abandoned.Name, abandoned.UID = tombstone.Namespace, tombstone.Name, tombstone.UID
+	found, err := t.reader.fromMember(ctx, abandoned)
+	if err != nil {
+		return 0, err
+	}
+	for _, existing := range found.owned() {
+		left++
+		if !deletes || existing.IsBeingDeleted() {
+			continue
+		}
+		if err := t.objects.Delete(ctx, existing.Object); err != nil {
+			return left, err
+		}
+		t.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove",
+			"%s %s was removed: AppService %s was to be, while this cluster could not be reached", object.KindOf(existing), existing.GetName(), key)
+	}
+	return left, nil
+}
+
+// isEvidence reports whether a tombstone is evidence to delete the objects of its AppService, given
+// what the hub has under that name now and its entry for this member. The tombstone may come from a
+// backup.
+//
+// An AppService with the UID of the tombstone that still lives may have been placed here again
+// since: its objects are reported as unplanned, and the planner decides. Another AppService of that
+// name inherits the objects if it is placed here, or is about to be.
+func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.AbandonedAppService, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (bool, error) {
+	switch {
+	case app.UID == "":
+		return true, nil
+	case app.Status.IsHubBehind():
+		return false, nil
+	case !app.DeletionTimestamp.IsZero():
+		return true, nil
+	case app.UID == tombstone.UID:
+		return false, nil
+	case entry != nil:
+		return entry.Phase == v1alpha1.ClusterRemoving, nil
+	}
+	mayCome, err := t.mayBePlaced(ctx, app)
+	return !mayCome, err
+}
+
+// mayBePlaced reports whether the planner is about to place an AppService on this member, would do
+// so if the member were Ready, or cannot tell.
+func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (bool, error) {
+	var members v1alpha1.MemberClusterList
+	if err := t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	plan, err := placement.Decide(app, members.Items)
+	if err != nil {
+		return true, nil //nolint:nilerr // The planner reports an invalid placement; until it is valid, nothing is known.
+	}
+	decision := plan.Find(t.cluster)
+	return decision.Chosen() || decision.Reason == v1alpha1.ReasonClusterNotReady, nil
+}
+
+// remove removes a tombstone from the MemberCluster.
+func (t tombstones) remove(ctx context.Context, mc *v1alpha1.MemberCluster, tombstone v1alpha1.AbandonedAppService) error {
+	updated := mc.DeepCopy()
+	updated.Status.Abandoned = slices.DeleteFunc(updated.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == tombstone.UID })
+	if err := t.hubWriter.Status().Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the tombstone of AppService %s/%s: %w", tombstone.Namespace, tombstone.Name, err)
+	}
+	*mc = *updated
+	ctrl.LoggerFrom(ctx).Info("Removed an abandoned AppService", "AppService", strings.Join([]string{tombstone.Namespace, tombstone.Name}, "/"), "uid", tombstone.UID)
+	return nil
+}
