@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised meanwhile. Make before break: the
-// current session ends when the attempt has succeeded.
+// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised
+// meanwhile. Make before break: the current session ends when the attempt has succeeded.
 type attempt struct {
 	want desiredState
 	// isRetry is true if the last attempt failed.
@@ -15,12 +15,14 @@ type attempt struct {
 	// previous is the session at the start of the attempt; nil if there was none.
 	previous *session
 	cancel   context.CancelFunc
-	// decided is set when the attempt is cancelled, or can no longer be cancelled because its session is about to be published.
+	// decided is set when the attempt is cancelled, or can no longer be cancelled because its
+	// session is about to be published.
 	decided atomic.Bool
 
 	// done is closed when the attempt has ended. The result may be read only then.
 	done chan struct{}
-	// session is the new session. It is nil if the credentials of the previous session work and can be swapped in place.
+	// session is the new session. It is nil if the credentials of the previous session work and can
+	// be swapped in place.
 	session *session
 	err     error
 }
@@ -86,8 +88,8 @@ func (m *member) finish(ctx context.Context) {
 	}
 }
 
-// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest desired state says nothing about that
-// state.
+// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest
+// desired state says nothing about that state.
 func (m *member) failedAttempt(a *attempt) {
 	if m.latestDesired().isNews(a.want) {
 		return

@@ -192,7 +192,8 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 	})
 }
 
-// seen waits until the operator has reconciled what happened to this member before: another Secret is reconciled after it.
+// seen waits until the operator has reconciled what happened to this member before: another Secret
+// is reconciled after it.
 func (m *member) seen(t *testing.T) {
 	t.Helper()
 	next := m.newMember(t, m.operator, m.name+"-next")
@@ -224,7 +225,8 @@ func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
 	}
 }
 
-// A Secret that went while the operator was away is missing from when that is found. So is one whose namespace is no source any more.
+// A Secret that went while the operator was away is missing from when that is found. So is one
+// whose namespace is no source any more.
 func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -249,7 +251,8 @@ func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
 	}
 }
 
-// An operator that is started without the namespace of the Secrets: the members are detached, and their identities stay theirs.
+// An operator that is started without the namespace of the Secrets: the members are detached, and
+// their identities stay theirs.
 func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -326,8 +329,8 @@ func (m *member) measures(t *testing.T, want map[string]float64) {
 	})
 }
 
-// An operator that is started with a wrong selector once: every member is detached, and nothing that anybody said is lost, however
-// long it takes to notice.
+// An operator that is started with a wrong selector once: every member is detached, and nothing
+// that anybody said is lost, however long it takes to notice.
 func TestAWrongSelector(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -372,8 +375,8 @@ func TestAWrongSelector(t *testing.T) {
 	}
 }
 
-// The identity belongs to the MemberCluster: while it is there, another Secret that leads to the same cluster does not take its place,
-// though the member is not connected.
+// The identity belongs to the MemberCluster: while it is there, another Secret that leads to the
+// same cluster does not take its place, though the member is not connected.
 func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 	t.Parallel()
 	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"

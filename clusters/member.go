@@ -21,13 +21,16 @@ import (
 const (
 	// maxProbeFailures is how many probes in a row may fail before a member is disengaged.
 	maxProbeFailures = 3
-	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a probe.
+	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a
+	// probe.
 	maxBackoff = 30 * time.Second
-	// A session that lasted less than stableAfter is short. The next one is delayed by up to maxShortSessionBackoff, so that
-	// a member that comes and goes causes few events and few status writes.
+	// A session that lasted less than stableAfter is short. The next one is delayed by up to
+	// maxShortSessionBackoff, so that a member that comes and goes causes few events and few status
+	// writes.
 	stableAfter            = 2 * time.Minute
 	maxShortSessionBackoff = 4 * time.Minute
-	// idleInterval is how long a member without a kubeconfig sleeps; a change of its Secret wakes it.
+	// idleInterval is how long a member without a kubeconfig sleeps; a change of its Secret wakes
+	// it.
 	idleInterval = time.Hour
 )
 
@@ -49,9 +52,10 @@ type rival struct {
 	owner
 }
 
-// isNews reports whether a state justifies an attempt at once, even if one with the previous state has just failed. A rival is news only
-// if the owner of the same identity has changed or is gone. The member decides which identity it shows, so a member that alternates its
-// answers must not reset the back-off.
+// isNews reports whether a state justifies an attempt at once, even if one with the previous state
+// has just failed. A rival is news only if the owner of the same identity has changed or is gone.
+// The member decides which identity it shows, so a member that alternates its answers must not
+// reset the back-off.
 func (e desiredState) isNews(previous desiredState) bool {
 	if e.target != previous.target || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
 		return true
@@ -106,7 +110,8 @@ var (
 	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
 )
 
-// setDesired gives the member a new desired state. A rejected kubeconfig changes only what is reported.
+// setDesired gives the member a new desired state. A rejected kubeconfig changes only what is
+// reported.
 func (m *member) setDesired(e desiredState, rejected *kubeconfig.RejectedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +169,9 @@ func (m *member) update(change func(*snapshot)) {
 	m.provider.changed(m.secret)
 }
 
-// run is the member's goroutine. It ends with the context and closes everything. It waits for nothing that can take longer than a probe:
-// attempts to connect and cluster info have goroutines of their own.
+// run is the member's goroutine. It ends with the context and closes everything. It waits for
+// nothing that can take longer than a probe: attempts to connect and cluster info have goroutines
+// of their own.
 func (m *member) run(ctx context.Context) {
 	defer m.closeSession()
 	defer m.abort()
@@ -220,7 +226,8 @@ func (m *member) untilNextStep() time.Duration {
 	return next
 }
 
-// failed records that the member could not be reached with these credentials. It stays Ready if a session goes on.
+// failed records that the member could not be reached with these credentials. It stays Ready if a
+// session goes on.
 func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	v := conditionFor(err)
 	s.contestedID = ""
@@ -245,7 +252,8 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	}
 }
 
-// rotate verifies that the credentials work on the same cluster. It returns a new session only for another cluster that is acknowledged.
+// rotate verifies that the credentials work on the same cluster. It returns a new session only for
+// another cluster that is acknowledged.
 func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
 	trial := transport.New(a.want.target, m.options.transport())
 	defer trial.Close()
@@ -279,8 +287,8 @@ func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
 	return next, nil
 }
 
-// supervise checks the session, and returns when to check again. It disconnects a member that does not answer or is another cluster now,
-// because its cache would be outdated when it returns.
+// supervise checks the session, and returns when to check again. It disconnects a member that does
+// not answer or is another cluster now, because its cache would be outdated when it returns.
 func (m *member) supervise(ctx context.Context) time.Duration {
 	err := m.check(ctx)
 	var wrong *identityError
@@ -324,7 +332,8 @@ func (m *member) check(ctx context.Context) error {
 	return nil
 }
 
-// errAnotherCluster ends a session whose server is another cluster now. That cluster is acknowledged, but the cache is of the old one.
+// errAnotherCluster ends a session whose server is another cluster now. That cluster is
+// acknowledged, but the cache is of the old one.
 var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
 // refreshInfo reads the cluster info. It runs in a goroutine of its own that ends with the session.
@@ -360,7 +369,8 @@ func (m *member) closeSession() {
 	m.session, m.activeConfig, m.probeFailures = nil, nil, 0
 }
 
-// backoff returns the delay after so many failures: a second, doubled with each failure, up to a limit, with jitter.
+// backoff returns the delay after so many failures: a second, doubled with each failure, up to a
+// limit, with jitter.
 func backoff(failures int, limit time.Duration) time.Duration {
 	return jitter(min(time.Second<<min(failures, 10), limit))
 }

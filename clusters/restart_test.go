@@ -43,7 +43,8 @@ func TestARestartWritesNothing(t *testing.T) {
 	t.Cleanup(func() { _ = next.stop() })
 	healthy.operator = next
 	healthy.engaged(t, 1, soon)
-	// Nothing is to be waited for where nothing happens: three attempts to reach the one that is away.
+	// Nothing is to be waited for where nothing happens: three attempts to reach the one that is
+	// away.
 	quiet := time.Now().Add(7 * time.Second)
 	eventually(t, soon, func() error {
 		if time.Now().Before(quiet) {
