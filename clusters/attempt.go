@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised
@@ -41,6 +43,41 @@ func (m *member) begin(ctx context.Context, want desiredState) {
 			a.session, a.err = m.reconnect(ctx, a)
 		}
 	}()
+}
+
+// rotate verifies that the credentials work on the same cluster. It returns a new session only for
+// another cluster that is acknowledged.
+func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
+	trial := transport.New(a.want.target, m.options.transport())
+	defer trial.Close()
+	id, err := probe(ctx, trial)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.identify(ctx, id); err != nil {
+		return nil, err
+	}
+	if id != a.previous.info.id {
+		return m.reconnect(ctx, a)
+	}
+	return nil, nil
+}
+
+// reconnect returns a new session that is published.
+func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
+	next, err := m.connect(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if a.decided.Swap(true) {
+		next.close()
+		return nil, context.Canceled
+	}
+	if err := m.provider.publish(m, next); err != nil {
+		next.close()
+		return nil, err
+	}
+	return next, nil
 }
 
 // ended returns a channel that is closed when the attempt has ended; nil if there is no attempt.
