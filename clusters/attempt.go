@@ -33,7 +33,7 @@ type attempt struct {
 func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &attempt{want: want, isRetry: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
-	swap := m.session != nil && m.activeConfig.SameServer(want.target)
+	swap := m.session != nil && m.activeConfig.SameServer(want.config)
 	m.attempt = a
 	go func() {
 		defer close(a.done)
@@ -48,7 +48,7 @@ func (m *member) begin(ctx context.Context, want desiredState) {
 // rotate verifies that the credentials work on the same cluster. It returns a new session only for
 // another cluster that is acknowledged.
 func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
-	trial := transport.New(a.want.target, m.options.transport())
+	trial := transport.New(a.want.config, m.options.transport())
 	defer trial.Close()
 	id, err := probe(ctx, trial)
 	if err != nil {
@@ -112,12 +112,12 @@ func (m *member) finish(ctx context.Context) {
 	case a.session == nil && m.session != a.previous: // it was closed meanwhile; the next step connects
 	default:
 		if a.session == nil {
-			m.session.connection.Rotate(a.want.target)
+			m.session.connection.Rotate(a.want.config)
 		}
-		m.activeConfig, m.connectFailures, m.probeFailures = a.want.target, 0, 0
+		m.activeConfig, m.connectFailures, m.probeFailures = a.want.config, 0, 0
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
 		m.update(func(s *snapshot) {
-			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.target.Expiry(), ""
+			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.config.Expiry(), ""
 			if id := m.session.info.id; s.info.id != id { // otherwise the info stays
 				s.info = clusterInfo{id: id}
 			}
@@ -133,7 +133,7 @@ func (m *member) failedAttempt(a *attempt) {
 	}
 	m.retryAt = time.Now().Add(backoff(m.connectFailures, maxBackoff))
 	m.connectFailures++
-	m.update(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
+	m.update(func(s *snapshot) { s.failed(a.err, a.want.config, m.session != nil) })
 }
 
 // replace makes a new session the current one.

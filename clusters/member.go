@@ -67,8 +67,8 @@ func (m *member) setDesired(e desiredState, rejected *kubeconfig.RejectedError) 
 	if rejected != nil {
 		return
 	}
-	if known := m.desired.target; known != nil && known.Equal(e.target) {
-		e.target = known
+	if known := m.desired.config; known != nil && known.Equal(e.config) {
+		e.config = known
 	}
 	if m.desired == e {
 		return
@@ -95,7 +95,7 @@ func (m *member) observed() snapshot {
 		return s
 	}
 	s.credentials = conditionState{metav1.ConditionFalse, m.rejected.Reason, m.rejected.Message}
-	if m.desired.target == nil {
+	if m.desired.config == nil {
 		s.ready = conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
 	}
 	return s
@@ -139,17 +139,17 @@ func (m *member) run(ctx context.Context) {
 // step starts what is due, and returns the time until the next step.
 func (m *member) step(ctx context.Context) time.Duration {
 	want := m.latestDesired()
-	if want.target == nil {
+	if want.config == nil {
 		return idleInterval
 	}
 	if want.isNews(m.lastDesired) { // news is tried at once
-		if m.attempt != nil && m.attempt.want.target != want.target {
+		if m.attempt != nil && m.attempt.want.config != want.config {
 			m.attempt.supersede()
 		}
 		m.retryAt, m.connectFailures = time.Time{}, 0
 	}
 	m.lastDesired = want
-	if m.attempt == nil && m.activeConfig != want.target && !time.Now().Before(m.retryAt) {
+	if m.attempt == nil && m.activeConfig != want.config && !time.Now().Before(m.retryAt) {
 		m.begin(ctx, want)
 	}
 	if m.session != nil && !time.Now().Before(m.probeAt) {
@@ -168,7 +168,7 @@ func (m *member) untilNextStep() time.Duration {
 	if m.session != nil {
 		next = min(next, time.Until(m.probeAt), time.Until(m.surveyAt))
 	}
-	if m.attempt == nil && m.activeConfig != m.lastDesired.target {
+	if m.attempt == nil && m.activeConfig != m.lastDesired.config {
 		next = min(next, time.Until(m.retryAt))
 	}
 	return next

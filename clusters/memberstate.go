@@ -13,8 +13,8 @@ import (
 
 // desiredState is what the reconciler wants of a member.
 type desiredState struct {
-	// target is the newest accepted kubeconfig; nil before there is one.
-	target *kubeconfig.Config
+	// config is the latest accepted kubeconfig; nil before there is one.
+	config *kubeconfig.Config
 	// pinned is the identity of the member; empty before the first connection.
 	pinned types.UID
 	// acknowledged is another identity that the member may have from now on.
@@ -34,7 +34,7 @@ type rival struct {
 // The member decides which identity it shows, so a member that alternates its answers must not
 // reset the back-off.
 func (e desiredState) isNews(previous desiredState) bool {
-	if e.target != previous.target || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
+	if e.config != previous.config || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
 		return true
 	}
 	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival

@@ -167,13 +167,13 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	if err != nil {
 		return 0, err
 	}
-	target, refusal := claim.Parse(r.provider.options.Policy)
+	config, rejected := claim.Parse(r.provider.options.Policy)
 	m.setDesired(desiredState{
-		target:       target,
+		config:       config,
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
-	}, refusal)
+	}, rejected)
 	known := m.observed()
 	if err := r.publish(ctx, claim, mc, known); err != nil {
 		return 0, err

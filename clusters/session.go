@@ -49,7 +49,7 @@ type session struct {
 // connect returns a session whose caches are synced. The session owns the context of the attempt
 // and ends it. The time for connecting is limited independently.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
-	connection := transport.New(a.want.target, m.options.transport())
+	connection := transport.New(a.want.config, m.options.transport())
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // so that the log lines of client-go name the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders

@@ -25,9 +25,9 @@ func (m *member) supervise(ctx context.Context) time.Duration {
 		m.probeFailures++
 		return jitter(m.options.ProbeInterval / 2)
 	}
-	held := m.activeConfig
+	config := m.activeConfig
 	m.disconnect()
-	m.update(func(s *snapshot) { s.failed(err, held, false) })
+	m.update(func(s *snapshot) { s.failed(err, config, false) })
 	return idleInterval
 }
 
