@@ -4,10 +4,12 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised meanwhile. Make before break: the
-// current session ends when the attempt has succeeded.
+// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised
+// meanwhile. Make before break: the current session ends when the attempt has succeeded.
 type attempt struct {
 	want desiredState
 	// isRetry is true if the last attempt failed.
@@ -15,12 +17,14 @@ type attempt struct {
 	// previous is the session at the start of the attempt; nil if there was none.
 	previous *session
 	cancel   context.CancelFunc
-	// decided is set when the attempt is cancelled, or can no longer be cancelled because its session is about to be published.
+	// decided is set when the attempt is cancelled, or can no longer be cancelled because its
+	// session is about to be published.
 	decided atomic.Bool
 
 	// done is closed when the attempt has ended. The result may be read only then.
 	done chan struct{}
-	// session is the new session. It is nil if the credentials of the previous session work and can be swapped in place.
+	// session is the new session. It is nil if the credentials of the previous session work and can
+	// be swapped in place.
 	session *session
 	err     error
 }
@@ -29,7 +33,7 @@ type attempt struct {
 func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &attempt{want: want, isRetry: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
-	swap := m.session != nil && m.activeConfig.SameServer(want.target)
+	swap := m.session != nil && m.activeConfig.SameServer(want.config)
 	m.attempt = a
 	go func() {
 		defer close(a.done)
@@ -39,6 +43,41 @@ func (m *member) begin(ctx context.Context, want desiredState) {
 			a.session, a.err = m.reconnect(ctx, a)
 		}
 	}()
+}
+
+// rotate verifies that the credentials work on the same cluster. It returns a new session only for
+// another cluster that is acknowledged.
+func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
+	trial := transport.New(a.want.config, m.options.transport())
+	defer trial.Close()
+	id, err := probe(ctx, trial)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.identify(ctx, id); err != nil {
+		return nil, err
+	}
+	if id != a.previous.info.id {
+		return m.reconnect(ctx, a)
+	}
+	return nil, nil
+}
+
+// reconnect returns a new session that is published.
+func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
+	next, err := m.connect(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if a.decided.Swap(true) {
+		next.close()
+		return nil, context.Canceled
+	}
+	if err := m.provider.publish(m, next); err != nil {
+		next.close()
+		return nil, err
+	}
+	return next, nil
 }
 
 // ended returns a channel that is closed when the attempt has ended; nil if there is no attempt.
@@ -73,12 +112,12 @@ func (m *member) finish(ctx context.Context) {
 	case a.session == nil && m.session != a.previous: // it was closed meanwhile; the next step connects
 	default:
 		if a.session == nil {
-			m.session.connection.Rotate(a.want.target)
+			m.session.connection.Rotate(a.want.config)
 		}
-		m.activeConfig, m.connectFailures, m.probeFailures = a.want.target, 0, 0
+		m.activeConfig, m.connectFailures, m.probeFailures = a.want.config, 0, 0
 		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
 		m.update(func(s *snapshot) {
-			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.target.Expiry(), ""
+			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.config.Expiry(), ""
 			if id := m.session.info.id; s.info.id != id { // otherwise the info stays
 				s.info = clusterInfo{id: id}
 			}
@@ -86,15 +125,15 @@ func (m *member) finish(ctx context.Context) {
 	}
 }
 
-// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest desired state says nothing about that
-// state.
+// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest
+// desired state says nothing about that state.
 func (m *member) failedAttempt(a *attempt) {
 	if m.latestDesired().isNews(a.want) {
 		return
 	}
 	m.retryAt = time.Now().Add(backoff(m.connectFailures, maxBackoff))
 	m.connectFailures++
-	m.update(func(s *snapshot) { s.failed(a.err, a.want.target, m.session != nil) })
+	m.update(func(s *snapshot) { s.failed(a.err, a.want.config, m.session != nil) })
 }
 
 // replace makes a new session the current one.

@@ -56,8 +56,8 @@ func listOf(count int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(all.Bytes()) }
 }
 
-// A member that is merely big and busy is never disconnected: it lists 3,000 Deployments, 60 MiB, and then sends 2 MiB of events a
-// second. Not beside other tests: it takes much of the machine.
+// A member that is merely big and busy is never disconnected: it lists 3,000 Deployments, 60 MiB,
+// and then sends 2 MiB of events a second. Not beside other tests: it takes much of the machine.
 func TestABigBusyMemberStaysConnected(t *testing.T) {
 	const objects, seconds = 3000, 20
 	w := shared(t)
@@ -114,8 +114,8 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 	m.shows(t, 0, joined)
 }
 
-// A watch that the hub throttles is neither silent nor slow, and probes get through beside it. The event takes longer than a watch may be
-// silent.
+// A watch that the hub throttles is neither silent nor slow, and probes get through beside it. The
+// event takes longer than a watch may be silent.
 func TestAThrottledMemberStaysConnected(t *testing.T) {
 	w := shared(t)
 	o := w.own(t, "fleet-throttled", func(o *setup) {

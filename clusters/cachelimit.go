@@ -11,15 +11,15 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// objectOverhead is the memory of a cached object in addition to the object itself: its key, and its entries in the store and
-// its indexes.
+// objectOverhead is the memory of a cached object in addition to the object itself: its key, and
+// its entries in the store and its indexes.
 const objectOverhead = 1 << 10
 
 // mapOverhead is the memory of a map in addition to its slots.
 const mapOverhead = 64
 
-// cacheLimit limits the memory of one member's cache. A list is limited while it is read, but a watch could add objects without
-// end. It is safe for concurrent use.
+// cacheLimit limits the memory of one member's cache. A list is limited while it is read, but a
+// watch could add objects without end. It is safe for concurrent use.
 type cacheLimit struct {
 	most int64
 	// onExceeded is called when an object does not fit.

@@ -20,8 +20,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// What the operator emits holds no credential, and no address of a member but in the log: that is checked over all that the
-// tests of this package had it emit.
+// What the operator emits holds no credential, and no address of a member but in the log: that is
+// checked over all that the tests of this package had it emit.
 var (
 	logged    = &output{} // its log
 	published = &output{} // its events and MemberClusters, each time that one changed
@@ -116,7 +116,8 @@ func (w *world) overhear(ctx context.Context) error {
 	return nil
 }
 
-// What a member says is told in conditions, events and the log. It may say what it was told: the token.
+// What a member says is told in conditions, events and the log. It may say what it was told: the
+// token.
 func TestAMemberThatQuotesTheToken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

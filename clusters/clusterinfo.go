@@ -19,7 +19,8 @@ import (
 const (
 	// surveyInterval is how often the cluster info is read.
 	surveyInterval = 5 * time.Minute
-	// surveyTimeout limits one reading of the cluster info, surveyPageTimeout the time that the hub waits for one page of nodes.
+	// surveyTimeout limits one reading of the cluster info, surveyPageTimeout the time that the hub
+	// waits for one page of nodes.
 	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
 )
 
@@ -38,8 +39,8 @@ func (f clusterInfo) equal(other clusterInfo) bool {
 		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
 }
 
-// probe returns the identity of a member, the UID of its kube-system namespace. It shows that the member is reachable, is an API server,
-// accepts the credentials, and is still the same cluster.
+// probe returns the identity of a member, the UID of its kube-system namespace. It shows that the
+// member is reachable, is an API server, accepts the credentials, and is still the same cluster.
 func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	var namespace metav1.PartialObjectMetadata
 	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// queue lets as many as asked for enter a lane, and counts those that are through. They stay until they are told.
+// queue lets as many as asked for enter a lane, and counts those that are through. They stay until
+// they are told.
 func queue(t *testing.T, l connectSlots, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
 	through, leave = &atomic.Int64{}, make(chan struct{})
 	for range many {

@@ -23,8 +23,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// A panic ends the operator, with one exception: a panic while the data of a member is decoded fails the session of that member. A member
-// is hostile input, and one bad member must not end the others.
+// A panic ends the operator, with one exception: a panic while the data of a member is decoded
+// fails the session of that member. A member is hostile input, and one bad member must not end the
+// others.
 
 // errUndecodable fails a session because the decoder panicked on the data of the member.
 var errUndecodable = errors.New("the decoder panics on what the member sends; the operator's log has the stack")
@@ -34,9 +35,10 @@ func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
 	return runtime.NewClientNegotiator(serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, schema.GroupVersion{})
 }
 
-// contain returns a ListerWatcher that turns panics of the decoder into errors, and refuses lists in pages. client-go decodes a list in the
-// goroutine of the caller, but watch events in a goroutine of its own that takes no decoder. So this takes the body of the watch's response
-// and decodes it itself.
+// contain returns a ListerWatcher that turns panics of the decoder into errors, and refuses lists
+// in pages. client-go decodes a list in the goroutine of the caller, but watch events in a
+// goroutine of its own that takes no decoder. So this takes the body of the watch's response and
+// decodes it itself.
 func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	contained := &toolscache.ListWatch{
@@ -70,8 +72,8 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 // errPages ends a list that a member sends in pages although the hub asks for the whole list.
 var errPages = &transport.LimitError{Message: "the member sends a page of a list where the whole list was requested; no API server does"}
 
-// refusePages returns an error if a list is not whole. The limit on lists holds for one response, and client-go's pager would
-// follow the pages without end and keep them all in memory.
+// refusePages returns an error if a list is not whole. The limit on lists holds for one response,
+// and client-go's pager would follow the pages without end and keep them all in memory.
 func refusePages(list runtime.Object) error {
 	whole, err := meta.ListAccessor(list)
 	if err == nil && whole.GetContinue() != "" {
@@ -104,7 +106,8 @@ func (d *survivingDecoder) Decode() (action watch.EventType, object runtime.Obje
 	return d.Decoder.Decode()
 }
 
-// survive is deferred. It turns a panic into an error, and fails the session if the kind is required for the engagement.
+// survive is deferred. It turns a panic into an error, and fails the session if the kind is
+// required for the engagement.
 func (s *session) survive(ctx context.Context, err *error) {
 	panicked := recover()
 	if panicked == nil {
@@ -120,10 +123,12 @@ func (s *session) survive(ctx context.Context, err *error) {
 	}
 }
 
-// takenBody receives the body of a response from takeBody. It is also the key of the context that requests it.
+// takenBody receives the body of a response from takeBody. It is also the key of the context that
+// requests it.
 type takenBody struct{ body io.ReadCloser }
 
-// takeBody is a RoundTripper that passes the body of a watch's response to the takenBody of the context, and an empty body to client-go.
+// takeBody is a RoundTripper that passes the body of a watch's response to the takenBody of the
+// context, and an empty body to client-go.
 type takeBody struct{ next http.RoundTripper }
 
 // RoundTrip sends the request.

@@ -51,7 +51,8 @@ func (l *VolatileList) DeepCopyObject() runtime.Object {
 
 var volatileKind = schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("Volatile")
 
-// watchingVolatiles has the operator watch that kind too; transform is what its caches do with the objects.
+// watchingVolatiles has the operator watch that kind too; transform is what its caches do with the
+// objects.
 func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*setup) {
 	t.Helper()
 	kinds := runtime.NewScheme()
@@ -94,8 +95,8 @@ func volatile(name string) string {
 	return `{"kind": "Volatile", "apiVersion": "example.com/v1", "metadata": {"namespace": "default", "name": "` + name + `", "resourceVersion": "2"}}`
 }
 
-// What panics in the decoding of what one member sends fails that member's session, and nothing else. client-go ends the process for
-// it: without containment, this test ends here.
+// What panics in the decoding of what one member sends fails that member's session, and nothing
+// else. client-go ends the process for it: without containment, this test ends here.
 func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
 	t.Parallel()
 	if !utilruntime.ReallyCrash {

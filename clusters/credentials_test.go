@@ -194,7 +194,8 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 	}
 }
 
-// After a rotation, all is as before but the credentials: the same Cluster is engaged, and nothing was listed anew.
+// After a rotation, all is as before but the credentials: the same Cluster is engaged, and nothing
+// was listed anew.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	t.Run("a token is swapped in place", func(t *testing.T) {

@@ -17,8 +17,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// detachOthers detaches the MemberClusters that were made from a Secret and that it no longer describes: all of them if claim is nil,
-// otherwise those of another name. It returns when to reconcile again; 0 for never.
+// detachOthers detaches the MemberClusters that were made from a Secret and that it no longer
+// describes: all of them if claim is nil, otherwise those of another name. It returns when to
+// reconcile again; 0 for never.
 func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *kubeconfig.MemberSecret) (again time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
@@ -38,8 +39,8 @@ func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedNa
 	return again, nil
 }
 
-// detach writes to a MemberCluster that its Secret is missing. After the grace period it deletes the MemberCluster if that is disposable.
-// It returns when to reconcile again; 0 for never.
+// detach writes to a MemberCluster that its Secret is missing. After the grace period it deletes
+// the MemberCluster if that is disposable. It returns when to reconcile again; 0 for never.
 func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
 	now := metav1.Now().Rfc3339Copy()
 	status := statusWithoutSecret(mc, now)
@@ -66,7 +67,8 @@ func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (ag
 	return 0, nil
 }
 
-// statusWithoutSecret returns the status of a MemberCluster whose Secret is missing. It keeps the identity and the cluster info.
+// statusWithoutSecret returns the status of a MemberCluster whose Secret is missing. It keeps the
+// identity and the cluster info.
 func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
@@ -85,8 +87,8 @@ func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.M
 	return status
 }
 
-// isDisposable reports whether a MemberCluster has nothing that a person has set: no spec, no tombstones, and no labels or annotations
-// except ours.
+// isDisposable reports whether a MemberCluster has nothing that a person has set: no spec, no
+// tombstones, and no labels or annotations except ours.
 func isDisposable(mc *v1alpha1.MemberCluster) bool {
 	ours := appliedLabels(mc)
 	for label := range mc.Labels {

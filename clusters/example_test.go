@@ -17,11 +17,13 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// A controller of multicluster-runtime runs on every member whose kubeconfig is in a Secret of the namespace "fleet". It is built with the
-// returned manager (mcbuilder.ControllerManagedBy), which engages it with each member. Manager.Start then runs everything.
+// A controller of multicluster-runtime runs on every member whose kubeconfig is in a Secret of the
+// namespace "fleet". It is built with the returned manager (mcbuilder.ControllerManagedBy), which
+// engages it with each member. Manager.Start then runs everything.
 func Example() {
 	wire := func(ctx context.Context, hub *rest.Config) (mcmanager.Manager, error) {
-		// The mapper has every kind that is used on a member, so that no member is asked for its API.
+		// The mapper has every kind that is used on a member, so that no member is asked for its
+		// API.
 		mapper := meta.NewDefaultRESTMapper(nil)
 		mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 		provider, err := clusters.New(ctx, clusters.Options{Scheme: kinds, Mapper: mapper, Watch: []client.Object{&appsv1.Deployment{}}})

@@ -31,8 +31,9 @@ type badMember struct {
 	name string
 	// turn makes a member so. What it does to the link and the front, mend takes back.
 	turn func(testing.TB, *member)
-	// fresh is what is shown when the Secret is new, joined when the member was healthy before, in the words of the
-	// Ready condition; goesOn when nothing is amiss, "" when it cannot be so. The credentials say what follows.
+	// fresh is what is shown when the Secret is new, joined when the member was healthy before, in
+	// the words of the Ready condition; goesOn when nothing is amiss, "" when it cannot be so. The
+	// credentials say what follows.
 	fresh, joined string
 	// Each is to be shown within this time; default soon.
 	freshWithin, joinedWithin time.Duration
@@ -46,9 +47,11 @@ const (
 
 	// A list that hangs is given up, and said, when ConnectTimeout is over.
 	afterTimeout = 75 * time.Second
-	// Watches that fail are given up when they have for 15 seconds, at the second probe that sees it.
+	// Watches that fail are given up when they have for 15 seconds, at the second probe that sees
+	// it.
 	afterTrouble = time.Minute
-	// A member that is mended is connected again within this time: it was away for less than a minute.
+	// A member that is mended is connected again within this time: it was away for less than a
+	// minute.
 	mended = time.Minute
 )
 
@@ -99,8 +102,8 @@ func badMembers() []badMember {
 	}
 }
 
-// Each fault hits members that are healthy, and members whose Secret is new. It is said what is wrong, in time; and once it
-// is mended, they are connected again by themselves.
+// Each fault hits members that are healthy, and members whose Secret is new. It is said what is
+// wrong, in time; and once it is mended, they are connected again by themselves.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -229,8 +232,9 @@ func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 	})
 }
 
-// settles waits until the watches of a member go on where they were when they are cut. client-go lists again after a watch
-// that ends within a second without an event, and counts from the moment at which the initial objects were in the cache.
+// settles waits until the watches of a member go on where they were when they are cut. client-go
+// lists again after a watch that ends within a second without an event, and counts from the moment
+// at which the initial objects were in the cache.
 func (m *member) settles(t testing.TB) {
 	t.Helper()
 	begun := time.Now()
@@ -246,7 +250,8 @@ func (m *member) settles(t testing.TB) {
 	})
 }
 
-// works waits until an engagement can read. One whose member has just sent much may be throttled for a while.
+// works waits until an engagement can read. One whose member has just sent much may be throttled
+// for a while.
 func (e engagement) works(t testing.TB) {
 	t.Helper()
 	eventually(t, soon, func() error {
@@ -254,7 +259,8 @@ func (e engagement) works(t testing.TB) {
 	})
 }
 
-// conditions are those of a member that is not well: the credentials are what they were, unless it refuses them.
+// conditions are those of a member that is not well: the credentials are what they were, unless it
+// refuses them.
 func conditions(ready, credentials string) string {
 	if ready == "False Unauthorized" {
 		credentials = ready
@@ -292,7 +298,8 @@ func led(to func(testing.TB, *member) string) func(testing.TB, *member) {
 	}
 }
 
-// answered has the front answer some requests so. What is connected is cut, so that watches begin anew and meet it.
+// answered has the front answer some requests so. What is connected is cut, so that watches begin
+// anew and meet it.
 func answered(do http.HandlerFunc, which func(*http.Request) bool) func(testing.TB, *member) {
 	return func(_ testing.TB, m *member) {
 		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
@@ -325,7 +332,8 @@ func watches(do http.HandlerFunc) func(testing.TB, *member) {
 	return answered(do, func(r *http.Request) bool { return r.URL.Query().Has("watch") })
 }
 
-// once answers one request so, and tells the others to go away; a watch of each kind begins anew at the same time.
+// once answers one request so, and tells the others to go away; a watch of each kind begins anew at
+// the same time.
 func once(do http.HandlerFunc) http.HandlerFunc {
 	var first sync.Once
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -440,7 +448,8 @@ func dripping(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// another is a certificate for another name than a front's, by an authority of its own that all members trust.
+// another is a certificate for another name than a front's, by an authority of its own that all
+// members trust.
 var another = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -467,7 +476,8 @@ func otherName(t testing.TB, _ *member) string {
 	return server.Listener.Addr().String()
 }
 
-// A member whose connections stay open and carry nothing is found out within 45 seconds at the probes of production.
+// A member whose connections stay open and carry nothing is found out within 45 seconds at the
+// probes of production.
 func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

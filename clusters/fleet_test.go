@@ -26,7 +26,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// member is one member of one operator: a Secret on the hub, and a user of the member's API server behind a link.
+// member is one member of one operator: a Secret on the hub, and a user of the member's API server
+// behind a link.
 type member struct {
 	*world
 	operator *operator

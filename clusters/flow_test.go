@@ -20,8 +20,9 @@ func throttledOptions() transport.Options {
 	return transport.Options{ReadRate: 1, ReadBurst: transport.MinReadBurst, MaxListBytes: 1 << 30, AllowLoopback: true}
 }
 
-// A stream that the hub does not read takes from the flow control of its HTTP/2 connection. The connection's window is much larger than
-// those of all streams that there can be, so probes on the same connection get through; and of HTTP/1.1 each has its own.
+// A stream that the hub does not read takes from the flow control of its HTTP/2 connection. The
+// connection's window is much larger than those of all streams that there can be, so probes on the
+// same connection get through; and of HTTP/1.1 each has its own.
 func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
 		t.Run(name, func(t *testing.T) {

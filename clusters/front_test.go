@@ -24,8 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// front is an API server as one member shows it: it passes every request to the real one, with the member's own
-// credentials, but has an identity and a certificate of its own, and faults in what it answers.
+// front is an API server as one member shows it: it passes every request to the real one, with the
+// member's own credentials, but has an identity and a certificate of its own, and faults in what it
+// answers.
 type front struct {
 	server *httptest.Server
 

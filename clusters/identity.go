@@ -25,8 +25,8 @@ type identityError struct {
 // Error returns the message.
 func (e *identityError) Error() string { return e.message }
 
-// identify returns an error unless a cluster that answers may be the member: it must have the pinned or the acknowledged identity, and
-// no other member may own that.
+// identify returns an error unless a cluster that answers may be the member: it must have the
+// pinned or the acknowledged identity, and no other member may own that.
 func (m *member) identify(ctx context.Context, id types.UID) error {
 	want := m.latestDesired()
 	pinned := cmp.Or(want.pinned, m.observed().info.id)
@@ -39,7 +39,8 @@ func (m *member) identify(ctx context.Context, id types.UID) error {
 	return m.provider.claimIdentity(ctx, m, id)
 }
 
-// owner is the MemberCluster that owns an identity by its status.clusterID. The zero value stands for none.
+// owner is the MemberCluster that owns an identity by its status.clusterID. The zero value stands
+// for none.
 type owner struct {
 	name multicluster.ClusterName
 	// secretMissing reports that the MemberCluster has no Secret any more.
@@ -57,8 +58,9 @@ func duplicateError(id types.UID, of owner) *identityError {
 	return &identityError{reason: v1alpha1.ReasonDuplicateCluster, message: message, contestedID: id}
 }
 
-// claimIdentity claims an identity for a member. It fails if another MemberCluster owns the identity, connected or not, if another member
-// of this process has claimed it, or if the member has ended.
+// claimIdentity claims an identity for a member. It fails if another MemberCluster owns the
+// identity, connected or not, if another member of this process has claimed it, or if the member
+// has ended.
 func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) error {
 	switch by, err := p.ownerOf(ctx, id); {
 	case err != nil:
@@ -92,7 +94,8 @@ func (m *member) releaseUnusedClaims() {
 	}
 }
 
-// releaseIdentities releases the identities of a member, except the one that it keeps. The caller holds the lock.
+// releaseIdentities releases the identities of a member, except the one that it keeps. The caller
+// holds the lock.
 func (p *Provider) releaseIdentities(name multicluster.ClusterName, keep types.UID) {
 	maps.DeleteFunc(p.identities, func(id types.UID, holder multicluster.ClusterName) bool { return holder == name && id != keep })
 }
@@ -107,8 +110,9 @@ func identityOf(mc client.Object) []string {
 	return nil
 }
 
-// ownerOf returns the MemberCluster that owns an identity: the oldest one if there are several, which an older version may have left.
-// A MemberCluster owns its identity as long as it exists, connected or not.
+// ownerOf returns the MemberCluster that owns an identity: the oldest one if there are several,
+// which an older version may have left. A MemberCluster owns its identity as long as it exists,
+// connected or not.
 func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
 	if id == "" {
 		return owner{}, nil

@@ -221,7 +221,8 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 	})
 }
 
-// A member that alternates its answers cannot have itself tried, and its status written, again and again.
+// A member that alternates its answers cannot have itself tried, and its status written, again and
+// again.
 func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

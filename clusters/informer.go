@@ -9,9 +9,10 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer is client-go's controller (reflector, queue and loop) with an indexer, as a cache needs it. It calls its handlers itself: the
-// shared informer has two goroutines and a buffer of 16 KiB for each handler, and another goroutine for all of them. The handlers here only
-// add to a queue. There is no resync, and handlers cannot be removed.
+// informer is client-go's controller (reflector, queue and loop) with an indexer, as a cache needs
+// it. It calls its handlers itself: the shared informer has two goroutines and a buffer of 16 KiB
+// for each handler, and another goroutine for all of them. The handlers here only add to a queue.
+// There is no resync, and handlers cannot be removed.
 type informer struct {
 	toolscache.SharedIndexInformer // nil, for the methods that no cache calls
 
@@ -19,7 +20,8 @@ type informer struct {
 	store      toolscache.Indexer
 	controller toolscache.Controller
 	transform  toolscache.TransformFunc
-	// survive is deferred by what is done to objects before they are stored; it turns a panic into an error. Nil lets panics pass.
+	// survive is deferred by what is done to objects before they are stored; it turns a panic into
+	// an error. Nil lets panics pass.
 	survive func(ctx context.Context, err *error)
 	failed  toolscache.WatchErrorHandlerWithContext
 	limit   *cacheLimit
@@ -29,8 +31,9 @@ type informer struct {
 	handlers []toolscache.ResourceEventHandler
 }
 
-// newInformer returns an informer that runs on a context. It lists and then watches, so that the list uses a connection of its own (see
-// package transport). A streaming list would use that of the watch.
+// newInformer returns an informer that runs on a context. It lists and then watches, so that the
+// list uses a connection of its own (see package transport). A streaming list would use that of the
+// watch.
 func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtime.Object, indexers toolscache.Indexers, limit *cacheLimit) *informer {
 	if funcs, ok := lw.(*toolscache.ListWatch); ok {
 		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
@@ -73,7 +76,8 @@ func (i *informer) process(object any, initial bool) error {
 	return nil
 }
 
-// take updates the store before it calls the handlers: a handler that is added meanwhile finds the object in the store, or is called.
+// take updates the store before it calls the handlers: a handler that is added meanwhile finds the
+// object in the store, or is called.
 func (i *informer) take(delta toolscache.Delta, initial bool) error {
 	if delta.Type == toolscache.Deleted {
 		if before, found, _ := i.store.Get(delta.Object); found {
@@ -119,7 +123,8 @@ func (i *informer) RunWithContext(context.Context) {
 	i.controller.RunWithContext(i.ctx)
 }
 
-// AddEventHandlerWithOptions calls the handler for all objects of the store, and from then on for every change.
+// AddEventHandlerWithOptions calls the handler for all objects of the store, and from then on for
+// every change.
 func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -15,11 +15,12 @@ import (
 
 // One bad member never slows another, and neither do all sorts of them at once.
 //
-// Two operators have three healthy members each; one of them gets all the bad members besides. Each write through that one has
-// a twin through the other, right before or after it: what else the machine has to do, the faults of this test among it, slows
-// the two alike, and what is left is what the operator does to members that have bad company. The median is over all pairs
-// of both turns, so no good turn can hide a bad one. What both operators lose to a bad member that eats the processor is not seen
-// here; that is bounded by the back-off and the response limiter.
+// Two operators have three healthy members each; one of them gets all the bad members besides. Each
+// write through that one has a twin through the other, right before or after it: what else the
+// machine has to do, the faults of this test among it, slows the two alike, and what is left is
+// what the operator does to members that have bad company. The median is over all pairs of both
+// turns, so no good turn can hide a bad one. What both operators lose to a bad member that eats the
+// processor is not seen here; that is bounded by the back-off and the response limiter.
 //
 // Not beside other tests: it measures time.
 func TestHealthyMembersAreNotSlowed(t *testing.T) {

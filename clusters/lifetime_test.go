@@ -11,7 +11,8 @@ import (
 
 // Not beside other tests: it counts what there is in the process.
 //
-// With FLEETWRIGHT_LONG=1 in the environment, fifty members come and go twenty times over, which takes some minutes:
+// With FLEETWRIGHT_LONG=1 in the environment, fifty members come and go twenty times over, which
+// takes some minutes:
 //
 //	FLEETWRIGHT_LONG=1 go test -run TestNothingOutlivesItsMember ./clusters
 func TestNothingOutlivesItsMember(t *testing.T) {
@@ -38,7 +39,8 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
 			}
 		}
-		// A few more are those of the tests' own clients. One for each member that left would be 30 more.
+		// A few more are those of the tests' own clients. One for each member that left would be 30
+		// more.
 		if g, f := runtime.NumGoroutine(), descriptors(t); g > goroutines+10 || f > files+10 {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)

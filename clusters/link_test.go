@@ -25,7 +25,8 @@ const (
 // firstBytes is how much passes halfway.
 const firstBytes = 100
 
-// link is a TCP proxy with faults, between the operator and one member. Its address stays the same in all modes.
+// link is a TCP proxy with faults, between the operator and one member. Its address stays the same
+// in all modes.
 type link struct {
 	address string
 
@@ -50,7 +51,8 @@ func newLink(t testing.TB, server string) *link {
 	return l
 }
 
-// reserve returns an address that nobody else can listen at while the test runs: a socket is bound to it.
+// reserve returns an address that nobody else can listen at while the test runs: a socket is bound
+// to it.
 func reserve(t testing.TB) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -109,7 +111,8 @@ func (l *link) set(to mode, delay time.Duration) error {
 	return nil
 }
 
-// fullQueue listens at an address with a queue of one, and takes that place: Linux drops every further SYN.
+// fullQueue listens at an address with a queue of one, and takes that place: Linux drops every
+// further SYN.
 func fullQueue(address string) (sockets []int, err error) {
 	at, err := net.ResolveTCPAddr("tcp4", address)
 	if err != nil {

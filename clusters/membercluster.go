@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// statusOf returns the status of a MemberCluster from its previous one and the snapshot of the member. What is not known yet stays as it
-// is, so that a restart changes nothing by itself.
+// statusOf returns the status of a MemberCluster from its previous one and the snapshot of the
+// member. What is not known yet stays as it is, so that a restart changes nothing by itself.
 func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
@@ -45,7 +45,8 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 	return status
 }
 
-// set sets a condition to the known state. If that is not known, the condition stays as it is, or is set to the first state.
+// set sets a condition to the known state. If that is not known, the condition stays as it is, or
+// is set to the first state.
 func set(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
 	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
 		known = conditionState{previous.Status, previous.Reason, previous.Message}
@@ -90,8 +91,8 @@ func timeOrNil(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// holdsLabels reports whether a MemberCluster has the labels of its Secret, and none that the Secret had before. Labels of other field
-// managers are not touched.
+// holdsLabels reports whether a MemberCluster has the labels of its Secret, and none that the
+// Secret had before. Labels of other field managers are not touched.
 func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	for key, value := range want {
 		if has, found := mc.Labels[key]; !found || has != value {

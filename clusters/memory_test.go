@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A member that sends without end, or what is small on the wire and large in memory, costs the hub a bounded amount of it.
-// Not beside other tests: it measures the process.
+// A member that sends without end, or what is small on the wire and large in memory, costs the hub
+// a bounded amount of it. Not beside other tests: it measures the process.
 func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 	const most = 1 << 30 // what is collected late is counted too; unbounded, it would be over 20 GiB
 	w := shared(t)

@@ -5,7 +5,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Metrics of the members, each labelled by the member's name. They exist as long as the MemberCluster.
+// Metrics of the members, each labelled by the member's name. They exist as long as the
+// MemberCluster.
 var (
 	up = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_up",

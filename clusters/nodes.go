@@ -14,8 +14,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// Nodes are read page by page, and each page node by node: thousands of nodes have a hundred megabytes, and only two of their
-// fields are needed. They have a limit of their own, so that they do not slow down lists, watches and writes.
+// Nodes are read page by page, and each page node by node: thousands of nodes have a hundred
+// megabytes, and only two of their fields are needed. They have a limit of their own, so that they
+// do not slow down lists, watches and writes.
 const (
 	nodesInPage  = 500
 	maxNodePages = 200

@@ -42,8 +42,8 @@ type operator struct {
 	err          error
 }
 
-// grant makes a namespace of Secrets on the hub, and lets the operator of that namespace do what the role in
-// config/rbac grants, changed, and no more.
+// grant makes a namespace of Secrets on the hub, and lets the operator of that namespace do what
+// the role in config/rbac grants, changed, and no more.
 func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
 	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator-of-" + namespace}
 	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
@@ -75,8 +75,8 @@ func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) er
 	return nil
 }
 
-// setup is what an operator is made of: the options of cmd/fleetwright, but for the interval of the probes, and the Secrets
-// of its namespace.
+// setup is what an operator is made of: the options of cmd/fleetwright, but for the interval of the
+// probes, and the Secrets of its namespace.
 type setup struct {
 	clusters.Options
 	sources kubeconfig.Sources
@@ -105,7 +105,8 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 		Scheme: kinds,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: clusters.SecretCache(with.sources),
-			// There are several operators on this hub: to each one, all MemberClusters that it sees are its own.
+			// There are several operators on this hub: to each one, all MemberClusters that it sees
+			// are its own.
 			&v1alpha1.MemberCluster{}: {Label: labels.SelectorFromSet(labels.Set{fleetLabel: namespace})},
 		}},
 		Metrics: metricsserver.Options{BindAddress: "0"},

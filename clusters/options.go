@@ -28,51 +28,57 @@ const (
 	DefaultProbeInterval  = 10 * time.Second
 	DefaultWatchSilence   = 150 * time.Second
 	DefaultMaxConnecting  = 32
-	// DefaultSecretGrace is long enough for a Secret that is replaced or restored, or lost to a wrong selector.
+	// DefaultSecretGrace is long enough for a Secret that is replaced or restored, or lost to a
+	// wrong selector.
 	DefaultSecretGrace = 10 * time.Minute
 )
 
-// Options configure how members are reached. Scheme and Mapper are required. The zero value of every other field means
-// its default.
+// Options configure how members are reached. Scheme and Mapper are required. The zero value of
+// every other field means its default.
 type Options struct {
-	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on one.
+	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on
+	// one.
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
 	// Cache is the template of each member's cache: its selectors and transforms.
 	Cache cache.Options
-	// Watch has the kinds of a member's cache that are synced before the member is engaged. An informer of another kind can
-	// be requested later; its failures do not end the engagement.
+	// Watch has the kinds of a member's cache that are synced before the member is engaged. An
+	// informer of another kind can be requested later; its failures do not end the engagement.
 	Watch []client.Object
 	// UserAgent is what members see in their audit logs. It defaults to DefaultUserAgent.
 	UserAgent string
-	// QPS and Burst limit the requests to one member, over all kinds. They default to DefaultQPS and DefaultBurst.
+	// QPS and Burst limit the requests to one member, over all kinds. They default to DefaultQPS
+	// and DefaultBurst.
 	QPS   float32
 	Burst int
-	// ReadRate and ReadBurst throttle what one member sends, in bytes per second and bytes: a member that sends more
-	// is read more slowly. Elements of lists and events of watches count for more than their bytes. They default to
-	// DefaultReadRate and DefaultReadBurst.
+	// ReadRate and ReadBurst throttle what one member sends, in bytes per second and bytes: a
+	// member that sends more is read more slowly. Elements of lists and events of watches count for
+	// more than their bytes. They default to DefaultReadRate and DefaultReadBurst.
 	ReadRate, ReadBurst int
-	// MaxListBytes is the largest list that a member may send, and the most memory that its cache may take up. A
-	// member that exceeds it is disconnected. Elements of lists count for more than their bytes. While a list is read,
-	// it takes up to three times as much memory. It defaults to DefaultMaxListBytes.
+	// MaxListBytes is the largest list that a member may send, and the most memory that its cache
+	// may take up. A member that exceeds it is disconnected. Elements of lists count for more than
+	// their bytes. While a list is read, it takes up to three times as much memory. It defaults to
+	// DefaultMaxListBytes.
 	MaxListBytes int64
-	// ConnectTimeout bounds how long the hub waits for the lists that precede an engagement. A list that makes progress
-	// may take longer. It defaults to DefaultConnectTimeout.
+	// ConnectTimeout bounds how long the hub waits for the lists that precede an engagement. A list
+	// that makes progress may take longer. It defaults to DefaultConnectTimeout.
 	ConnectTimeout time.Duration
-	// ProbeInterval is how often a connected member is probed, with a jitter of a quarter. A member that fails three
-	// probes in a row is disengaged. It defaults to DefaultProbeInterval.
+	// ProbeInterval is how often a connected member is probed, with a jitter of a quarter. A member
+	// that fails three probes in a row is disengaged. It defaults to DefaultProbeInterval.
 	ProbeInterval time.Duration
-	// WatchSilence is how long a watch may send nothing before the member is disengaged. An API server sends a bookmark
-	// each minute. It defaults to DefaultWatchSilence.
+	// WatchSilence is how long a watch may send nothing before the member is disengaged. An API
+	// server sends a bookmark each minute. It defaults to DefaultWatchSilence.
 	WatchSilence time.Duration
-	// MaxConnecting is how many members may be listing at the same time. It defaults to DefaultMaxConnecting.
+	// MaxConnecting is how many members may be listing at the same time. It defaults to
+	// DefaultMaxConnecting.
 	MaxConnecting int
-	// SecretGrace is how long a MemberCluster that holds nothing set by a person is kept without its Secret. It defaults
-	// to DefaultSecretGrace.
+	// SecretGrace is how long a MemberCluster that holds nothing set by a person is kept without
+	// its Secret. It defaults to DefaultSecretGrace.
 	SecretGrace time.Duration
 	// Policy is what kubeconfigs may have beyond what is safe.
 	Policy kubeconfig.Policy
-	// Wrap is put around the round tripper of a member that adds the credentials, so it does not see them.
+	// Wrap is put around the round tripper of a member that adds the credentials, so it does not
+	// see them.
 	Wrap clienttransport.WrapperFunc
 
 	slots    connectSlots

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// ofAllKinds answers lists of all watched kinds with so many objects of 20 KiB, and watches with nothing.
+// ofAllKinds answers lists of all watched kinds with so many objects of 20 KiB, and watches with
+// nothing.
 func ofAllKinds(count int) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		kind, watched := map[string]string{"deployments": "Deployment", "services": "Service"}[path.Base(r.URL.Path)]
@@ -31,7 +32,8 @@ func ofAllKinds(count int) fault {
 	}
 }
 
-// The objects of each kind fit into the cache, and those of all kinds together do not: the member is not engaged with what fits.
+// The objects of each kind fit into the cache, and those of all kinds together do not: the member
+// is not engaged with what fits.
 func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -46,7 +48,8 @@ func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
 	m.goesOn(t, e)
 }
 
-// What a MemberCluster says from before a restart of the operator is replaced when connecting takes long.
+// What a MemberCluster says from before a restart of the operator is replaced when connecting takes
+// long.
 func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

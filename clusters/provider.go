@@ -32,15 +32,17 @@ type Provider struct {
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
-	// identities has the members of this process by the identity that they have or are about to have, so that no two are the same cluster.
-	// The identities that MemberClusters own by their status are in the hub's cache, see ownerOf.
+	// identities has the members of this process by the identity that they have or are about to
+	// have, so that no two are the same cluster. The identities that MemberClusters own by their
+	// status are in the hub's cache, see ownerOf.
 	identities map[types.UID]multicluster.ClusterName
 	indexes    []index
 }
 
 var _ multicluster.Provider = (*Provider)(nil)
 
-// New returns a Provider whose members live no longer than the context. It fails if an option has no valid value.
+// New returns a Provider whose members live no longer than the context. It fails if an option has
+// no valid value.
 func New(lifetime context.Context, options Options) (*Provider, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("member options: %w", err)
@@ -74,7 +76,8 @@ type index struct {
 	extract client.IndexerFunc
 }
 
-// IndexField adds an index to the caches of all members. It must be called before the first one connects.
+// IndexField adds an index to the caches of all members. It must be called before the first one
+// connects.
 func (p *Provider) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +99,8 @@ func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// ensure returns the member of a name, and starts it if there is none. It returns nil if the name belongs to another Secret.
+// ensure returns the member of a name, and starts it if there is none. It returns nil if the name
+// belongs to another Secret.
 func (p *Provider) ensure(name multicluster.ClusterName, secret types.NamespacedName) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +125,8 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 	return m
 }
 
-// removeMembers ends the members of a Secret, except the one that the Secret describes now. It does not wait for the end.
+// removeMembers ends the members of a Secret, except the one that the Secret describes now. It does
+// not wait for the end.
 func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +152,8 @@ func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName
 	return m.secret, true
 }
 
-// contenders returns the Secrets of the members whose last attempt met an identity that another member owns.
+// contenders returns the Secrets of the members whose last attempt met an identity that another
+// member owns.
 func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -159,8 +165,8 @@ func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	return secrets
 }
 
-// publish engages a session, and then makes its Cluster the one that Get returns. If the engagement fails, or the session or its member
-// ends meanwhile, Get returns what it returned before.
+// publish engages a session, and then makes its Cluster the one that Get returns. If the engagement
+// fails, or the session or its member ends meanwhile, Get returns what it returned before.
 func (p *Provider) publish(m *member, s *session) error {
 	if err := p.engage(m.name, s); err != nil {
 		return fmt.Errorf("engage: %w", err)

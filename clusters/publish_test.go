@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// A Cluster is the member's when it is engaged and as long as it lasts: whoever asks for it never gets one that has ended.
+// A Cluster is the member's when it is engaged and as long as it lasts: whoever asks for it never
+// gets one that has ended.
 func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// A quantity is text that the hub computes with: one of them could end it, or keep it busy for ever.
+// A quantity is text that the hub computes with: one of them could end it, or keep it busy for
+// ever.
 func TestAbsurdQuantitiesOfNodes(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -61,7 +62,8 @@ func quantities(frame, quantity string) http.HandlerFunc {
 	}
 }
 
-// It is said what is wrong, and nobody else suffers. Without the refusal, each would take gigabytes and minutes.
+// It is said what is wrong, and nobody else suffers. Without the refusal, each would take gigabytes
+// and minutes.
 func TestAbsurdQuantitiesOfDeployments(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

@@ -33,7 +33,8 @@ import (
 // secretField indexes MemberClusters by the Secret that they were made from.
 const secretField = "metadata.annotations.secret"
 
-// Reconciler runs one member for each kubeconfig Secret and maintains its MemberCluster. It never blocks on a member.
+// Reconciler runs one member for each kubeconfig Secret and maintains its MemberCluster. It never
+// blocks on a member.
 type Reconciler struct {
 	hub      client.Client
 	events   events.EventRecorder
@@ -46,8 +47,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler of the Secrets of the sources. Members are engaged with aware, by the elected
-// leader only.
+// SetupWithManager adds the Reconciler of the Secrets of the sources. Members are engaged with
+// aware, by the elected leader only.
 func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources kubeconfig.Sources) error {
 	p.aware = aware
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
@@ -69,7 +70,8 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 		Complete(r)
 }
 
-// drain ends the members with the manager and waits for them: a replica that is no longer the leader must not act on any.
+// drain ends the members with the manager and waits for them: a replica that is no longer the
+// leader must not act on any.
 func (p *Provider) drain(ctx context.Context) error {
 	<-ctx.Done()
 	p.end()
@@ -83,7 +85,8 @@ func (r *Reconciler) listen(_ context.Context, queue workqueue.TypedRateLimiting
 	return nil
 }
 
-// memberClusterHandler removes the metrics of a MemberCluster that is deleted, before its Secret is reconciled.
+// memberClusterHandler removes the metrics of a MemberCluster that is deleted, before its Secret is
+// reconciled.
 type memberClusterHandler struct{ handler.EventHandler }
 
 // Delete handles the deletion of a MemberCluster.
@@ -100,8 +103,9 @@ func secretOf(mc client.Object) []string {
 	return nil
 }
 
-// toSecrets maps a MemberCluster to the Secret that it was made from; to the Secret of the member of its name, because a MemberCluster
-// that is deleted by hand is created again; and to the Secrets of the members that wait for its identity.
+// toSecrets maps a MemberCluster to the Secret that it was made from; to the Secret of the member
+// of its name, because a MemberCluster that is deleted by hand is created again; and to the Secrets
+// of the members that wait for its identity.
 func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found {
@@ -118,7 +122,8 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 	return requests
 }
 
-// Reconcile brings the member and the MemberCluster in line with a Secret. It returns no error if the manager ends meanwhile.
+// Reconcile brings the member and the MemberCluster in line with a Secret. It returns no error if
+// the manager ends meanwhile.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, request)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -141,7 +146,8 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: sooner(detached, joined)}, err
 }
 
-// join brings the member and the MemberCluster in line with the Secret, and returns when to reconcile again; 0 for never.
+// join brings the member and the MemberCluster in line with the Secret, and returns when to
+// reconcile again; 0 for never.
 func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (time.Duration, error) {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.Name}, mc); client.IgnoreNotFound(err) != nil {
@@ -161,13 +167,13 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	if err != nil {
 		return 0, err
 	}
-	target, refusal := claim.Parse(r.provider.options.Policy)
+	config, rejected := claim.Parse(r.provider.options.Policy)
 	m.setDesired(desiredState{
-		target:       target,
+		config:       config,
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
-	}, refusal)
+	}, rejected)
 	known := m.observed()
 	if err := r.publish(ctx, claim, mc, known); err != nil {
 		return 0, err
@@ -175,8 +181,9 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	return recheckAfter(known.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
 }
 
-// consumeAcknowledgement removes the annotation that acknowledges an identity once the status has that identity. Otherwise that cluster
-// would be accepted again after the member has become a third one.
+// consumeAcknowledgement removes the annotation that acknowledges an identity once the status has
+// that identity. Otherwise that cluster would be accepted again after the member has become a third
+// one.
 func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
 	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
 	if !found || mc.Status.ClusterID == "" || types.UID(accepted) != mc.Status.ClusterID {
@@ -214,8 +221,8 @@ func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, w
 	return r.provider.ensure(multicluster.ClusterName(wants.Name), wants.Key()), nil
 }
 
-// isNameTaken reports whether the MemberCluster is made from another Secret that still describes a member of this name. The Secret that
-// had the name first keeps it, also after a restart.
+// isNameTaken reports whether the MemberCluster is made from another Secret that still describes a
+// member of this name. The Secret that had the name first keeps it, also after a restart.
 func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
 	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -226,8 +233,9 @@ func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster
 	return has != nil && has.Name == wants.Name, err
 }
 
-// memberSecret returns the member that a Secret describes, or nil if the Secret is gone or no source selects it. A namespace without a
-// source has no members: a MemberCluster that an operator with other flags made from a Secret there has lost its Secret.
+// memberSecret returns the member that a Secret describes, or nil if the Secret is gone or no
+// source selects it. A namespace without a source has no members: a MemberCluster that an operator
+// with other flags made from a Secret there has lost its Secret.
 func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
 	if !r.sources.HasNamespace(key.Namespace) {
 		return nil, nil // the cache does not have that namespace
@@ -250,7 +258,8 @@ func (r *Reconciler) publish(ctx context.Context, claim *kubeconfig.MemberSecret
 	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
 }
 
-// writeStatus writes the status of a MemberCluster if it has changed, and emits events for the change.
+// writeStatus writes the status of a MemberCluster if it has changed, and emits events for the
+// change.
 func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster, status v1alpha1.MemberClusterStatus) error {
 	updated := mc.DeepCopy()
 	updated.Status = status

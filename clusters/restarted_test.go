@@ -65,8 +65,8 @@ func (s *apiServer) restart(t *testing.T) {
 	}
 }
 
-// A cache follows its member over a restart of the API server, with and without its history, or the member is engaged anew:
-// what was changed meanwhile is in it soon.
+// A cache follows its member over a restart of the API server, with and without its history, or the
+// member is engaged anew: what was changed meanwhile is in it soon.
 func TestARestartedAPIServer(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -114,7 +114,8 @@ func (m *member) newest() engagement {
 	return all[len(all)-1]
 }
 
-// A member that comes and goes makes few events and few writes, and is connected again when it stays.
+// A member that comes and goes makes few events and few writes, and is connected again when it
+// stays.
 func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -134,8 +135,9 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 			return nil
 		})
 	}
-	// Sessions begin at some 0, 1, 3, 7, 15 and 31 seconds. Each is connected and lost: two writes of status and as many events, and
-	// one more of each for the credentials. Undamped, there would be one every two seconds.
+	// Sessions begin at some 0, 1, 3, 7, 15 and 31 seconds. Each is connected and lost: two writes
+	// of status and as many events, and one more of each for the credentials. Undamped, there would
+	// be one every two seconds.
 	const most = 7
 	sessions := len(o.engagements.of(m.name))
 	var status, events int

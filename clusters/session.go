@@ -25,7 +25,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// session is one connection of a member: its client, the Cluster on it, and the context with which both end.
+// session is one connection of a member: its client, the Cluster on it, and the context with which
+// both end.
 type session struct {
 	connection *transport.Client
 	cluster    cluster.Cluster
@@ -45,10 +46,10 @@ type session struct {
 	stopped chan struct{}
 }
 
-// connect returns a session whose caches are synced. The session owns the context of the attempt and ends it. The time for connecting is
-// limited independently.
+// connect returns a session whose caches are synced. The session owns the context of the attempt
+// and ends it. The time for connecting is limited independently.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
-	connection := transport.New(a.want.target, m.options.transport())
+	connection := transport.New(a.want.config, m.options.transport())
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // so that the log lines of client-go name the member
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
@@ -81,7 +82,8 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	return s, nil
 }
 
-// reportConnecting replaces what the MemberCluster still says from before a restart of the operator, when connecting takes long.
+// reportConnecting replaces what the MemberCluster still says from before a restart of the
+// operator, when connecting takes long.
 func (m *member) reportConnecting() {
 	m.update(func(s *snapshot) {
 		if s.ready.status == "" {
@@ -90,7 +92,8 @@ func (m *member) reportConnecting() {
 	})
 }
 
-// maxConnectTimeouts is how many ConnectTimeouts a member may take to connect while its lists make progress.
+// maxConnectTimeouts is how many ConnectTimeouts a member may take to connect while its lists make
+// progress.
 const maxConnectTimeouts = 20
 
 // build makes and starts the Cluster of a session, and waits until its caches are synced.
@@ -122,8 +125,9 @@ func (m *member) build(s *session) (err error) {
 	return s.broken()
 }
 
-// broken returns an error if the session must not be used, however healthy the member is: the decoder panicked on what the member
-// sends, or the cache is incomplete because the member's objects exceed the limit.
+// broken returns an error if the session must not be used, however healthy the member is: the
+// decoder panicked on what the member sends, or the cache is incomplete because the member's
+// objects exceed the limit.
 func (s *session) broken() error {
 	if s.undecodable.Load() {
 		return errUndecodable
@@ -131,7 +135,8 @@ func (s *session) broken() error {
 	return s.cached.err()
 }
 
-// newCluster returns a Cluster that shares the scheme and the mapper with all others, so that no network discovery is needed.
+// newCluster returns a Cluster that shares the scheme and the mapper with all others, so that no
+// network discovery is needed.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	watched := &http.Client{
 		Transport: &takeBody{&transport.WatchMonitor{
@@ -151,7 +156,8 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 
 // newInformer returns an informer that runs on the context of the session.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	// What a member sends must not flood the log: client-go has a line for each event that it does not understand.
+	// What a member sends must not flood the log: client-go has a line for each event that it does
+	// not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
 	if s.watches(object) {
 		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))

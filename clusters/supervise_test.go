@@ -22,7 +22,8 @@ import (
 // patient waits for lists for as long as a test takes.
 func patient(o *setup) { o.ConnectTimeout = 20 * time.Minute }
 
-// hangingTwin is another server of the same member, which answers probes and nothing else. The channel is closed when it was asked for more.
+// hangingTwin is another server of the same member, which answers probes and nothing else. The
+// channel is closed when it was asked for more.
 func (m *member) hangingTwin(t testing.TB) (to *link, twin *front, asked <-chan struct{}) {
 	t.Helper()
 	twin = newFront(t, m.world.member)
@@ -167,7 +168,8 @@ func TestManyNodesAreReadInPages(t *testing.T) {
 	}
 }
 
-// manyNodes answers with so many nodes of 20 KiB and four CPUs, of which every fifth takes no pods, in pages.
+// manyNodes answers with so many nodes of 20 KiB and four CPUs, of which every fifth takes no pods,
+// in pages.
 func manyNodes(count int, pages *atomic.Int64) fault {
 	images := strings.Repeat(`{"names":["registry.example/a/rather/long/name/of/an/image@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],"sizeBytes":123456789},`, 50)
 	node := `{"metadata":{"name":"node-%d","annotations":{"filler":"` + strings.Repeat("x", 12<<10) + `"}},"spec":{"unschedulable":%t},` +

@@ -19,8 +19,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The tests of this package share one hub and one member API server, and most of them one operator. Each has
-// members of its own: a user of the member's API server, who comes to it by a link of its own (see link).
+// The tests of this package share one hub and one member API server, and most of them one operator.
+// Each has members of its own: a user of the member's API server, who comes to it by a link of its
+// own (see link).
 
 const (
 	selectedLabel = "sigs.k8s.io/multicluster-runtime-kubeconfig"
@@ -32,7 +33,8 @@ var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// These tests wait most of the time: let them wait at the same time. A fuzzer takes it for how many may compute.
+	// These tests wait most of the time: let them wait at the same time. A fuzzer takes it for how
+	// many may compute.
 	if flag.Lookup("test.fuzz").Value.String() == "" {
 		if err := flag.Set("test.parallel", "24"); err != nil {
 			panic(err)
@@ -59,7 +61,8 @@ const soon = time.Minute
 func eventually(t testing.TB, within time.Duration, wrong func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
-	// A hundred tests that ask the hub fifty times a second would keep it from all else: the longer, the more seldom.
+	// A hundred tests that ask the hub fifty times a second would keep it from all else: the
+	// longer, the more seldom.
 	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 400*time.Millisecond) {
 		err := wrong()
 		if err == nil {

@@ -1,6 +1,7 @@
-// Package clusterprofile publishes each MemberCluster as a ClusterProfile of the Cluster Inventory API
-// (https://github.com/kubernetes-sigs/cluster-inventory-api), for other tools of the hub to find: in one namespace, of the
-// member's name and labels, except those of tools. What it says, and when it goes, follows the MemberCluster. It holds no credentials.
+// Package clusterprofile publishes each MemberCluster as a ClusterProfile of the Cluster Inventory
+// API (https://github.com/kubernetes-sigs/cluster-inventory-api), for other tools of the hub to
+// find: in one namespace, of the member's name and labels, except those of tools. What it says, and
+// when it goes, follows the MemberCluster. It holds no credentials.
 package clusterprofile
 
 import (
@@ -28,8 +29,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// propertyID names the property that holds the cluster's identity, the UID of its kube-system namespace
-// (KEP-2149 calls it so).
+// propertyID names the property that holds the cluster's identity, the UID of its kube-system
+// namespace (KEP-2149 calls it so).
 const propertyID = "cluster.clusterset.k8s.io"
 
 // Reconciler keeps a ClusterProfile for each MemberCluster.
@@ -43,7 +44,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It fails when the hub lacks the CRD.
+// SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It fails when
+// the hub lacks the CRD.
 func SetupWithManager(hub manager.Manager, namespace string) error {
 	kind := clusterinventory.GroupVersion.WithKind("ClusterProfile")
 	if _, err := hub.GetRESTMapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version); err != nil {
@@ -56,7 +58,8 @@ func SetupWithManager(hub manager.Manager, namespace string) error {
 		Complete(r)
 }
 
-// toMember maps a ClusterProfile to the MemberCluster of its name, whoever owns it: one that belongs to another manager may go.
+// toMember maps a ClusterProfile to the MemberCluster of its name, whoever owns it: one that
+// belongs to another manager may go.
 func (r *Reconciler) toMember(_ context.Context, profile client.Object) []reconcile.Request {
 	if profile.GetNamespace() != r.namespace {
 		return nil
@@ -67,8 +70,8 @@ func (r *Reconciler) toMember(_ context.Context, profile client.Object) []reconc
 // errForeign stops the writing of a ClusterProfile that belongs to another cluster manager.
 var errForeign = errors.New("the ClusterProfile belongs to another cluster manager")
 
-// Reconcile brings the ClusterProfile in line with its MemberCluster, which owns it: the garbage collector of the hub
-// takes it away with its owner.
+// Reconcile brings the ClusterProfile in line with its MemberCluster, which owns it: the garbage
+// collector of the hub takes it away with its owner.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	member := &v1alpha1.MemberCluster{}
 	if err := r.hub.Get(ctx, request.NamespacedName, member); err != nil {
@@ -80,7 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return errForeign
 		}
 		describe(profile, member)
-		// Where OwnerReferencesPermissionEnforcement is on, blocking the owner's deletion would take more rights.
+		// Where OwnerReferencesPermissionEnforcement is on, blocking the owner's deletion would
+		// take more rights.
 		return controllerutil.SetControllerReference(member, profile, r.hub.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	})
 	switch {
@@ -95,8 +99,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// isForeign reports whether a ClusterProfile belongs to another cluster manager: by its spec, which cannot change, or by its label,
-// unless a MemberCluster owns it and somebody has changed the label.
+// isForeign reports whether a ClusterProfile belongs to another cluster manager: by its spec, which
+// cannot change, or by its label, unless a MemberCluster owns it and somebody has changed the
+// label.
 func isForeign(profile *clusterinventory.ClusterProfile) bool {
 	if owner := metav1.GetControllerOf(profile); owner != nil && owner.Kind == "MemberCluster" {
 		return profile.Spec.ClusterManager.Name != v1alpha1.ManagedBy
@@ -104,7 +109,8 @@ func isForeign(profile *clusterinventory.ClusterProfile) bool {
 	return managerOf(profile) != v1alpha1.ManagedBy
 }
 
-// managerOf returns the cluster manager of a ClusterProfile: one that is not us, if either its spec or its label names one.
+// managerOf returns the cluster manager of a ClusterProfile: one that is not us, if either its spec
+// or its label names one.
 func managerOf(profile *clusterinventory.ClusterProfile) string {
 	if name := profile.Spec.ClusterManager.Name; name != v1alpha1.ManagedBy {
 		return name
@@ -134,7 +140,8 @@ func describe(profile *clusterinventory.ClusterProfile, member *v1alpha1.MemberC
 	}
 }
 
-// properties are the identity of the cluster and what its nodes can hold. One that says what it said keeps its time.
+// properties are the identity of the cluster and what its nodes can hold. One that says what it
+// said keeps its time.
 func properties(member *v1alpha1.MemberCluster, previous []clusterinventory.Property) []clusterinventory.Property {
 	values := map[string]string{propertyID: string(member.Status.ClusterID)}
 	for name, quantity := range member.Status.Allocatable {

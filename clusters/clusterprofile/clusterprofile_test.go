@@ -205,7 +205,8 @@ func TestInventory(t *testing.T) {
 		Owner:  "MemberCluster west",
 		Spec:   clusterinventory.ClusterProfileSpec{DisplayName: "west", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 	}
-	// settle waits until all that came before is done: there is one worker, and it takes west after it.
+	// settle waits until all that came before is done: there is one worker, and it takes west after
+	// it.
 	step := 0
 	settle := func() {
 		t.Helper()

@@ -27,8 +27,8 @@ type argoCDConfig struct {
 	} `json:"tlsClientConfig"`
 }
 
-// parseArgoCD decides on a cluster Secret of Argo CD as on a kubeconfig, so that the same is rejected. Its JSON is read as Argo CD reads
-// it: of a key that occurs twice, the last one counts.
+// parseArgoCD decides on a cluster Secret of Argo CD as on a kubeconfig, so that the same is
+// rejected. Its JSON is read as Argo CD reads it: of a key that occurs twice, the last one counts.
 func parseArgoCD(secret *corev1.Secret, policy Policy) (*Config, *RejectedError) {
 	raw := secret.Data["config"]
 	if rejected := checkSize(len(raw) + len(secret.Data["server"])); rejected != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// input is what the checks decide on: the cluster and the user of the current context, and nothing else of a kubeconfig.
+// input is what the checks decide on: the cluster and the user of the current context, and nothing
+// else of a kubeconfig.
 type input struct {
 	cluster *api.Cluster
 	user    *api.AuthInfo

@@ -15,7 +15,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// canary is in every value of the kubeconfigs of these tests that is free to choose. It must be in no message.
+// canary is in every value of the kubeconfigs of these tests that is free to choose. It must be in
+// no message.
 const canary = "canary"
 
 // edit changes a good kubeconfig into the one that a case is about.
@@ -160,8 +161,8 @@ func padded(raw []byte, size int) []byte {
 	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
 }
 
-// What kubeadm and minikube write. A message that names another of the files each time is written to the
-// MemberCluster each time, for ever.
+// What kubeadm and minikube write. A message that names another of the files each time is written
+// to the MemberCluster each time, for ever.
 func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
 		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil

@@ -19,7 +19,8 @@ import (
 const (
 	// maxKeyBytes is the largest private key of a client. An RSA key of 8192 bits has 6.4 KB.
 	maxKeyBytes = 16 << 10
-	// maxRSABits is the largest RSA key, as in crypto/tls. A handshake with one of 40,000 bits takes ten seconds of a core.
+	// maxRSABits is the largest RSA key, as in crypto/tls. A handshake with one of 40,000 bits
+	// takes ten seconds of a core.
 	maxRSABits = 8192
 )
 
@@ -64,7 +65,8 @@ func proxyOf(c *Config) string {
 	return c.Proxy.String()
 }
 
-// newConfig makes a Config of an input that has passed the chain. It parses what the checks have not looked into.
+// newConfig makes a Config of an input that has passed the chain. It parses what the checks have
+// not looked into.
 func newConfig(in input) (*Config, *RejectedError) {
 	c := &Config{
 		Server:     strings.TrimRight(in.cluster.Server, "/"),
@@ -97,7 +99,8 @@ func (c *Config) parseProxy(in input) *RejectedError {
 	return nil
 }
 
-// parseCA accepts a bundle as a whole or not at all: a certificate that is left out would be missed only at the handshake.
+// parseCA accepts a bundle as a whole or not at all: a certificate that is left out would be missed
+// only at the handshake.
 func (c *Config) parseCA(input) *RejectedError {
 	c.CAPool = x509.NewCertPool()
 	if c.Insecure {

@@ -1,5 +1,6 @@
-// Package kubeconfig turns the Secret of a member into what a connection is made with, or rejects it. It is pure: it opens no file and
-// no connection, and starts no program. A security review of what a Secret may do needs to read this package only.
+// Package kubeconfig turns the Secret of a member into what a connection is made with, or rejects
+// it. It is pure: it opens no file and no connection, and starts no program. A security review of
+// what a Secret may do needs to read this package only.
 //
 // # Usage
 //
@@ -10,14 +11,19 @@
 //
 // # Invariants
 //
-//   - A Secret is hostile input. Parse decides on the raw content, before clientcmd resolves anything in it.
-//   - A Config runs no program, reads no file, and impersonates nobody. It uses TLS with a known CA, unless the [Policy] permits otherwise.
-//     Only the current context counts; nothing else in a kubeconfig is used.
-//   - A [RejectedError] has a documented reason and says what to do instead. It quotes nothing of the Secret, and is the same each time.
+//   - A Secret is hostile input. Parse decides on the raw content, before clientcmd resolves
+//     anything in it.
+//   - A Config runs no program, reads no file, and impersonates nobody. It uses TLS with a known
+//     CA, unless the [Policy] permits otherwise. Only the current context counts; nothing else in a
+//     kubeconfig is used.
+//   - A [RejectedError] has a documented reason and says what to do instead. It quotes nothing of
+//     the Secret, and is the same each time.
 //   - Deciding on a Secret takes at most 100 ms and 50 MiB, whatever it holds.
 //
-// Which addresses a server's name may resolve to is decided when it is dialled, by the address policy of package transport.
+// Which addresses a server's name may resolve to is decided when it is dialled, by the address
+// policy of package transport.
 //
-// The files: [Sources] select Secrets; parse.go reads a kubeconfig and argocd.go a cluster Secret of Argo CD; checks.go has the checks that
-// both must pass; credentials.go makes the [Config]; expiry.go reads when its credentials expire; labels.go says which labels are copied.
+// The files: [Sources] select Secrets; parse.go reads a kubeconfig and argocd.go a cluster Secret
+// of Argo CD; checks.go has the checks that both must pass; credentials.go makes the [Config];
+// expiry.go reads when its credentials expire; labels.go says which labels are copied.
 package kubeconfig

@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// The warning about credentials begins when less than a tenth of their lifetime is left, and at most maxWarning before they expire. Whatever
-// renews short-lived credentials does so earlier: a kubelet renews a token when a fifth of its lifetime is left. If the beginning of the
-// lifetime is not known, the warning begins maxWarning before the end, because a warning too early costs less than none.
+// The warning about credentials begins when less than a tenth of their lifetime is left, and at
+// most maxWarning before they expire. Whatever renews short-lived credentials does so earlier: a
+// kubelet renews a token when a fifth of its lifetime is left. If the beginning of the lifetime is
+// not known, the warning begins maxWarning before the end, because a warning too early costs less
+// than none.
 const (
 	maxWarning   = 7 * 24 * time.Hour
 	warningShare = 10
@@ -22,7 +24,8 @@ type Expiry struct {
 	End, Warning time.Time
 }
 
-// newExpiry returns the expiry of credentials that are valid between two times. The beginning may be zero.
+// newExpiry returns the expiry of credentials that are valid between two times. The beginning may
+// be zero.
 func newExpiry(begin, end time.Time) Expiry {
 	if end.IsZero() {
 		return Expiry{}
@@ -39,11 +42,12 @@ func (e Expiry) Equal(other Expiry) bool {
 	return e.End.Equal(other.End) && e.Warning.Equal(other.Warning)
 }
 
-// maxExpiry is the end of the year 9999, in seconds since 1970: later times have no text in RFC 3339.
+// maxExpiry is the end of the year 9999, in seconds since 1970: later times have no text in RFC
+// 3339.
 const maxExpiry = 253402300799
 
-// Expiry returns the expiry of the token or of the certificate, whichever expires first. The token's signature is not verified: what the
-// token says serves as a reminder only.
+// Expiry returns the expiry of the token or of the certificate, whichever expires first. The
+// token's signature is not verified: what the token says serves as a reminder only.
 func (c *Config) Expiry() Expiry {
 	token := tokenExpiry(c.Token)
 	if c.Certificate == nil || c.Certificate.Leaf == nil {
@@ -62,7 +66,8 @@ func (c *Config) HasExpired(now time.Time) bool {
 	return !end.IsZero() && !now.Before(end)
 }
 
-// tokenExpiry returns what the claims of a JSON Web Token say (RFC 7519, section 4.1): exp, and iat or else nbf for the beginning.
+// tokenExpiry returns what the claims of a JSON Web Token say (RFC 7519, section 4.1): exp, and iat
+// or else nbf for the beginning.
 func tokenExpiry(token string) Expiry {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

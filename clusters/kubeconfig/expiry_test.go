@@ -60,8 +60,8 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 	}
 }
 
-// The warning is a share of the lifetime: an hourly token must not be warned of for ever, nor at each rotation, which a kubelet makes when
-// a fifth of the lifetime is left.
+// The warning is a share of the lifetime: an hourly token must not be warned of for ever, nor at
+// each rotation, which a kubelet makes when a fifth of the lifetime is left.
 func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 	const day = 24 * time.Hour
 	const end = 7292520306 // in 2201

@@ -37,7 +37,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// What a decision on any Secret may cost at most. It is made on the hub, for whoever may write a Secret.
+// What a decision on any Secret may cost at most. It is made on the hub, for whoever may write a
+// Secret.
 const (
 	mostTime   = 100 * time.Millisecond
 	mostMemory = 50 << 20
@@ -66,7 +67,8 @@ func caText(t testing.TB, ca []byte) []byte {
 // repeated is a text over and over, to the cap on bytes.
 func repeated(text string) []byte { return bytes.Repeat([]byte(text), maxBytes/len(text)) }
 
-// entries is a kubeconfig with a list of some name: of as many entries as are let through to the parser.
+// entries is a kubeconfig with a list of some name: of as many entries as are let through to the
+// parser.
 func entries(list, entry string) []byte {
 	header := "kind: Config\napiVersion: v1\n" + list + ": ["
 	return []byte(header + strings.Repeat(entry+",", (maxTokens-len(strings.Fields(header))-1)/countTokens([]byte(entry+","))) + "]")
@@ -115,8 +117,8 @@ func inUTF16(order binary.AppendByteOrder, text string) []byte {
 
 func utf16le(text string) []byte { return inUTF16(binary.LittleEndian, text) }
 
-// newRSA is a certificate with an RSA key of some bits. Its factors are odd and no more: they are made at once, whatever
-// their length, and nothing that only reads a key can tell.
+// newRSA is a certificate with an RSA key of some bits. Its factors are odd and no more: they are
+// made at once, whatever their length, and nothing that only reads a key can tell.
 func newRSA(bits int) testcert.Pair {
 	one, exponent := big.NewInt(1), big.NewInt(65537)
 	factor := func() *big.Int {
@@ -405,7 +407,8 @@ func TestHostileNameOfAMiBIsNotValidated(t *testing.T) {
 	}
 }
 
-// cost returns the processor time and the memory of the cheapest of three runs: the garbage of others counts, too.
+// cost returns the processor time and the memory of the cheapest of three runs: the garbage of
+// others counts, too.
 func cost(decide func()) (took time.Duration, allocated uint64) {
 	took, allocated = time.Hour, 1<<63
 	for range 3 {
@@ -418,7 +421,8 @@ func cost(decide func()) (took time.Duration, allocated uint64) {
 	return took, allocated
 }
 
-// rejections are the texts of all rejections in the source. What a number or a name of a field is put into may hold just that.
+// rejections are the texts of all rejections in the source. What a number or a name of a field is
+// put into may hold just that.
 var rejections = sync.OnceValue(func() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, file := range []string{"parse.go", "checks.go", "credentials.go", "argocd.go"} {
@@ -456,7 +460,8 @@ func quotesNothing(t testing.TB, rejected *RejectedError) {
 	}
 }
 
-// isSafe wants a connection over TLS to a server whose CA is known, with credentials that stay where they belong.
+// isSafe wants a connection over TLS to a server whose CA is known, with credentials that stay
+// where they belong.
 func isSafe(t testing.TB, target *Config) {
 	t.Helper()
 	address, err := url.Parse(target.Server)
@@ -481,7 +486,8 @@ var documented = []string{
 	v1alpha1.ReasonBasicAuthRefused, v1alpha1.ReasonServerRefused, v1alpha1.ReasonInsecureTLSRefused, v1alpha1.ReasonNoCredentials,
 }
 
-// decided wants one of two things: a safe target, or a rejected that is documented, quotes nothing, and is the same each time.
+// decided wants one of two things: a safe target, or a rejected that is documented, quotes nothing,
+// and is the same each time.
 func decided(t testing.TB, decide func(Policy) (*Config, *RejectedError)) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -511,8 +517,8 @@ func decided(t testing.TB, decide func(Policy) (*Config, *RejectedError)) {
 	}
 }
 
-// FuzzParse: whatever a Secret holds, it is refused with a reason, or is safe. The seeds are all that the tables here have, and
-// those of testdata/fuzz.
+// FuzzParse: whatever a Secret holds, it is refused with a reason, or is safe. The seeds are all
+// that the tables here have, and those of testdata/fuzz.
 func FuzzParse(f *testing.F) {
 	for _, table := range []map[string]testInput{refusedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
 		for _, test := range table {
@@ -588,8 +594,9 @@ func TestHostileInputsAreDocumented(t *testing.T) {
 	}
 }
 
-// tables are those of a document whose last column is a reason: for each, by its first column's title, the reasons by input.
-// What happens stands between, and begins with whether the input is used or refused.
+// tables are those of a document whose last column is a reason: for each, by its first column's
+// title, the reasons by input. What happens stands between, and begins with whether the input is
+// used or refused.
 func tables(t testing.TB, path string) map[string]map[string]string {
 	t.Helper()
 	document, err := os.ReadFile(path)

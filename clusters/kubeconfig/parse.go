@@ -15,12 +15,13 @@ import (
 const (
 	// maxBytes is the largest kubeconfig.
 	maxBytes = 64 << 10
-	// maxTokens limits the YAML nodes: an empty list entry of three bytes costs the parser three KiB.
+	// maxTokens limits the YAML nodes: an empty list entry of three bytes costs the parser three
+	// KiB.
 	maxTokens = 4096
 )
 
-// secretKeys are the keys of a Secret that may hold its kubeconfig, and the first one that exists counts: ours and Cluster
-// Inventory's, Cluster API's and Rancher Fleet's, Flux's.
+// secretKeys are the keys of a Secret that may hold its kubeconfig, and the first one that exists
+// counts: ours and Cluster Inventory's, Cluster API's and Rancher Fleet's, Flux's.
 var secretKeys = []string{"kubeconfig", "value", "value.yaml"}
 
 // Parse returns what a connection to the member is made with, or why the Secret is rejected.
@@ -36,7 +37,8 @@ func (m *MemberSecret) Parse(policy Policy) (*Config, *RejectedError) {
 	return nil, reject(v1alpha1.ReasonKubeconfigMissing, "the Secret has none of the keys %q", secretKeys)
 }
 
-// textCheck returns why a text is rejected, or nil. It does not depend on what YAML makes of the text.
+// textCheck returns why a text is rejected, or nil. It does not depend on what YAML makes of the
+// text.
 type textCheck func(raw []byte) *RejectedError
 
 // textChain is what the text of a kubeconfig must pass before it is parsed, in this order.
@@ -48,7 +50,8 @@ var textChain = []textCheck{
 	uniqueKeys,
 }
 
-// parse decides on a kubeconfig in its raw form: clientcmd would read the files that it names while it resolves it.
+// parse decides on a kubeconfig in its raw form: clientcmd would read the files that it names while
+// it resolves it.
 func parse(raw []byte, policy Policy) (*Config, *RejectedError) {
 	for _, checkText := range textChain {
 		if rejected := checkText(raw); rejected != nil {
@@ -71,7 +74,8 @@ func parse(raw []byte, policy Policy) (*Config, *RejectedError) {
 	return accept(input{cluster, user, policy})
 }
 
-// denyPlugins is a second line of defence: if a kubeconfig with a program ever passes the checks, client-go still runs none.
+// denyPlugins is a second line of defence: if a kubeconfig with a program ever passes the checks,
+// client-go still runs none.
 func denyPlugins(config *api.Config) {
 	for _, user := range config.AuthInfos {
 		if user.Exec != nil {
@@ -89,7 +93,8 @@ func checkSize(bytes int) *RejectedError {
 	return nil
 }
 
-// utf8Text rejects other encodings: the YAML parser accepts UTF-16, but other readers of the Secret may not.
+// utf8Text rejects other encodings: the YAML parser accepts UTF-16, but other readers of the Secret
+// may not.
 func utf8Text(raw []byte) *RejectedError {
 	if !utf8.Valid(raw) {
 		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not text in UTF-8")
@@ -104,8 +109,8 @@ func fewTokens(raw []byte) *RejectedError {
 	return nil
 }
 
-// countTokens returns an upper bound of the number of YAML nodes in a text and of their depth: a blank, a comma or a bracket precedes
-// each node.
+// countTokens returns an upper bound of the number of YAML nodes in a text and of their depth: a
+// blank, a comma or a bracket precedes each node.
 func countTokens(raw []byte) int {
 	count := bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("[")) + bytes.Count(raw, []byte("{"))
 	for range bytes.FieldsSeq(raw) {
@@ -114,8 +119,9 @@ func countTokens(raw []byte) int {
 	return count
 }
 
-// noAliases rejects texts with both signs of YAML aliases. The parser expands aliases: 64 KiB can become GiB within the parser's own
-// limits, which count nodes and not bytes. Hardly any kubeconfig has both signs.
+// noAliases rejects texts with both signs of YAML aliases. The parser expands aliases: 64 KiB can
+// become GiB within the parser's own limits, which count nodes and not bytes. Hardly any kubeconfig
+// has both signs.
 func noAliases(raw []byte) *RejectedError {
 	if bytes.IndexByte(raw, '&') >= 0 && bytes.IndexByte(raw, '*') >= 0 {
 		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has the signs of YAML aliases (& and *); write it without: kubectl config view --flatten")
@@ -123,7 +129,8 @@ func noAliases(raw []byte) *RejectedError {
 	return nil
 }
 
-// uniqueKeys requires each key to be text and to occur once: of two, another reader of the Secret may use the other one.
+// uniqueKeys requires each key to be text and to occur once: of two, another reader of the Secret
+// may use the other one.
 func uniqueKeys(raw []byte) *RejectedError {
 	if _, err := yaml.YAMLToJSONStrict(raw); err == nil {
 		return nil

@@ -2,8 +2,8 @@ package kubeconfig
 
 import "fmt"
 
-// RejectedError is why a Secret is not used: a reason of the API, and a message that says what to do instead. It quotes nothing of the
-// Secret. Retrying without a change is of no use.
+// RejectedError is why a Secret is not used: a reason of the API, and a message that says what to
+// do instead. It quotes nothing of the Secret. Retrying without a change is of no use.
 type RejectedError struct {
 	Reason, Message string
 }
@@ -19,8 +19,10 @@ func reject(reason, format string, args ...any) *RejectedError {
 type Policy struct {
 	// AllowInsecureTLS permits a kubeconfig that does not verify the server's certificate.
 	AllowInsecureTLS bool
-	// AllowProxy permits a kubeconfig that names a proxy. The proxy then decides which addresses are reached.
+	// AllowProxy permits a kubeconfig that names a proxy. The proxy then decides which addresses
+	// are reached.
 	AllowProxy bool
-	// AllowLoopback permits members at loopback addresses, for demonstrations and tests on one machine.
+	// AllowLoopback permits members at loopback addresses, for demonstrations and tests on one
+	// machine.
 	AllowLoopback bool
 }

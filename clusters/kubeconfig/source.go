@@ -15,13 +15,15 @@ import (
 type SecretFormat string
 
 const (
-	// FormatKubeconfig is a kubeconfig under the key kubeconfig, value or value.yaml; the member has the Secret's name.
+	// FormatKubeconfig is a kubeconfig under the key kubeconfig, value or value.yaml; the member
+	// has the Secret's name.
 	FormatKubeconfig SecretFormat = "Kubeconfig"
-	// FormatClusterAPI is a Secret of Cluster API: of type cluster.x-k8s.io/secret, named CLUSTER-kubeconfig, with a
-	// kubeconfig under the key value. The member has the cluster's name.
+	// FormatClusterAPI is a Secret of Cluster API: of type cluster.x-k8s.io/secret, named
+	// CLUSTER-kubeconfig, with a kubeconfig under the key value. The member has the cluster's name.
 	FormatClusterAPI SecretFormat = "ClusterAPI"
-	// FormatArgoCD is a cluster Secret of Argo CD: labelled argocd.argoproj.io/secret-type=cluster, with the keys
-	// name, server and config. The member has that name if it is a valid one, else the Secret's.
+	// FormatArgoCD is a cluster Secret of Argo CD: labelled argocd.argoproj.io/secret-type=cluster,
+	// with the keys name, server and config. The member has that name if it is a valid one, else
+	// the Secret's.
 	FormatArgoCD SecretFormat = "ArgoCD"
 )
 
@@ -42,8 +44,8 @@ type Source struct {
 	Selector labels.Selector
 }
 
-// Selectors returns selectors of the Secrets of the source, for a cache that holds no others; nil stands for all. They select a few
-// Secrets that are not a member's.
+// Selectors returns selectors of the Secrets of the source, for a cache that holds no others; nil
+// stands for all. They select a few Secrets that are not a member's.
 func (s Source) Selectors() (labels.Selector, fields.Selector) {
 	switch s.Format {
 	case FormatClusterAPI:
@@ -54,7 +56,8 @@ func (s Source) Selectors() (labels.Selector, fields.Selector) {
 	return s.Selector, nil
 }
 
-// member returns the name of the member that a Secret is for, or "" if the source does not select the Secret.
+// member returns the name of the member that a Secret is for, or "" if the source does not select
+// the Secret.
 func (s Source) member(secret *corev1.Secret) string {
 	if secret.Namespace != s.Namespace || !secret.DeletionTimestamp.IsZero() {
 		return ""

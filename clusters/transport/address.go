@@ -16,8 +16,9 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// forbiddenPrefixes are ranges that no API server may use, in addition to those that package netip classifies: reserved and site-local
-// addresses, and the metadata services of clouds, which hand out credentials.
+// forbiddenPrefixes are ranges that no API server may use, in addition to those that package netip
+// classifies: reserved and site-local addresses, and the metadata services of clouds, which hand
+// out credentials.
 var forbiddenPrefixes = prefixes(
 	"0.0.0.0/8", "240.0.0.0/4", // RFC 1122, 3.2.1.3; RFC 1112, 4
 	"fec0::/10",              // RFC 3879
@@ -37,8 +38,8 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// checkAddress returns the Control function of a dialer. It rejects addresses that no member may have at the time of dialling, whatever a
-// name resolves to by then.
+// checkAddress returns the Control function of a dialer. It rejects addresses that no member may
+// have at the time of dialling, whatever a name resolves to by then.
 func checkAddress(allowLoopback bool) func(network, address string, c syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		dialled, err := netip.ParseAddrPort(address)

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// authTransport sends each request to the server with the current bearer token, and redacts the token from error responses: a member
-// that echoes it must not get it into a condition or a log.
+// authTransport sends each request to the server with the current bearer token, and redacts the
+// token from error responses: a member that echoes it must not get it into a condition or a log.
 type authTransport struct {
 	next        http.RoundTripper
 	host        string // of the server
@@ -43,7 +43,8 @@ func (t *authTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, nil
 }
 
-// isWatchError reports whether client-go takes a response to a watch for an error, and reads it to its end.
+// isWatchError reports whether client-go takes a response to a watch for an error, and reads it to
+// its end.
 func isWatchError(request *http.Request, response *http.Response) bool {
 	return response.StatusCode != http.StatusOK && request.URL.Query().Has("watch")
 }
@@ -59,11 +60,12 @@ func capRetryAfter(header http.Header) {
 	}
 }
 
-// errorTimeout bounds the reading of an error response. Nothing else does if the request is a watch.
+// errorTimeout bounds the reading of an error response. Nothing else does if the request is a
+// watch.
 const errorTimeout = 10 * time.Second
 
-// redactBody reads the beginning of an error response and replaces the token in it. It drops a body that is cut short or does not end in
-// time; the status code then says what is wrong.
+// redactBody reads the beginning of an error response and replaces the token in it. It drops a body
+// that is cut short or does not end in time; the status code then says what is wrong.
 func redactBody(token string, from io.ReadCloser) io.ReadCloser {
 	timer := time.AfterFunc(errorTimeout, func() { _ = from.Close() })
 	body, err := io.ReadAll(io.LimitReader(from, maxAnswer))

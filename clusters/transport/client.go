@@ -27,7 +27,8 @@ const (
 	dialTimeout           = 5 * time.Second
 	tlsTimeout            = 5 * time.Second
 	responseHeaderTimeout = 30 * time.Second
-	// An idle connection is closed after some time, that for lists after a few seconds, see transports.
+	// An idle connection is closed after some time, that for lists after a few seconds, see
+	// transports.
 	restIdle, listsIdle = 90 * time.Second, 5 * time.Second
 	maxHeaderBytes      = 64 << 10
 )
@@ -39,7 +40,8 @@ type Options struct {
 	// QPS and Burst limit the requests over all kinds.
 	QPS   float32
 	Burst int
-	// ReadRate and ReadBurst throttle what the member sends, in bytes per second and bytes. ReadBurst is at least MinReadBurst.
+	// ReadRate and ReadBurst throttle what the member sends, in bytes per second and bytes.
+	// ReadBurst is at least MinReadBurst.
 	ReadRate, ReadBurst int
 	// MaxListBytes is the largest response to a list. It is at least MaxEventBytes.
 	MaxListBytes int64
@@ -75,7 +77,8 @@ func New(config *kubeconfig.Config, o Options) *Client {
 			DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
 			TLSHandshakeTimeout:   tlsTimeout,
 			ResponseHeaderTimeout: responseHeaderTimeout,
-			// Headers are read before a body can be limited. The default is 10 MiB for each response.
+			// Headers are read before a body can be limited. The default is 10 MiB for each
+			// response.
 			MaxResponseHeaderBytes: maxHeaderBytes,
 			MaxIdleConnsPerHost:    2,
 			IdleConnTimeout:        idle,
@@ -118,8 +121,8 @@ func (c *Client) tlsConfig(config *kubeconfig.Config) *tls.Config {
 	}
 }
 
-// Rotate swaps the credentials in place. A new certificate needs new TLS handshakes, so the connections are closed, and watches resume
-// where they were.
+// Rotate swaps the credentials in place. A new certificate needs new TLS handshakes, so the
+// connections are closed, and watches resume where they were.
 func (c *Client) Rotate(config *kubeconfig.Config) {
 	old := c.credentials.Swap(config)
 	if !sameCertificate(old.Certificate, config.Certificate) {
@@ -134,8 +137,8 @@ func sameCertificate(a, b *tls.Certificate) bool {
 	return bytes.Equal(a.Certificate[0], b.Certificate[0])
 }
 
-// dial closes a connection that is established after the Client was closed: http.Transport continues to dial after the request has
-// ended, to have a connection for the next one.
+// dial closes a connection that is established after the Client was closed: http.Transport
+// continues to dial after the request has ended, to have a connection for the next one.
 func (c *Client) dial(dialer *connrotation.Dialer) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
@@ -153,9 +156,10 @@ func (c *Client) Close() {
 	c.tracker.CloseAll()
 }
 
-// transports send lists over one connection, and all else over another. A connection keeps what it reads with, as large as
-// the largest that it has read: 16 KiB for frames of HTTP/2 and up to 40 KiB for records of TLS after a list, few after
-// what watches tell at rest. So the connection for lists is closed soon after the last one, and at rest there is only the other.
+// transports send lists over one connection, and all else over another. A connection keeps what it
+// reads with, as large as the largest that it has read: 16 KiB for frames of HTTP/2 and up to 40
+// KiB for records of TLS after a list, few after what watches tell at rest. So the connection for
+// lists is closed soon after the last one, and at rest there is only the other.
 type transports struct {
 	lists, rest *http.Transport
 }
@@ -173,8 +177,9 @@ func (t transports) closeIdle() {
 	t.rest.CloseIdleConnections()
 }
 
-// placeholderHost replaces the address of the member in metrics and errors of client-go: rest_client_requests_total has the host as a
-// label, and errors quote it. No address gets there, and all members share one series.
+// placeholderHost replaces the address of the member in metrics and errors of client-go:
+// rest_client_requests_total has the host as a label, and errors quote it. No address gets there,
+// and all members share one series.
 const placeholderHost = "member"
 
 // serverURL returns the URL of the API server.

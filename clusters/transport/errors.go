@@ -49,13 +49,14 @@ func IsNetworkError(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(syscall.Errno))
 }
 
-// IsWrongServer reports whether the server that answers is not the one of the kubeconfig, or does not speak TLS. The HTTP client wraps
-// such errors in network errors.
+// IsWrongServer reports whether the server that answers is not the one of the kubeconfig, or does
+// not speak TLS. The HTTP client wraps such errors in network errors.
 func IsWrongServer(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// credentialAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server refuses a client's certificate.
+// credentialAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server refuses a client's
+// certificate.
 var credentialAlerts = map[tls.AlertError]string{
 	42:  "the member refuses the client certificate as bad",
 	43:  "the member does not support the client certificate",
@@ -67,8 +68,9 @@ var credentialAlerts = map[tls.AlertError]string{
 	116: "the member demands a client certificate",
 }
 
-// CredentialAlert returns what the server's TLS alert says of the client certificate, or "" if the error is no such alert. With TLS 1.3 the
-// alert arrives after the handshake, with the first response. Its type is not exported, but its text is.
+// CredentialAlert returns what the server's TLS alert says of the client certificate, or "" if the
+// error is no such alert. With TLS 1.3 the alert arrives after the handshake, with the first
+// response. Its type is not exported, but its text is.
 func CredentialAlert(err error) string {
 	text := RemoteAlert(err)
 	for alert, meaning := range credentialAlerts {
@@ -88,7 +90,8 @@ func RemoteAlert(err error) string {
 	return remote.Err.Error()
 }
 
-// SafeMessage says what is wrong without the addresses and names in network errors, because they come from the Secret.
+// SafeMessage says what is wrong without the addresses and names in network errors, because they
+// come from the Secret.
 func SafeMessage(err error) string {
 	var (
 		errno     syscall.Errno
@@ -133,7 +136,8 @@ func SafeMessage(err error) string {
 	return Sanitize(err.Error())
 }
 
-// invalidity returns why a certificate is invalid. The error itself contains the current time, so it is never the same twice.
+// invalidity returns why a certificate is invalid. The error itself contains the current time, so
+// it is never the same twice.
 func invalidity(reason x509.InvalidReason) string {
 	if reason == x509.Expired {
 		return "its certificate has expired or is not valid yet"
@@ -141,7 +145,8 @@ func invalidity(reason x509.InvalidReason) string {
 	return "its certificate is not valid for a server"
 }
 
-// Sanitize returns a text of a member as it may stand in a condition: printable, on one line, and at most MaxMessage bytes long.
+// Sanitize returns a text of a member as it may stand in a condition: printable, on one line, and
+// at most MaxMessage bytes long.
 func Sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -21,8 +21,8 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// GetJSON reads a small JSON object within getTimeout. It bypasses the limits on requests and responses, because a busy member is not a
-// dead one.
+// GetJSON reads a small JSON object within getTimeout. It bypasses the limits on requests and
+// responses, because a busy member is not a dead one.
 func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
@@ -52,8 +52,9 @@ func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// isUnexplained reports whether the server had closed the connection before the request was written. The cause, such as a TLS alert that
-// demands a client certificate, is then in what was not read.
+// isUnexplained reports whether the server had closed the connection before the request was
+// written. The cause, such as a TLS alert that demands a client certificate, is then in what was
+// not read.
 func isUnexplained(err error) bool {
 	var request *url.Error
 	if !errors.As(err, &request) {
@@ -63,7 +64,8 @@ func isUnexplained(err error) bool {
 	return request.Err.Error() == "http2: client conn could not be established" || errors.As(err, &network) && network.Op == "write"
 }
 
-// PageLimit limits the pages of a list that is read with GetPage, apart from the limits on other requests.
+// PageLimit limits the pages of a list that is read with GetPage, apart from the limits on other
+// requests.
 type PageLimit struct {
 	limiter *responseLimiter
 	// maxBytes and maxMemory are of one page, and tooLarge is the error of a larger one.
@@ -71,16 +73,16 @@ type PageLimit struct {
 	tooLarge            error
 }
 
-// NewPageLimit returns a PageLimit with this rate in bytes per second and burst in bytes. A page is ended with tooLarge if it exceeds
-// maxBytes, or maxMemory including the cost of its elements.
+// NewPageLimit returns a PageLimit with this rate in bytes per second and burst in bytes. A page is
+// ended with tooLarge if it exceeds maxBytes, or maxMemory including the cost of its elements.
 func NewPageLimit(limit rate.Limit, burst int, maxBytes, maxMemory int64, tooLarge error) *PageLimit {
 	return &PageLimit{
 		limiter: newResponseLimiter(nil, rate.NewLimiter(limit, burst), maxBytes), maxBytes: maxBytes, maxMemory: maxMemory, tooLarge: tooLarge,
 	}
 }
 
-// GetPage reads one page of a list and passes it to read. The hub waits for the member for the timeout, not counting the time in which
-// it throttles the member.
+// GetPage reads one page of a list and passes it to read. The hub waits for the member for the
+// timeout, not counting the time in which it throttles the member.
 func (c *Client) GetPage(ctx context.Context, path string, limit *PageLimit, timeout time.Duration, read func(io.Reader) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// MaxEventBytes is the largest event of a watch, and the largest answer to a write. etcd refuses objects over
-	// 1.5 MiB, and JSON is larger than what etcd stores.
+	// MaxEventBytes is the largest event of a watch, and the largest answer to a write. etcd
+	// refuses objects over 1.5 MiB, and JSON is larger than what etcd stores.
 	MaxEventBytes = 4 << 20
 	// maxEventMemory is the largest event including elementCost.
 	maxEventMemory = 8 * MaxEventBytes
 	// MinReadBurst is the largest chunk that is read before the limiter permits it.
 	MinReadBurst = 64 << 10
-	// elementCost is what an element of a JSON array costs in addition to its bytes: the two bytes of "{}" become a
-	// struct such as a Container. itemCost is the same for an item of a list, where they become a Deployment, which
-	// takes up a kilobyte, and more while the list is decoded; eventCost for an event of a watch, which is decoded,
-	// cached and enqueued.
+	// elementCost is what an element of a JSON array costs in addition to its bytes: the two bytes
+	// of "{}" become a struct such as a Container. itemCost is the same for an item of a list,
+	// where they become a Deployment, which takes up a kilobyte, and more while the list is
+	// decoded; eventCost for an event of a watch, which is decoded, cached and enqueued.
 	elementCost, itemCost, eventCost = 512, 2048, 4096
 	// numbersRate and numbersBurst limit the computing that quantities cost: see exponentCosts.
 	numbersRate, numbersBurst = 1 << 20, 64 << 20
@@ -46,10 +46,11 @@ func listTooLarge(limit int64) error {
 		resource.NewQuantity(limit, resource.BinarySI))}
 }
 
-// responseLimiter throttles what one member sends. It delays reading and never ends a response because of its rate:
-// TCP's flow control passes the delay on to the member. So a busy member becomes slow, and a lying member cannot
-// send faster than the hub is willing to process. Only what would take too much memory at once is refused: an event
-// over MaxEventBytes, and a list over maxList. It is safe for concurrent use.
+// responseLimiter throttles what one member sends. It delays reading and never ends a response
+// because of its rate: TCP's flow control passes the delay on to the member. So a busy member
+// becomes slow, and a lying member cannot send faster than the hub is willing to process. Only what
+// would take too much memory at once is refused: an event over MaxEventBytes, and a list over
+// maxList. It is safe for concurrent use.
 type responseLimiter struct {
 	next http.RoundTripper
 	// read limits bytes, elements and events; numbers limits the computing for quantities.
@@ -61,12 +62,12 @@ func newResponseLimiter(next http.RoundTripper, read *rate.Limiter, maxList int6
 	return &responseLimiter{next: next, read: read, numbers: rate.NewLimiter(numbersRate, numbersBurst), maxList: maxList}
 }
 
-// unlimited marks the context of a request whose response is not throttled: a probe, which must get through while
-// everything else is throttled. Its reader bounds it.
+// unlimited marks the context of a request whose response is not throttled: a probe, which must get
+// through while everything else is throttled. Its reader bounds it.
 type unlimited struct{}
 
-// RoundTrip sends the request, and limits the body of a successful response. Other bodies are bounded by authentication,
-// see redactBody.
+// RoundTrip sends the request, and limits the body of a successful response. Other bodies are
+// bounded by authentication, see redactBody.
 func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := l.next.RoundTrip(request)
 	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
@@ -94,8 +95,8 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 
 func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
-// isJSON reports whether a response is JSON, as requested. Others would be decoded as what they claim to be,
-// and their cost cannot be determined.
+// isJSON reports whether a response is JSON, as requested. Others would be decoded as what they
+// claim to be, and their cost cannot be determined.
 func isJSON(response *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	return err == nil && kind == runtime.ContentTypeJSON
@@ -122,8 +123,9 @@ type limitedBody struct {
 	ended                   error // of all later reads
 }
 
-// Read reads a chunk and waits until the limiter permits it. Bytes over a limit are withheld, because a stream decoder
-// that receives a complete event together with an error delivers the event and drops the error.
+// Read reads a chunk and waits until the limiter permits it. Bytes over a limit are withheld,
+// because a stream decoder that receives a complete event together with an error delivers the event
+// and drops the error.
 func (b *limitedBody) Read(into []byte) (int, error) {
 	if b.ended != nil {
 		return 0, b.ended
@@ -145,9 +147,10 @@ func (b *limitedBody) Read(into []byte) (int, error) {
 // price is what bytes cost in addition to their number.
 type price struct{ memory, computing int }
 
-// weigh returns the cost of bytes in addition to their number: of each element of an array and each event of a watch, which
-// are the objects and nulls that are not the value of a field; and of quantities. It fails if the bytes exceed a limit, or
-// if the body does not begin with an object, as everything that an API server sends does.
+// weigh returns the cost of bytes in addition to their number: of each element of an array and each
+// event of a watch, which are the objects and nulls that are not the value of a field; and of
+// quantities. It fails if the bytes exceed a limit, or if the body does not begin with an object,
+// as everything that an API server sends does.
 func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	if first := bytes.TrimLeft(read, " \t\r\n"); b.before == 0 && len(first) > 0 && first[0] != '{' {
 		return price{}, ErrNotAPIServer
@@ -217,8 +220,8 @@ func (b *limitedBody) check() error {
 	return nil
 }
 
-// wait waits until the limiter permits so many tokens. It holds the timers of the request meanwhile, because it is the hub
-// that is slow and not the member.
+// wait waits until the limiter permits so many tokens. It holds the timers of the request
+// meanwhile, because it is the hub that is slow and not the member.
 func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 	if limiter.AllowN(time.Now(), tokens) {
 		return nil

@@ -197,7 +197,8 @@ func TestAThrottledBodyEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// While a body is throttled, the timers of its request stand still: the member is not slow, and its watch not silent.
+// While a body is throttled, the timers of its request stand still: the member is not slow, and its
+// watch not silent.
 func TestTimersStandStillWhileABodyIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var expired atomic.Int64
@@ -226,7 +227,8 @@ func TestTheLimiterPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// What is no JSON is neither weighed nor decoded: a list of protobuf has a thousand objects in two thousand bytes.
+// What is no JSON is neither weighed nor decoded: a list of protobuf has a thousand objects in two
+// thousand bytes.
 func TestTheLimiterRefusesWhatIsNoJSON(t *testing.T) {
 	for _, kind := range []string{"", "application/vnd.kubernetes.protobuf", "application/yaml", "text/html", "application/json/x"} {
 		answer := respond(func() *http.Response {

@@ -9,39 +9,48 @@ import (
 // ErrQuantityTooExpensive ends a response with a number that would take the hub very long to parse.
 var ErrQuantityTooExpensive = errors.New("the member sends a number that nothing can be")
 
-// exponentCosts are the costs of a quantity by the number of digits in its exponent, in addition to its bytes. Measured: decoding 1e-9999
-// takes 30 µs, and each further digit takes thirty times as long: a second for 1e-9999999. So numbersBurst takes the hub three seconds, and
-// numbersRate 3 % of a core. The threat ends when resource.Quantity limits its exponents; this file can be deleted then.
+// exponentCosts are the costs of a quantity by the number of digits in its exponent, in addition to
+// its bytes. Measured: decoding 1e-9999 takes 30 µs, and each further digit takes thirty times as
+// long: a second for 1e-9999999. So numbersBurst takes the hub three seconds, and numbersRate 3 %
+// of a core. The threat ends when resource.Quantity limits its exponents; this file can be deleted
+// then.
 var exponentCosts = map[int]int{3: 1 << 10, 4: 8 << 10, 5: 64 << 10, 6: 1 << 20, 7: 32 << 20}
 
 const (
-	// maxExponent is how many digits an exponent may have, although no quantity needs three: a hash such as 12e45678 may look like one.
+	// maxExponent is how many digits an exponent may have, although no quantity needs three: a hash
+	// such as 12e45678 may look like one.
 	maxExponent = 7
-	// A number with more than maxSmall digits and a positive exponent is kept with all its zeros. Encoding it takes a quarter of a millisecond
-	// for an exponent of three digits, 14 ms for four, and a second for five.
+	// A number with more than maxSmall digits and a positive exponent is kept with all its zeros.
+	// Encoding it takes a quarter of a millisecond for an exponent of three digits, 14 ms for four,
+	// and a second for five.
 	maxSmall, maxLargeExponent = 18, 3
 	largeCost                  = 16 << 10
-	// Parsing a number takes time in proportion to the square of its digits: over a second for a million, which costs all of numbersBurst.
+	// Parsing a number takes time in proportion to the square of its digits: over a second for a
+	// million, which costs all of numbersBurst.
 	digitsCost = 14
 )
 
-// textFields are fields whose direct string values are never parsed as quantities, so numbers in them are free. Nested values are not
-// exempt: an environment variable may hold a quantity.
+// textFields are fields whose direct string values are never parsed as quantities, so numbers in
+// them are free. Nested values are not exempt: an environment variable may hold a quantity.
 var textFields = []string{"labels", "annotations", "matchLabels", "nodeSelector", "args", "command"}
 
-// maxWord is how many bytes of a text are kept: more than the longest name of a field, and its closing quotation mark.
+// maxWord is how many bytes of a text are kept: more than the longest name of a field, and its
+// closing quotation mark.
 const maxWord = 14
 
 // environment is a field with a list of objects whose values are text.
 const environment = "env"
 
-// quantityScanner finds the numbers in JSON, quoted or not, that are parsed as quantities. It is given one byte after the other.
+// quantityScanner finds the numbers in JSON, quoted or not, that are parsed as quantities. It is
+// given one byte after the other.
 type quantityScanner struct {
 	number          decimal
 	quoted, escaped bool
-	// word is the beginning of the last text, and field is the name of the field whose value follows.
+	// word is the beginning of the last text, and field is the name of the field whose value
+	// follows.
 	word, field []byte
-	// depth is how many objects and lists are open. The values at the depth text are text, until the depth is less than until.
+	// depth is how many objects and lists are open. The values at the depth text are text, until
+	// the depth is less than until.
 	depth, text, until int
 }
 
@@ -131,7 +140,8 @@ func (n *quantityScanner) structure(b byte) {
 // decimal parses what may be a number: digits with a point, and an exponent.
 type decimal struct {
 	state decimalState
-	// minus reports a negative exponent. digits counts the digits before the exponent, exponent those of the exponent without leading zeros.
+	// minus reports a negative exponent. digits counts the digits before the exponent, exponent
+	// those of the exponent without leading zeros.
 	minus            bool
 	digits, exponent int
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Timer calls a function once the hub has waited for a member for some time. It does not run while it is
-// held: a member that the hub throttles is not slow.
+// Timer calls a function once the hub has waited for a member for some time. It does not run while
+// it is held: a member that the hub throttles is not slow.
 type Timer struct {
 	expired func()
 
@@ -85,8 +85,8 @@ func (t *Timer) Stop() {
 // timersKey is the key of the timers of a request in its context.
 type timersKey struct{}
 
-// withTimers returns a context whose request holds these timers while it is throttled, in addition to those that the
-// context already has.
+// withTimers returns a context whose request holds these timers while it is throttled, in addition
+// to those that the context already has.
 func withTimers(ctx context.Context, timers ...*Timer) context.Context {
 	before, _ := ctx.Value(timersKey{}).([]*Timer)
 	return context.WithValue(ctx, timersKey{}, append(before[:len(before):len(before)], timers...))

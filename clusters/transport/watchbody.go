@@ -18,7 +18,8 @@ type deadlineBody struct {
 	timers []*Timer // the first one is its own
 }
 
-// slowList is how many failures a list that does not end counts for, because it has taken long already.
+// slowList is how many failures a list that does not end counts for, because it has taken long
+// already.
 const slowList = 2
 
 // Read extends the time by what it reads, and records a list that does not end.
@@ -63,8 +64,9 @@ type requiredWatchBody struct {
 	refused atomic.Bool
 }
 
-// Read records why the hub ends the watch, because client-go restarts it and reports nothing. An event of a watch that has lasted for
-// shortWatch shows that the cache follows the kind, so earlier failures are over.
+// Read records why the hub ends the watch, because client-go restarts it and reports nothing. An
+// event of a watch that has lasted for shortWatch shows that the cache follows the kind, so earlier
+// failures are over.
 func (s *requiredWatchBody) Read(into []byte) (int, error) {
 	n, told, err := s.read(into)
 	switch {
@@ -92,7 +94,8 @@ type watchBody struct {
 	silence *Timer
 }
 
-// newWatchBody returns the body of a watch that is about to be sent. Its timer stands still until the watchBody begins.
+// newWatchBody returns the body of a watch that is about to be sent. Its timer stands still until
+// the watchBody begins.
 func newWatchBody(limit time.Duration, silent func()) *watchBody {
 	s := &watchBody{limit: limit, silence: NewTimer(limit, silent)}
 	s.silence.hold()

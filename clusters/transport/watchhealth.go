@@ -16,9 +16,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// A session is abandoned after failureThreshold failures of the watch of one kind that are spread over failureWindow. Failures less than
-// coalesceWindow apart count once, because one failure may be recorded twice. After quietPeriod without a failure, which is longer than the
-// longest back-off of a watch, the count starts over.
+// A session is abandoned after failureThreshold failures of the watch of one kind that are spread
+// over failureWindow. Failures less than coalesceWindow apart count once, because one failure may
+// be recorded twice. After quietPeriod without a failure, which is longer than the longest back-off
+// of a watch, the count starts over.
 const (
 	failureWindow    = 15 * time.Second
 	quietPeriod      = 75 * time.Second
@@ -26,10 +27,12 @@ const (
 	failureThreshold = 3
 )
 
-// WatchHealth collects the errors of a member's watches. It explains why caches do not sync, and detects that caches no longer follow a
-// member that still answers probes. It is safe for concurrent use. Its fields are set before the first request.
+// WatchHealth collects the errors of a member's watches. It explains why caches do not sync, and
+// detects that caches no longer follow a member that still answers probes. It is safe for
+// concurrent use. Its fields are set before the first request.
 type WatchHealth struct {
-	// OnRefused is called when a retry is pointless: the member forbids lists or watches, or exceeds a limit.
+	// OnRefused is called when a retry is pointless: the member forbids lists or watches, or
+	// exceeds a limit.
 	OnRefused func()
 	Log       logr.Logger
 	// Silence is how long a watch may send nothing.
@@ -38,7 +41,8 @@ type WatchHealth struct {
 	mu sync.Mutex
 	// err is the last error of any kind.
 	err error
-	// kinds has the failures of each kind since its last event. An event of one kind says nothing about another kind.
+	// kinds has the failures of each kind since its last event. An event of one kind says nothing
+	// about another kind.
 	kinds map[string]*failures
 }
 
@@ -46,13 +50,15 @@ type WatchHealth struct {
 type failures struct {
 	err         error
 	first, last time.Time
-	// count is the number of failures since first; countBefore is its value when the current burst began.
+	// count is the number of failures since first; countBefore is its value when the current burst
+	// began.
 	count, countBefore int
 	burst              time.Time
 }
 
-// requiredKindKey is the key of a kind in the context of a list or a watch that is required for the engagement of a member. Failures of
-// other kinds, whose informers were requested later, are not the member's: their readers see that the cache is not in sync.
+// requiredKindKey is the key of a kind in the context of a list or a watch that is required for the
+// engagement of a member. Failures of other kinds, whose informers were requested later, are not
+// the member's: their readers see that the cache is not in sync.
 type requiredKindKey struct{}
 
 // WithRequiredKind returns a context whose requests are required for the engagement of the member.
@@ -60,7 +66,8 @@ func WithRequiredKind(ctx context.Context, kind string) context.Context {
 	return context.WithValue(ctx, requiredKindKey{}, kind)
 }
 
-// IsRequired reports whether the requests of a context are required for the engagement of the member.
+// IsRequired reports whether the requests of a context are required for the engagement of the
+// member.
 func IsRequired(ctx context.Context) bool { return ctx.Value(requiredKindKey{}) != nil }
 
 func requiredKind(ctx context.Context) string {
@@ -68,7 +75,8 @@ func requiredKind(ctx context.Context) string {
 	return kind
 }
 
-// HandleError is the error handler of the reflectors. It replaces that of client-go, which logs the member's address.
+// HandleError is the error handler of the reflectors. It replaces that of client-go, which logs the
+// member's address.
 func (w *WatchHealth) HandleError(ctx context.Context, reflector *toolscache.Reflector, err error) {
 	if ctx.Err() != nil || !IsRequired(ctx) || errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
@@ -144,7 +152,8 @@ func (w *WatchHealth) markFailed(kind string, err error) {
 	}
 }
 
-// PersistentError returns the last error of a kind whose lists and watches have failed for failureWindow and still fail, or nil.
+// PersistentError returns the last error of a kind whose lists and watches have failed for
+// failureWindow and still fail, or nil.
 func (w *WatchHealth) PersistentError(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// WatchMonitor is a RoundTripper that records failures which reflectors retry without calling their error handler: no response, 429, 5xx,
-// 410, and watches that end as soon as they begin. It also ends lists and watches that hang.
+// WatchMonitor is a RoundTripper that records failures which reflectors retry without calling their
+// error handler: no response, 429, 5xx, 410, and watches that end as soon as they begin. It also
+// ends lists and watches that hang.
 type WatchMonitor struct {
 	Next   http.RoundTripper
 	Health *WatchHealth
@@ -75,12 +76,14 @@ func (o *WatchMonitor) roundTripRequiredWatch(request *http.Request) (*http.Resp
 	return response, err
 }
 
-// isRetriedSilently reports whether client-go retries a status code without calling an error handler.
+// isRetriedSilently reports whether client-go retries a status code without calling an error
+// handler.
 func isRetriedSilently(code int) bool {
 	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
-// roundTripOptionalWatch sends a watch of a kind that was requested later. A silent watch is ended and restarted; that is no failure.
+// roundTripOptionalWatch sends a watch of a kind that was requested later. A silent watch is ended
+// and restarted; that is no failure.
 func (o *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Response, error) {
 	var s *watchBody
 	s = newWatchBody(o.Health.Silence, func() { _ = s.ReadCloser.Close() })
@@ -94,8 +97,9 @@ func (o *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Resp
 	return response, nil
 }
 
-// roundTripList sends a request whose response ends. The hub waits for it for a limited time, because a list that hangs would leave the
-// cache outdated. A list that makes progress may take longer, and the time in which the hub throttles it does not count.
+// roundTripList sends a request whose response ends. The hub waits for it for a limited time,
+// because a list that hangs would leave the cache outdated. A list that makes progress may take
+// longer, and the time in which the hub throttles it does not count.
 func (o *WatchMonitor) roundTripList(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	b := &deadlineBody{health: o.Health, ctx: ctx, cancel: cancel}

@@ -96,8 +96,9 @@ func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 	}
 }
 
-// A rolling restart of a control plane makes watches fail some times within minutes, but they go on in between. An event that comes as capRetryAfter as
-// a watch begins shows nothing: a server that tells each watch that it is too old sends one. Neither does an event of another kind.
+// A rolling restart of a control plane makes watches fail some times within minutes, but they go on
+// in between. An event that comes as capRetryAfter as a watch begins shows nothing: a server that
+// tells each watch that it is too old sends one. Neither does an event of another kind.
 func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind  string
@@ -183,7 +184,8 @@ func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 	}
 }
 
-// A watch of a kind that was asked for later ends when it falls silent, and nobody takes it ill; without that it would stay for ever.
+// A watch of a kind that was asked for later ends when it falls silent, and nobody takes it ill;
+// without that it would stay for ever.
 func TestASilentOptionalWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trouble := WatchHealth{Silence: time.Minute}
@@ -235,7 +237,8 @@ func silence() silent {
 
 func (s silent) tell(text string) { _, _ = io.WriteString(s.writer, text) }
 
-// What is read of an error is deadlineBody in time, with a token or without, whatever was asked for.
+// What is read of an error is deadlineBody in time, with a token or without, whatever was asked
+// for.
 func TestAnErrorThatDoesNotEnd(t *testing.T) {
 	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a success that a watch does not have": 206} {
 		for _, token := range []string{"", "canary-token"} {

@@ -1,5 +1,5 @@
-// Package cputime measures the processor time of a function, for tests of what a decision may cost. The time on a clock would depend on
-// what else the machine does.
+// Package cputime measures the processor time of a function, for tests of what a decision may cost.
+// The time on a clock would depend on what else the machine does.
 package cputime
 
 import (

@@ -1,0 +1,86 @@
+package clusters
+
+import (
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+)
+
+// desiredState is what the reconciler wants of a member.
+type desiredState struct {
+	// config is the latest accepted kubeconfig; nil before there is one.
+	config *kubeconfig.Config
+	// pinned is the identity of the member; empty before the first connection.
+	pinned types.UID
+	// acknowledged is another identity that the member may have from now on.
+	acknowledged types.UID
+	// rival is the owner of the identity that the last attempt met.
+	rival rival
+}
+
+// rival is the owner of an identity that a member met and that belongs to another MemberCluster.
+type rival struct {
+	id types.UID
+	owner
+}
+
+// isNews reports whether a state justifies an attempt at once, even if one with the previous state
+// has just failed. A rival is news only if the owner of the same identity has changed or is gone.
+// The member decides which identity it shows, so a member that alternates its answers must not
+// reset the back-off.
+func (e desiredState) isNews(previous desiredState) bool {
+	if e.config != previous.config || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
+		return true
+	}
+	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival
+}
+
+// snapshot is what is known of a member. A condition state without a status is not known yet.
+type snapshot struct {
+	ready, credentials conditionState
+	info               clusterInfo
+	expiry             kubeconfig.Expiry
+	// contestedID is the identity that the last attempt met, if it belongs to another member.
+	contestedID types.UID
+}
+
+func (s snapshot) equal(other snapshot) bool {
+	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.info.equal(other.info) &&
+		s.contestedID == other.contestedID
+}
+
+var (
+	accepted  = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
+	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
+)
+
+// failed records that the member could not be reached with these credentials. It stays Ready if a
+// session goes on.
+func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
+	v := conditionFor(err)
+	s.contestedID = ""
+	if wrong := new(identityError); errors.As(err, &wrong) {
+		s.contestedID = wrong.contestedID
+	}
+	var refusal *kubeconfig.RejectedError
+	switch {
+	case errors.As(err, &refusal):
+		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
+	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
+		// This explains more than the answer of the member.
+		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
+			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
+	case v.reason == v1alpha1.ReasonUnauthorized:
+		s.credentials = v
+	case goesOn || s.credentials.status != metav1.ConditionTrue:
+		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
+	}
+	if !goesOn {
+		s.ready = v
+	}
+}
