@@ -60,6 +60,7 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	if err != nil { // perhaps with all of it running
 		return nil, errors.Join(err, s.environment.Stop())
 	}
+	servers.add(s.address())
 	if s.admin, err = client.New(as, client.Options{Scheme: kinds}); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ var (
 	published = &output{} // its events and MemberClusters, each time that one changed
 	given     = &strict{} // the credentials that it was given
 	addresses = &strict{} // the addresses of the members
+	servers   = &strict{} // the addresses of API servers, which the metrics of the tests' own clients hold
 )
 
 // strict are texts that must not be emitted. It is safe for concurrent use.

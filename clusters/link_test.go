@@ -52,7 +52,7 @@ func newLink(t testing.TB, server string) *link {
 }
 
 // reserve returns an address that nobody else can listen at while the test runs: a socket is bound
-// to it.
+// to it. It is not that of an API server which has been stopped.
 func reserve(t testing.TB) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -71,7 +71,11 @@ func reserve(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	if len(servers.in(address)) > 0 {
+		return reserve(t)
+	}
+	return address
 }
 
 // turn changes the mode, also for what is connected.
