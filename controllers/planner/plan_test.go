@@ -132,7 +132,7 @@ func TestEdit_makes_every_row_one_of_the_new_generation(t *testing.T) {
 	old.ReadyReplicas = 1
 	s.sees("east", old)
 	s.sees("west", s.ready())
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 1 }), s.row("west", v1alpha1.ClusterReady))
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = 1, 1 }), s.row("west", v1alpha1.ClusterReady))
 }
 
 func TestPlacement_that_cannot_be_understood_changes_no_row(t *testing.T) {
