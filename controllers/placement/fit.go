@@ -95,7 +95,7 @@ func (c criteria) reason(of candidate) (reason, requirement string) {
 		return v1alpha1.ReasonTaintNotTolerated, taint
 	}
 	switch {
-	case of.row != nil:
+	case of.entry != nil:
 		return "", ""
 	case !member.DeletionTimestamp.IsZero():
 		return v1alpha1.ReasonClusterDeleting, ""

@@ -7,30 +7,30 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// standing is how much a cluster has of an AppService. A limit takes the lowest first, so that what runs stays where it runs.
+// standing orders clusters for a limit, which takes the lowest first, so that what runs stays where it runs.
 type standing int
 
 const (
-	running  standing = iota // in the plan
-	settling                 // in the plan, and the cluster has taken on nothing yet
-	spared                   // left the plan, and not being removed yet
-	leaving                  // being removed
-	newcomer                 // nothing there
+	running        standing = iota // in the plan
+	starting                       // in the plan, and the cluster has taken on nothing yet
+	removalPending                 // left the plan, and not being removed yet
+	removing                       // being removed
+	newcomer                       // nothing there
 )
 
-// standingOf returns the standing of a cluster with this row. A cluster of the plan ranks before every cluster outside of it, whatever is
-// running on either: otherwise the two would change places for ever.
-func standingOf(row *v1alpha1.ClusterStatus) standing {
-	if row == nil {
+// standingOf returns the standing of a cluster with this entry. A cluster of the plan ranks before every cluster outside of it, whatever
+// runs on either: otherwise the two would change places for ever.
+func standingOf(entry *v1alpha1.ClusterStatus) standing {
+	if entry == nil {
 		return newcomer
 	}
-	switch transition := row.Transition.Type; {
-	case row.Phase == v1alpha1.ClusterRemoving:
-		return leaving
+	switch transition := entry.Transition.Type; {
+	case entry.Phase == v1alpha1.ClusterRemoving:
+		return removing
 	case transition == v1alpha1.TransitionRemovalPending, transition == v1alpha1.TransitionRemovalNeedsApproval:
-		return spared
-	case row.Surging && row.ObservedGeneration == 0:
-		return settling
+		return removalPending
+	case entry.Surging && entry.ObservedGeneration == 0:
+		return starting
 	}
 	return running
 }
@@ -38,11 +38,11 @@ func standingOf(row *v1alpha1.ClusterStatus) standing {
 // contender is a candidate for one of the places that a limit leaves.
 type contender struct {
 	candidate
-	turn int // how many with the same value of the spread label come before it
+	spreadIndex int // how many with the same value of the spread label come before it
 }
 
 func (a contender) compare(b contender) int {
-	return cmp.Or(cmp.Compare(a.standing, b.standing), cmp.Compare(a.turn, b.turn), cmp.Compare(a.rank, b.rank), cmp.Compare(a.member.Name, b.member.Name))
+	return cmp.Or(cmp.Compare(a.standing, b.standing), cmp.Compare(a.spreadIndex, b.spreadIndex), cmp.Compare(a.rank, b.rank), cmp.Compare(a.member.Name, b.member.Name))
 }
 
 // limit returns the candidates that the placement's limit takes, and the others.
@@ -61,7 +61,7 @@ func limit(p *v1alpha1.Placement, candidates []candidate) (taken, others []candi
 	turns := map[string]int{}
 	for i := range contenders {
 		value := contenders[i].member.Labels[p.SpreadKey] // "" without the label, or the key
-		contenders[i].turn = turns[value]
+		contenders[i].spreadIndex = turns[value]
 		turns[value]++
 	}
 	slices.SortFunc(contenders, contender.compare)

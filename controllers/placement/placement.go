@@ -23,7 +23,7 @@ type Decision struct {
 	Weight int64
 }
 
-// Chosen tells whether the cluster is in the plan.
+// Chosen reports whether the cluster is in the plan.
 func (d Decision) Chosen() bool { return d.Reason == "" }
 
 // Plan has a decision for each cluster, sorted by name.
@@ -36,7 +36,7 @@ func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, e
 	if err != nil {
 		return nil, err
 	}
-	counts, err := compileReplicas(&app.Spec)
+	replicas, err := compileReplicaPolicy(&app.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, e
 	for _, c := range beyond {
 		plan = append(plan, Decision{Cluster: c.member.Name, Reason: v1alpha1.ReasonLimitReached})
 	}
-	plan = append(plan, counts.decide(app, chosen)...)
+	plan = append(plan, replicas.decide(app, chosen)...)
 	plan = append(plan, fits.missing(members)...)
 	slices.SortFunc(plan, func(a, b Decision) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return plan, nil
@@ -62,27 +62,27 @@ func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, e
 // candidate is a member, and what it has of the AppService.
 type candidate struct {
 	member   *v1alpha1.MemberCluster
-	row      *v1alpha1.ClusterStatus // nil for a newcomer
+	entry    *v1alpha1.ClusterStatus // nil for a newcomer
 	standing standing
 	rank     uint64
 }
 
 func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) []candidate {
-	rows := make(map[string]*v1alpha1.ClusterStatus, len(app.Status.Clusters))
+	entries := make(map[string]*v1alpha1.ClusterStatus, len(app.Status.Clusters))
 	for i := range app.Status.Clusters {
-		rows[app.Status.Clusters[i].Name] = &app.Status.Clusters[i]
+		entries[app.Status.Clusters[i].Name] = &app.Status.Clusters[i]
 	}
 	ranks := ranksOf(app)
 	candidates := make([]candidate, len(members))
 	for i := range members {
-		member, row := &members[i], rows[members[i].Name]
-		candidates[i] = candidate{member: member, row: row, standing: standingOf(row), rank: ranks.of(member.Name)}
+		member, entry := &members[i], entries[members[i].Name]
+		candidates[i] = candidate{member: member, entry: entry, standing: standingOf(entry), rank: ranks.of(member.Name)}
 	}
 	return candidates
 }
 
-// runs tells whether the cluster runs the AppService, as part of its plan or until it is removed.
-func (c candidate) runs() bool { return c.standing <= spared }
+// runs reports whether the cluster runs the AppService, as part of its plan or until it is removed.
+func (c candidate) runs() bool { return c.standing <= removalPending }
 
 // Find returns the decision for the named cluster, or one that is not chosen.
 func (p Plan) Find(cluster string) Decision {

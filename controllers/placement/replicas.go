@@ -13,8 +13,8 @@ import (
 // maxWeight is where weights end, so that those of a million clusters add up in 64 bits: 17 thousand million CPUs.
 const maxWeight = 1 << 44
 
-// counts is what a spec says of replicas, compiled.
-type counts struct {
+// replicaPolicy is what a spec says about replicas, compiled.
+type replicaPolicy struct {
 	divided     bool
 	allocatable bool
 	rules       []rule
@@ -31,13 +31,13 @@ type override struct {
 	replicas *int32
 }
 
-func compileReplicas(spec *v1alpha1.AppServiceSpec) (counts, error) {
-	var c counts
+func compileReplicaPolicy(spec *v1alpha1.AppServiceSpec) (replicaPolicy, error) {
+	var c replicaPolicy
 	for i := range spec.Overrides {
 		o := &spec.Overrides[i]
 		match, err := compileMatch(fmt.Sprintf("spec.overrides[name=%s]", o.Name), o.ClusterMatch)
 		if err != nil {
-			return counts{}, err
+			return replicaPolicy{}, err
 		}
 		if o.Replicas != nil {
 			c.overrides = append(c.overrides, override{match, o.Replicas})
@@ -52,15 +52,15 @@ func compileReplicas(spec *v1alpha1.AppServiceSpec) (counts, error) {
 		r := &spec.ReplicaPolicy.Rules[i]
 		match, err := compileMatch(fmt.Sprintf("spec.replicaPolicy.rules[name=%s]", r.Name), r.ClusterMatch)
 		if err != nil {
-			return counts{}, err
+			return replicaPolicy{}, err
 		}
 		c.rules = append(c.rules, rule{match, r})
 	}
 	return c, nil
 }
 
-// decide says how many replicas the chosen clusters run.
-func (c counts) decide(app *v1alpha1.AppService, chosen []candidate) []Decision {
+// decide sets how many replicas the chosen clusters run.
+func (c replicaPolicy) decide(app *v1alpha1.AppService, chosen []candidate) []Decision {
 	decisions := make([]Decision, len(chosen))
 	for i, of := range chosen {
 		decisions[i].Cluster = of.member.Name
@@ -84,8 +84,8 @@ func (c counts) decide(app *v1alpha1.AppService, chosen []candidate) []Decision 
 	return decisions
 }
 
-// overridden is what the overrides make of the replicas of a member: the last that matches wins.
-func (c counts) overridden(replicas int32, member *v1alpha1.MemberCluster) int32 {
+// overridden returns the replicas of a member after its overrides: the last that matches wins.
+func (c replicaPolicy) overridden(replicas int32, member *v1alpha1.MemberCluster) int32 {
 	for _, o := range c.overrides {
 		if o.matches(member) {
 			replicas = *o.replicas
@@ -102,29 +102,29 @@ func scalingBounds(scaling *v1alpha1.Autoscaling) (least, most int32) {
 	return least, max(least, scaling.MaxReplicas)
 }
 
-func (c counts) divideReplicas(total int64, chosen []candidate, decisions []Decision) {
-	bounds := c.terms(chosen)
-	claims := claimsOf(chosen, bounds, func(row *v1alpha1.ClusterStatus) int32 { return row.Replicas })
-	divide(total, claims)
-	for i, claim := range claims {
-		decisions[i].Replicas, decisions[i].Weight = int32(claim.given), c.weightOf(bounds[i])
+func (c replicaPolicy) divideReplicas(total int64, chosen []candidate, decisions []Decision) {
+	bounds := c.boundsOf(chosen)
+	shares := sharesOf(chosen, bounds, func(entry *v1alpha1.ClusterStatus) int32 { return entry.Replicas })
+	divide(total, shares)
+	for i, share := range shares {
+		decisions[i].Replicas, decisions[i].Weight = int32(share.given), c.weightOf(bounds[i])
 	}
 }
 
-// divideScaling divides the bounds of autoscaling: the least first, and then the most over those that got some of it.
-func (c counts) divideScaling(scaling *v1alpha1.Autoscaling, chosen []candidate, decisions []Decision) {
+// divideScaling divides the bounds of autoscaling: first the minimum, and then the maximum over the clusters that got some of it.
+func (c replicaPolicy) divideScaling(scaling *v1alpha1.Autoscaling, chosen []candidate, decisions []Decision) {
 	least, most := scalingBounds(scaling)
-	bounds := c.terms(chosen)
-	mins := claimsOf(chosen, bounds, scaledFrom)
+	bounds := c.boundsOf(chosen)
+	mins := sharesOf(chosen, bounds, currentMin)
 	divide(int64(least), mins)
-	for i, claim := range mins {
-		bounds[i].least = claim.given
+	for i, share := range mins {
+		bounds[i].least = share.given
 	}
-	maxs := claimsOf(chosen, bounds, scaledTo)
-	var scaled []*claim
-	for i, claim := range maxs {
+	maxs := sharesOf(chosen, bounds, currentMax)
+	var scaled []*share
+	for i, share := range maxs {
 		if bounds[i].least > 0 {
-			scaled = append(scaled, claim)
+			scaled = append(scaled, share)
 		}
 	}
 	divide(int64(most), scaled)
@@ -134,37 +134,37 @@ func (c counts) divideScaling(scaling *v1alpha1.Autoscaling, chosen []candidate,
 		d.Weight = c.weightOf(bounds[i])
 		d.Replicas = d.MinReplicas
 		if of.runs() {
-			d.Replicas = within(of.row.Replicas, d.MinReplicas, d.MaxReplicas)
+			d.Replicas = within(of.entry.Replicas, d.MinReplicas, d.MaxReplicas)
 		}
 	}
 }
 
-// scaledFrom is the least that a cluster scales to now. One without an autoscaler runs what it runs, no less and no more.
-func scaledFrom(row *v1alpha1.ClusterStatus) int32 {
-	if row.MaxReplicas == 0 {
-		return row.Replicas
+// currentMin returns the minimum that a cluster scales to now. One without an autoscaler has its replicas for both bounds.
+func currentMin(entry *v1alpha1.ClusterStatus) int32 {
+	if entry.MaxReplicas == 0 {
+		return entry.Replicas
 	}
-	return row.MinReplicas
+	return entry.MinReplicas
 }
 
-// scaledTo is the most that a cluster scales to now.
-func scaledTo(row *v1alpha1.ClusterStatus) int32 {
-	if row.MaxReplicas == 0 {
-		return row.Replicas
+// currentMax returns the maximum that a cluster scales to now.
+func currentMax(entry *v1alpha1.ClusterStatus) int32 {
+	if entry.MaxReplicas == 0 {
+		return entry.Replicas
 	}
-	return row.MaxReplicas
+	return entry.MaxReplicas
 }
 
-// terms are the weight of a cluster in a division, and the bounds of its share.
-type terms struct {
+// shareBounds are the weight of a cluster in a division and the bounds of its share.
+type shareBounds struct {
 	weight      uint64
 	least, most int64
 }
 
-func (c counts) terms(chosen []candidate) []terms {
-	all := make([]terms, len(chosen))
+func (c replicaPolicy) boundsOf(chosen []candidate) []shareBounds {
+	all := make([]shareBounds, len(chosen))
 	for i, of := range chosen {
-		all[i] = c.ruled(of.member)
+		all[i] = c.matchRule(of.member)
 	}
 	if c.allocatable {
 		for i, weight := range capacities(chosen) {
@@ -175,16 +175,16 @@ func (c counts) terms(chosen []candidate) []terms {
 }
 
 // weightOf returns the weight to remember: that of a cluster whose share follows its capacity.
-func (c counts) weightOf(t terms) int64 {
+func (c replicaPolicy) weightOf(t shareBounds) int64 {
 	if !c.allocatable {
 		return 0
 	}
 	return int64(t.weight)
 }
 
-// ruled are the terms by the first rule that matches the member.
-func (c counts) ruled(member *v1alpha1.MemberCluster) terms {
-	t := terms{weight: 1, most: math.MaxInt32}
+// matchRule returns the bounds by the first rule that matches the member.
+func (c replicaPolicy) matchRule(member *v1alpha1.MemberCluster) shareBounds {
+	t := shareBounds{weight: 1, most: math.MaxInt32}
 	for _, r := range c.rules {
 		if !r.matches(member) {
 			continue
@@ -204,17 +204,17 @@ func (c counts) ruled(member *v1alpha1.MemberCluster) terms {
 	return t
 }
 
-// capacities are the CPUs of the clusters, in thousandths. One of which they are not known counts as the smallest of which they are. While the CPUs of
-// a cluster differ by less than a tenth from those that its share was computed from, or are not known any more, it keeps the latter: a
-// node that comes and goes moves nothing.
+// capacities returns the CPUs of the clusters, in thousandths. An unknown capacity counts as the smallest known one. While the CPUs of a cluster
+// differ by less than a tenth from those that its share was computed from, or are no longer known, it keeps the latter: a node that comes
+// and goes moves nothing.
 func capacities(chosen []candidate) []uint64 {
 	all := make([]uint64, len(chosen))
 	smallest := uint64(maxWeight)
 	known := false
 	for i, of := range chosen {
 		all[i] = thousandths(of.member.Status.Allocatable[corev1.ResourceCPU])
-		if of.row != nil && isNear(all[i], of.row.Weight) {
-			all[i] = uint64(of.row.Weight)
+		if of.entry != nil && isNear(all[i], of.entry.Weight) {
+			all[i] = uint64(of.entry.Weight)
 		}
 		if all[i] > 0 {
 			smallest, known = min(smallest, all[i]), true

@@ -132,7 +132,7 @@ func TestEdit_updates_the_generation_of_every_entry(t *testing.T) {
 	old.ReadyReplicas = 1
 	s.sees("east", old)
 	s.sees("west", s.ready())
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 1 }), s.row("west", v1alpha1.ClusterReady))
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = 1, 1 }), s.row("west", v1alpha1.ClusterReady))
 }
 
 func TestInvalid_placement_changes_no_entry(t *testing.T) {

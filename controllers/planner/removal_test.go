@@ -51,7 +51,12 @@ func (s *scene) removing(member string) v1alpha1.ClusterStatus {
 // unreachable returns the entry of an unreachable member that is Removing.
 func (s *scene) unreachable(member string) v1alpha1.ClusterStatus {
 	return s.row(member, v1alpha1.ClusterRemoving, ran(1, 2), saying(v1alpha1.ReasonClusterUnreachable,
-		"it is removed when the cluster can be reached; see MemberCluster "+member))
+		"it is removed when the cluster can be reached; see MemberCluster "+member), lastSeen(v1alpha1.ClusterRemoving))
+}
+
+// lastSeen says in which phase the member was observed last.
+func lastSeen(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
+	return func(row *v1alpha1.ClusterStatus) { row.LastKnownPhase = phase }
 }
 
 // Invariant 3.

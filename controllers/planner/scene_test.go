@@ -249,10 +249,11 @@ func (s *scene) row(member string, phase v1alpha1.ClusterPhase, changes ...func(
 	case v1alpha1.ClusterProgressing:
 		row.Reason = v1alpha1.ReasonRollingOut
 	case v1alpha1.ClusterUnknown:
-		row.Reason = v1alpha1.ReasonClusterUnreachable
+		row.Reason, row.LastKnownPhase = v1alpha1.ReasonClusterUnreachable, v1alpha1.ClusterReady
 	case v1alpha1.ClusterRemoving:
 		row.Reason = v1alpha1.ReasonRemoving
 	case v1alpha1.ClusterDetached:
+		row.LastKnownPhase = v1alpha1.ClusterReady
 		row.Reason = v1alpha1.ReasonClusterDetached
 	}
 	if phase != v1alpha1.ClusterPending {

@@ -94,7 +94,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	// It is still observed.
 	s.sees("east", observation.Observation{UID: s.app.UID, Generation: 1, Applied: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonCrashLoopBackOff, Replicas: 2})
 	s.answers("west", metav1.ConditionFalse)
-	crashes := s.row("east", v1alpha1.ClusterFailed, of(1), ran(1, 2), saying(v1alpha1.ReasonCrashLoopBackOff, ""), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 })
+	crashes := s.row("east", v1alpha1.ClusterFailed, of(1), ran(1, 2), saying(v1alpha1.ReasonCrashLoopBackOff, ""), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = 0, 2 })
 	west := s.unknown("west")
 	of(1)(&west)
 	ran(1, 2)(&west)
@@ -104,7 +104,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	s.answers("west", metav1.ConditionTrue)
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Suspend = false })
 	of(3)(&crashes)
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas = 0 }),
+	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = 0, 2 }),
 		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending),
 		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalPending, "it is removed when it is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that")))
 }

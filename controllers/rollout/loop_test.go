@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// TestLoop closes the loop: placement.Decide and rollup.Status decide, simulated members carry that out, and what becomes of them is
+// TestLoop closes the loop: placement.Decide and rollout.Plan decide, simulated members carry that out, and what becomes of them is
 // decided on again. Meanwhile members die, detach, fail, heal and are relabelled, the operator restarts, and the spec is edited.
 //
 // Each decision keeps the invariants (see loop.check). Once everything has healed and removals are acknowledged, the loop comes to rest:
