@@ -174,8 +174,8 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 	}
 }
 
-// Where the pod template has to change, that is told before it does. The Service goes on choosing
-// the pods, old and new.
+// An event announces a restart before the pod template changes. The Service keeps selecting the
+// same pods.
 func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -297,7 +297,7 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 	})
 }
 
-// An adopted Deployment that is deleted is made again as any other, and its Service follows.
+// An adopted Deployment that is deleted is created like any other, and its Service follows.
 func TestAdopted_Deployment_that_is_deleted_is_created_with_our_selector(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -370,7 +370,7 @@ func (s *scene) isAdopted(deployment, service client.Object) {
 	}
 }
 
-// restsAlsoAfterRestart is law 5.
+// restsAlsoAfterRestart checks invariant 5.
 func (s *scene) restsAlsoAfterRestart() {
 	s.Helper()
 	s.sent.reset()
@@ -613,8 +613,7 @@ func TestInheritance_is_not_undone_by_a_stale_hub_cache(t *testing.T) {
 	s.untouched(service)
 }
 
-// What was inherited a moment ago, and the member's cache does not show so yet, is not told of
-// twice.
+// An inheritance that the member's cache does not show yet is not announced twice.
 func TestInheritance_is_announced_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -637,7 +636,7 @@ func TestInheritance_is_announced_once(t *testing.T) {
 	told()
 }
 
-// Two hubs that share a member keep off each other's, whatever their policies.
+// Two hubs that share a member never change each other's objects, with any conflict policy.
 func TestHubs_that_share_a_member_never_touch_the_same_object(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, conflictPolicy(v1alpha1.ConflictAdopt))

@@ -77,13 +77,13 @@ func TestHubBehind_ends_at_once_when_it_is_accepted(t *testing.T) {
 			t.Errorf("the %s is stamped for generation %d", kindOf(object), got)
 		}
 	}
-	// It need not be accepted for ever.
+	// It is accepted once.
 	s.edit(func(app *v1alpha1.AppService) { app.Annotations = nil })
 	s.restart()
 	s.reports(s.ready())
 }
 
-// The same as what the member has needs no write, but the stamp would keep the hub behind for ever.
+// Nothing differs, so nothing has to be written, but the stamp would keep the hub behind.
 func TestHubBehind_is_accepted_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -243,7 +243,8 @@ func (s *scene) somebodysService(port int32) *corev1.Service {
 	return service
 }
 
-// What is edited while it is being deleted is not changed any more, and made again when it is gone.
+// An object that is edited while it is being deleted is not changed, and is created again after it
+// is gone.
 func TestObject_that_is_being_deleted_is_created_again(t *testing.T) {
 	for _, kind := range []string{"Deployment", "Service"} {
 		t.Run(kind, func(t *testing.T) {
@@ -276,7 +277,7 @@ func TestObject_that_is_being_deleted_is_created_again(t *testing.T) {
 	}
 }
 
-// A call that hangs ends with the engagement, and is told of nobody.
+// A request that hangs ends with the engagement, and is not reported.
 func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
 	s := undelivered(t)
 	config, way := throughHanging(t, granted)

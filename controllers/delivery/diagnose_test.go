@@ -252,7 +252,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 			t.Errorf("looks again after %v, want %v", result, want)
 		}
 	}
-	for range 3 { // whatever the watch tells of
+	for range 3 { // as after events of the watch
 		_, result := w.look()
 		about(result.RequeueAfter, firstListing)
 	}

@@ -27,7 +27,7 @@ func (s *scene) corrected() float64 {
 	return metric.GetCounter().GetValue()
 }
 
-// spoil changes the image on the member, as somebody else than us.
+// spoil changes the image on the member, as another manager.
 func (s *scene) spoil(image string) {
 	s.Helper()
 	d := s.deployment()
@@ -104,8 +104,8 @@ func TestEdit_is_no_drift(t *testing.T) {
 	s.announces(v1alpha1.ReasonDriftCorrected)
 }
 
-// Ports that somebody else has changed can only be replaced as a whole; they are the AppService's
-// afterwards.
+// Ports that another manager has changed can only be replaced as a whole; they still belong to the
+// AppService.
 func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
 		t.Run(kind, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestContention_delays_corrections(t *testing.T) {
 		t.Errorf("put back %v times, want %d", got, maxCorrections)
 	}
 
-	// Nothing that the member tells of ends the truce.
+	// No event of the member ends the delay.
 	heard := len(s.told.all(s.key(), s.cluster))
 	s.sent.reset()
 	d := s.deployment()

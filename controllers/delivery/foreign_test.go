@@ -157,7 +157,7 @@ func unpaused(deployment *appsv1.Deployment) *appsv1.Deployment {
 	return deployment
 }
 
-// What took the place of our object since the member's cache was filled is somebody else's.
+// An object that replaced ours after the member's cache was filled belongs to another manager.
 func TestObject_that_replaced_ours_is_never_changed(t *testing.T) {
 	edits := map[string]func(*v1alpha1.AppService){
 		"is changed":    func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 81 },

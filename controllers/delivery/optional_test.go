@@ -82,7 +82,7 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	s.readyWith(4)
 	s.runs("4 × web:2 A=1; ClusterIP 80→8080/TCP")
 
-	// Somebody's change is put back, and what somebody deletes is made again.
+	// Changes of others are corrected, and deleted objects are created again.
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	s.has(scaler)
 	s.someone(scaler, func() { scaler.Spec.MaxReplicas = 99 })
@@ -96,7 +96,7 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	s.readyWith(4)
 	s.sendsNo(t, "PATCH", "POST", "DELETE", "PUT")
 
-	// Without its label it says no more whose it is. Nothing but the watch tells of it.
+	// Without its label it does not name its AppService. Only the watch reports it.
 	budget := &policyv1.PodDisruptionBudget{}
 	s.has(budget)
 	s.someone(budget, func() { delete(budget.Labels, v1alpha1.LabelAppService) })
@@ -452,7 +452,7 @@ func TestOptionalObjects_beside_a_foreign_Deployment_are_deleted(t *testing.T) {
 	}
 }
 
-// What an AppService of the name before left is taken away as what this one leaves would be.
+// Optional objects of an earlier AppService are deleted like those of this one.
 func TestOptionalObjects_of_an_earlier_AppService_are_deleted(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)

@@ -82,8 +82,8 @@ func managersOf(object client.Object) []string {
 	return managers
 }
 
-// One that was let go is nobody's: the AppService that comes back meets it as it would meet any
-// other.
+// A released object is unmanaged: an AppService that comes back adopts it under its conflict
+// policy, like any other unmanaged object.
 func TestOrphan_can_be_adopted_again(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))

@@ -42,7 +42,7 @@ func (s *scene) dropping(what string) observation.Observation {
 	return want
 }
 
-// isNotCorrected fails the test when anything was taken for somebody's change.
+// isNotCorrected fails the test if anything was corrected as drift.
 func (s *scene) isNotCorrected() {
 	s.Helper()
 	if got := s.corrected(); got > 0 {
@@ -61,7 +61,7 @@ func TestPrunedField_is_reported_and_not_sent_again(t *testing.T) {
 		t.Errorf("asked %d times, want once", got)
 	}
 
-	// Nothing is asked of the member when it tells of the object again.
+	// An event about the object sends no request to the member.
 	s.sent.reset()
 	heard := len(s.told.all(s.key(), s.cluster))
 	d := s.deployment()
@@ -367,7 +367,7 @@ func TestPrunedField_that_a_dry_run_keeps_is_sent_in_minutes(t *testing.T) {
 	s.isNotCorrected()
 }
 
-// What keeps the pods from being ready is told too.
+// The failure of the pods is reported too.
 func TestPrunedField_hides_no_other_failure(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)

@@ -115,7 +115,7 @@ func (s *scene) start() {
 	s.must(s.deliverer.Engage(ctx, s.clusterName(), s.member))
 }
 
-// connect connects to the member and engages nothing: what is looked at is what the test looks at.
+// connect connects to the member and engages nothing: only the test reconciles.
 func (s *scene) connect() context.Context {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())

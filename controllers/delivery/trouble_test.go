@@ -61,7 +61,7 @@ func onlyReads(s *scene) *rest.Config {
 	return config
 }
 
-// What the member refuses is told in the entry, in the member's words, and tried again in minutes.
+// A refusal is reported in the entry, in the member's words, and retried in minutes.
 func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 	tests := map[string]struct {
 		spec  func(*v1alpha1.AppService)
@@ -137,7 +137,7 @@ func TestNamespace_that_is_terminating_is_awaited(t *testing.T) {
 	s.sendsNo(t, "POST namespaces")
 }
 
-// What may pass is told too, and tried again by the queue, or when the member says.
+// A transient failure is reported too, and retried by the queue, or when the member says.
 func TestTransient_failure_is_reported_and_retried(t *testing.T) {
 	tests := map[string]struct {
 		answer     func(string) (*http.Response, error)

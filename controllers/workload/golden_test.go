@@ -96,7 +96,7 @@ func app(t testing.TB, spec string) *v1alpha1.AppService {
 	return app
 }
 
-// member is the cluster of row.
+// member returns the cluster of the entry.
 func member() *v1alpha1.MemberCluster {
 	member := &v1alpha1.MemberCluster{}
 	member.Name, member.Labels = "east", map[string]string{"region": "eu-1", "example.com/tier": "gold"}

@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// Law 2, and who owns what: whatever patches there are, they are refused, or leave alone what is
-// not theirs. Nothing panics.
+// Invariant 2, and who owns what: whatever patches there are, they are refused, or leave alone what
+// is not theirs. Nothing panics.
 func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

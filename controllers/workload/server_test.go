@@ -78,7 +78,7 @@ func releaseOf(config *rest.Config) (*version.Version, error) {
 	return version.ParseGeneric(server.GitVersion)
 }
 
-// tooNew tells whether the member is too old for a golden.
+// tooNew reports whether the member is too old for a golden file.
 func tooNew(g golden) bool {
 	return g.since != "" && release.LessThan(version.MustParseGeneric(g.since))
 }
