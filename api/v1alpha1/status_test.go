@@ -363,4 +363,6 @@ func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*r
 func later(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(time.Hour)) }
 
 // statusOf returns the status that the planner would write.
-func statusOf(in rollout.Input) v1alpha1.AppServiceStatus { return status.Compute(in, rollout.Plan(in)) }
+func statusOf(in rollout.Input) v1alpha1.AppServiceStatus {
+	return status.Compute(in, rollout.Plan(in))
+}

@@ -14,12 +14,7 @@ const (
 	generation = 2
 )
 
-var (
-	now    = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	before = ago(time.Hour)
-)
-
-func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
+var now = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // seen is an answer to two replicas of the present generation, with two pods ready.
 func seen(phase v1alpha1.ClusterPhase, changes ...func(*observation.Observation)) observation.Observation {

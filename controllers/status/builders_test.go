@@ -2,7 +2,6 @@ package status_test
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,8 +205,6 @@ func statusOf(in rollout.Input) v1alpha1.AppServiceStatus {
 	return status.Compute(in, rollout.Plan(in))
 }
 
-const out = -1 // is the share of a cluster that is not chosen, or has no row
-
 // divided has the clusters run so many replicas together.
 func divided(total int32) func(*rollout.Input) {
 	return func(in *rollout.Input) {
@@ -273,26 +270,6 @@ func clusters(letters string) rollout.Input {
 
 func nameOf(i int) string { return string(rune('a' + i)) }
 
-// letters says what became of the clusters.
-func letters(status v1alpha1.AppServiceStatus) string {
-	var out strings.Builder
-	for _, row := range status.Clusters {
-		letter := runs
-		switch {
-		case row.Phase == v1alpha1.ClusterRemoving:
-			letter = begun
-		case row.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval:
-			letter = held
-		case row.Phase == v1alpha1.ClusterUnknown:
-			letter = unknown
-		case row.Transition.Type == v1alpha1.TransitionRemovalPending:
-			letter = waits
-		}
-		out.WriteRune(letter)
-	}
-	return out.String()
-}
-
 func with(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
 	for _, change := range changes {
 		change(&in)
@@ -305,11 +282,6 @@ const (
 	secretGone     = "the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"
 	waitsToRemove  = "it is removed when the cluster can be reached; see MemberCluster east"
 )
-
-// rows is the one row of east.
-func rows(phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) []v1alpha1.ClusterStatus {
-	return []v1alpha1.ClusterStatus{row("east", phase, changes...)}
-}
 
 // old is a row that runs the generation before.
 func old(cluster string, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
