@@ -46,8 +46,8 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	PlannedSpecs []PlannedSpec `json:"plannedSpecs,omitempty"`
 
-	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the
-	// annotation contains a digest. The list applies as long as the annotation contains the digest.
+	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the annotation contains a digest.
+	// The list applies as long as the annotation contains the digest.
 	// +optional
 	// +listType=atomic
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
@@ -108,8 +108,8 @@ type ClusterSummary struct {
 
 // PlacementStatus explains why clusters are not in the plan.
 type PlacementStatus struct {
-	// SpecHash is a hash of the spec.placement by which the clusters were chosen. Only an edit of
-	// spec.placement shows the intent to remove the AppService from a cluster.
+	// SpecHash is a hash of the spec.placement by which the clusters were chosen.
+	// Only an edit of spec.placement shows the intent to remove the AppService from a cluster.
 	// +optional
 	SpecHash string `json:"specHash,omitempty"`
 	// Excluded has an entry for each reason, sorted by reason.

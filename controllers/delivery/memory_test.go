@@ -56,7 +56,9 @@ func TestDispatch_of_an_AppService_that_is_gone(t *testing.T) {
 	s.connect()
 	q := newQueue("", workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())
 	defer q.ShutDown()
+	s.deliverer.mu.Lock()
 	s.deliverer.engagements[s.clusterName()] = []*engagement{{reporter: s.told, queue: q}}
+	s.deliverer.mu.Unlock()
 	s.plan()
 	enqueued := func() {
 		t.Helper()

@@ -32,6 +32,14 @@ func TestDescribe(t *testing.T) {
 			line: "PATCH /apis/fleetwright.dev/v1alpha1/memberclusters/east/status",
 			want: request{verb: "PATCH", resource: "memberclusters", sub: "status", name: "east", changes: true},
 		},
+		"the number of AppServices of a MemberCluster": {
+			line: "PATCH /apis/fleetwright.dev/v1alpha1/memberclusters/east/status", body: `{"status": {"appServices": 3}}`,
+			want: request{verb: "PATCH", resource: "memberclusters", sub: "status", name: "east", changes: true, counts: true},
+		},
+		"the number of AppServices and more": {
+			line: "PATCH /apis/fleetwright.dev/v1alpha1/memberclusters/east/status", body: `{"status": {"appServices": 3, "version": "v1"}}`,
+			want: request{verb: "PATCH", resource: "memberclusters", sub: "status", name: "east", changes: true},
+		},
 		"a namespace": {
 			line: "POST /api/v1/namespaces", body: `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lifecycle-1"}}`,
 			want: request{verb: "POST", resource: "namespaces", namespace: "lifecycle-1", name: "lifecycle-1", changes: true},

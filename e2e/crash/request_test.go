@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -21,6 +22,7 @@ type request struct {
 	namespace string // of a Namespace, its name
 	name      string
 	changes   bool // it changes something and is numbered
+	counts    bool // it writes only the number of AppServices of a MemberCluster
 	code      int  // of the response; 0 if there was none
 }
 
@@ -71,7 +73,19 @@ func describe(cluster string, r *http.Request, body []byte) request {
 	}
 	writes := slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method)
 	d.changes = writes && !r.URL.Query().Has("dryRun") && !slices.Contains(stateless, d.resource)
+	d.counts = d.full() == "memberclusters/status" && isCount(body)
 	return d
+}
+
+// isCount reports whether a merge patch of a MemberCluster contains only status.appServices. The
+// number follows the AppServices of the test.
+func isCount(body []byte) bool {
+	var patch map[string]map[string]any
+	if json.Unmarshal(body, &patch) != nil {
+		return false
+	}
+	_, hasCount := patch["status"]["appServices"]
+	return hasCount && len(patch) == 1 && len(patch["status"]) == 1
 }
 
 // nameIn returns the name of an object of a built-in kind, in JSON or protobuf. The operator

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -92,7 +93,8 @@ func (f *Fleet) Join(t testing.TB, member string, labels map[string]string) {
 	}
 }
 
-// CheckMembersReady returns an error if the MemberCluster of one of these members is not Ready.
+// CheckMembersReady returns an error if the MemberCluster of one of these members is not Ready, or
+// if its nodes have not been read: its status may change until then.
 func (f *Fleet) CheckMembersReady(ctx context.Context, members ...string) error {
 	var errs []error
 	for _, name := range members {
@@ -101,6 +103,8 @@ func (f *Fleet) CheckMembersReady(ctx context.Context, members ...string) error 
 			errs = append(errs, err)
 		} else if !member.IsReady() {
 			errs = append(errs, fmt.Errorf("MemberCluster %s is not Ready: %+v", name, member.Status.Conditions))
+		} else if !meta.IsStatusConditionTrue(member.Status.Conditions, v1alpha1.ConditionAllocatableKnown) {
+			errs = append(errs, fmt.Errorf("the nodes of MemberCluster %s are not known: %+v", name, member.Status.Conditions))
 		}
 	}
 	return errors.Join(errs...)

@@ -33,8 +33,8 @@ type AppServiceStatusApplyConfiguration struct {
 	// PlannedSpecs are the specs that this hub has planned, newest first, the last 64.
 	// An object on a member that was applied for another spec since the oldest of them is evidence that the hub was restored from a backup.
 	PlannedSpecs []PlannedSpecApplyConfiguration `json:"plannedSpecs,omitempty"`
-	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the
-	// annotation contains a digest. The list applies as long as the annotation contains the digest.
+	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the annotation contains a digest.
+	// The list applies as long as the annotation contains the digest.
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`

@@ -10,8 +10,8 @@ package v1alpha1
 //
 // PlacementStatus explains why clusters are not in the plan.
 type PlacementStatusApplyConfiguration struct {
-	// SpecHash is a hash of the spec.placement by which the clusters were chosen. Only an edit of
-	// spec.placement shows the intent to remove the AppService from a cluster.
+	// SpecHash is a hash of the spec.placement by which the clusters were chosen.
+	// Only an edit of spec.placement shows the intent to remove the AppService from a cluster.
 	SpecHash *string `json:"specHash,omitempty"`
 	// Excluded has an entry for each reason, sorted by reason.
 	Excluded []ExcludedClustersApplyConfiguration `json:"excluded,omitempty"`
