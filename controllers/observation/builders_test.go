@@ -16,7 +16,8 @@ const (
 
 var now = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// seen is an answer to two replicas of the present generation, with two pods ready.
+// seen returns an observation that answers two replicas of the current generation, with two ready
+// pods.
 func seen(phase v1alpha1.ClusterPhase, changes ...func(*observation.Observation)) observation.Observation {
 	seen := observation.Observation{UID: uid, Generation: generation, Planned: 2, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
 	for _, change := range changes {

@@ -16,55 +16,58 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Observation is what was seen of one AppService on one member. The zero value says nothing.
+// Observation is what was observed of one AppService on one member. The zero value contains no
+// information.
 type Observation struct {
-	// UID is that of the AppService it was made for.
+	// UID is the UID of the AppService that was observed.
 	UID types.UID
-	// Generation is that of the entry it answers. An answer to an older entry says nothing of the present one
-	// but the counts.
+	// Generation is the generation of the entry that the observation answers. Of an answer to an
+	// older entry, only the counts apply to the current entry.
 	Generation int64
-	// Planned is the Replicas of the entry it answers: a division changes them without a new generation.
+	// Planned is the Replicas field of the entry that the observation answers, because a division
+	// changes the replicas without a new generation.
 	Planned int32
-	// Phase is Progressing, Ready or Failed; or Removing, for an entry that is being removed.
+	// Phase is Progressing, Ready or Failed, or Removing for an entry that is being removed.
 	Phase v1alpha1.ClusterPhase
-	// Reason and Message are those of the entry. Ready has none.
+	// Reason and Message are copied to the entry. They are empty for Ready.
 	Reason, Message string
-	// Applied is the newest generation that the member has taken on, or 0.
+	// Applied is the newest generation that the member has applied, or 0.
 	Applied int64
-	// Replicas and ReadyReplicas are the pods that the member's Deployment counts.
+	// Replicas and ReadyReplicas are the pod counts in the status of the member's Deployment.
 	Replicas, ReadyReplicas int32
-	// Addresses are where the Service is reached from outside, sorted, at most eight.
+	// Addresses are the external addresses of the Service, sorted, at most eight.
 	Addresses []string
-	// GoneSince is set when nothing is left on the member: it is the LastTransitionTime of the Removing entry
-	// that this answers.
+	// GoneSince is set if no object is left on the member. It is the LastTransitionTime of the
+	// Removing entry that the observation answers.
 	GoneSince metav1.Time
-	// HubBehind is set when objects of the member are ahead of the hub.
+	// HubBehind is set if objects on the member are ahead of the hub.
 	HubBehind *v1alpha1.HubBehind
-	// Found is set when objects of the AppService were found on a member that has no entry for it. Planned is then how many replicas the
-	// Deployment asks for.
+	// Found is set if objects of the AppService were found on a member without an entry for it.
+	// Then Planned is the number of replicas in the spec of the Deployment.
 	Found bool
 }
 
-// Same reports whether two observations say the same.
+// Same reports whether two observations are equal.
 func (o Observation) Same(other Observation) bool {
 	addresses := slices.Equal(o.Addresses, other.Addresses)
 	o.Addresses, other.Addresses = nil, nil
 	return addresses && reflect.DeepEqual(o, other)
 }
 
-// maxPods is more than a cluster can have: with it, the sums over all clusters stay within what the schema takes. One that makes up more would
-// have the status of all others refused.
+// maxPods is more than a cluster can have. It keeps the sums over all clusters within the limits of
+// the schema. Without it, one member that reports false counts would cause the API server to reject
+// the status of all clusters.
 const maxPods = 1_000_000
 
-// WithCounts returns the observation with the pods that a member says its Deployment has.
+// WithCounts returns the observation with the pod counts that a member reports for its Deployment.
 func (o Observation) WithCounts(deployment *appsv1.Deployment) Observation {
 	o.Replicas = min(max(0, deployment.Status.Replicas), maxPods)
 	o.ReadyReplicas = min(max(0, deployment.Status.ReadyReplicas), maxPods)
 	return o
 }
 
-// WithDeployment returns the observation with the counts and, as kstatus sees it, the phase of a member's
-// Deployment.
+// WithDeployment returns the observation with the counts of a member's Deployment and its phase,
+// which kstatus computes.
 func (o Observation) WithDeployment(deployment *appsv1.Deployment) (Observation, error) {
 	o = o.WithCounts(deployment)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment)
@@ -83,7 +86,7 @@ func (o Observation) WithDeployment(deployment *appsv1.Deployment) (Observation,
 	case status.FailedStatus:
 		o.Phase, o.Reason, o.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRolloutFailed, result.Message
 		for _, condition := range result.Conditions {
-			o.Message = cmp.Or(condition.Message, o.Message) // the Deployment's own
+			o.Message = cmp.Or(condition.Message, o.Message) // prefer the Deployment's own message
 		}
 	default:
 		o.Phase, o.Reason, o.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, result.Message

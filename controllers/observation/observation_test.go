@@ -68,7 +68,8 @@ func TestObservation_WithDeployment(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			// What it said before is of no account; what it answers is kept.
+			// The previous phase, reason and message are replaced. The identity of the answered
+			// entry is kept.
 			earlier := seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"), counting(7, 7))
 			deployment := test.deployment.DeepCopy()
 			got, err := earlier.WithDeployment(deployment)
@@ -85,7 +86,7 @@ func TestObservation_WithDeployment(t *testing.T) {
 	}
 }
 
-// deployment is one of two replicas that is rolled out.
+// deployment returns a Deployment with two replicas whose rollout is complete.
 func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
 	deployment.Namespace, deployment.Name, deployment.Generation = "shop", "web", 2

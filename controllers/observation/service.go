@@ -12,17 +12,17 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxAddresses is how many addresses an entry holds.
+// maxAddresses is the maximum number of addresses in an entry.
 const maxAddresses = 8
 
-// WithService returns the observation with the addresses of a member's Service. One that is to have some, and has none yet, keeps the
-// cluster from being Ready, as it does for Helm and Argo CD.
+// WithService returns the observation with the addresses of a member's Service. While a Service of
+// type LoadBalancer has no address, the cluster is not Ready, as in Helm and Argo CD.
 func (o Observation) WithService(service *corev1.Service) Observation {
 	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return o
 	}
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
-		address := cmp.Or(ingress.Hostname, ingress.IP) // by the word of the member
+		address := cmp.Or(ingress.Hostname, ingress.IP) // reported by the member, so not trusted
 		if len(validation.IsDNS1123Subdomain(address)) == 0 || net.ParseIP(address) != nil {
 			o.Addresses = append(o.Addresses, address)
 		}

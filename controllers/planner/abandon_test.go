@@ -90,7 +90,7 @@ func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
 	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
 }
 
-// The Secret may be back in a moment, with the workload.
+// The Secret may return at any time, together with the workload.
 func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *testing.T) {
 	s := running(t, "west")
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = new(metav1.Now()) })
@@ -136,7 +136,7 @@ func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
 	other := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "other", UID: "uid-other"}
 	s.member("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{other} })
 	s.edit(func(app *v1alpha1.AppService) {
-		onlyOn("east")(app) // which has not joined, and would be waited for
+		onlyOn("east")(app) // east has not joined, so a removal would wait for it
 		app.Annotations = map[string]string{
 			v1alpha1.AnnotationAbandon: "west", v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true",
 		}

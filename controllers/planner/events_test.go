@@ -84,14 +84,14 @@ func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	reconcile := func(hub client.Client) {
 		t.Helper()
-		r := newReconciler(hub, hub, recorder, NewObservations()) // as after a restart
+		r := newReconciler(hub, hub, recorder, NewObservations()) // a new Reconciler, as after a restart
 		_, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)
 	}
 	reconcile(hub)
 	shown := s.app.DeepCopy()
 	shown.Status.Clusters[0].Phase = v1alpha1.ClusterProgressing
-	shown.ResourceVersion = "1" // of long ago: what is written on it is refused
+	shown.ResourceVersion = "1" // an old version: the hub rejects a write that is based on it
 	s.observations = NewObservations()
 	s.observations.Report(s.key(), "east", s.ready())
 	r := newReconciler(behind{hub, shown, nil}, hub, recorder, s.observations)

@@ -91,7 +91,7 @@ func TestMetrics_observe_each_rollout_once(t *testing.T) {
 	for _, step := range []struct {
 		at     int
 		status v1alpha1.AppServiceStatus
-		want   []string // so far
+		want   []string // cumulative
 	}{
 		{0, status(2, progressing, progressing), nil},
 		{3, status(2, ready, progressing), []string{"{east} 1 in 3 s"}},

@@ -28,7 +28,7 @@ func TestStatusThrottle(t *testing.T) {
 	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
 	at("a", statusInterval, 0)
 	at("a", time.Hour, 0)
-	at("b", 0, 0) // each has its own
+	at("b", 0, 0) // each AppService has its own interval
 	p.recordWrite("a", begin.Add(statusInterval))
 	at("a", statusInterval, statusInterval)
 	p.forget("a")
@@ -41,7 +41,7 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 	failed := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
 
 	o := NewObservations()
-	o.Report(web, "east", ready) // nobody listens yet
+	o.Report(web, "east", ready) // there is no queue yet
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	if err := o.listen(t.Context(), queue); err != nil {

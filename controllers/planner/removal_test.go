@@ -54,7 +54,7 @@ func (s *scene) unreachable(member string) v1alpha1.ClusterStatus {
 		"it is removed when the cluster can be reached; see MemberCluster "+member), lastSeen(v1alpha1.ClusterRemoving))
 }
 
-// lastSeen says in which phase the member was observed last.
+// lastSeen sets the last phase in which the member was observed.
 func lastSeen(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.LastKnownPhase = phase }
 }
@@ -117,8 +117,8 @@ func TestMember_without_MemberCluster_is_Detached_and_never_Removing(t *testing.
 	s.run("east", "west")
 }
 
-// The MemberCluster outlives its Secret, and to an AppService that is as if it were gone: also
-// where it was not Ready before.
+// The MemberCluster outlives its Secret. For an AppService, that is the same as a deleted
+// MemberCluster, even if the member was not Ready before.
 func TestMember_without_Secret_is_Detached_until_the_Secret_returns(t *testing.T) {
 	s := running(t, "east", "west")
 	s.answers("west", metav1.ConditionFalse)
@@ -167,7 +167,7 @@ func TestMember_that_no_longer_matches_is_Removing_until_nothing_is_left(t *test
 func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 	s := running(t, "east")
 	s.edit(func(app *v1alpha1.AppService) {
-		onlyOn("west")(app) // which has not joined, and would be waited for
+		onlyOn("west")(app) // west has not joined, so a removal would wait for it
 		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true"}
 	})
 	removing := s.removing("east")
@@ -177,7 +177,7 @@ func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
 	arriving := func(row *v1alpha1.ClusterStatus) { row.Surging = true }
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), arriving))
-	s.sees("east", s.gone(since)) // an answer that comes too late
+	s.sees("east", s.gone(since)) // an answer that arrives too late
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 0), arriving))
 }
 
@@ -266,7 +266,7 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 type behind struct {
 	client.Client
 	shown *v1alpha1.AppService
-	then  func() // happens when the MemberClusters are read
+	then  func() // called when the MemberClusters are read
 }
 
 func (b behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -302,13 +302,13 @@ func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 	s.delete()
 	s.has(s.removing("east"))
 	s.stop()
-	shown.DeletionTimestamp, shown.Generation = s.app.DeletionTimestamp, s.app.Generation // and its row is still Ready
+	shown.DeletionTimestamp, shown.Generation = s.app.DeletionTimestamp, s.app.Generation // the entry is still Ready
 	confirm := func() { s.observations.Report(s.key(), "east", s.gone(s.since("east"))) }
 	r := s.reconciler(behind{hub, shown, confirm})
 	_, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
 	r.hub = hub
-	for range 2 { // the row, then the finalizer
+	for range 2 { // first the entry, then the finalizer
 		_, err = r.Reconcile(t.Context(), s.request())
 		s.must(err)
 	}

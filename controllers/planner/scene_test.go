@@ -34,8 +34,8 @@ import (
 // patience is the time limit for every expected state. Only a failing test uses it up.
 const patience = time.Minute
 
-// scene is an AppService in a namespace of its own, and a planner for that namespace. The test
-// plays the clusters, and reports observations as delivery does.
+// scene is an AppService in its own namespace, and a planner for that namespace. The test plays the
+// clusters, and reports observations as delivery does.
 type scene struct {
 	*testing.T
 	*planner
@@ -210,7 +210,7 @@ func (s *scene) delete() {
 // sooner than the planner.
 func (s *scene) sees(member string, seen observation.Observation) {
 	if seen.Planned == 0 && !seen.Found {
-		seen.Planned = s.app.DesiredReplicas() // it answers the row
+		seen.Planned = s.app.DesiredReplicas() // the replicas of the entry that it answers
 	}
 	s.Helper()
 	s.catchUp()
@@ -230,7 +230,8 @@ func (s *scene) ready() observation.Observation {
 	}
 }
 
-// gone returns the observation that nothing is left, for an entry that is Removing since then.
+// gone returns the observation that no object is left, in answer to an entry that has been Removing
+// since then.
 func (s *scene) gone(since metav1.Time) observation.Observation {
 	return observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
 }
@@ -400,8 +401,8 @@ func eventually(t *testing.T, try func() error) {
 type traffic struct {
 	mu     sync.Mutex
 	writes []write
-	refuse string        // the end of the path of what fails
-	held   chan struct{} // closed when writes may go on; nil when none is held
+	refuse string        // the path suffix of the requests that fail
+	held   chan struct{} // closed when writes may continue; nil while no write is blocked
 }
 
 type write struct {
@@ -412,7 +413,7 @@ type write struct {
 
 func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") { // events come when they come
+		if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") { // events arrive at any time
 			return next.RoundTrip(r)
 		}
 		w := write{line: r.Method + " " + r.URL.Path, at: time.Now()}

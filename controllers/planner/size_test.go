@@ -19,7 +19,7 @@ import (
 // A bad edit fails on 1,300 clusters, each with a long message. The hub accepts the status.
 func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 	s := undeclared(t)
-	s.stop() // the test is the planner
+	s.stop() // the test replaces the planner
 	s.must(hub.Create(t.Context(), s.app))
 	in := rollout.Input{App: s.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}, Now: metav1.Now().Rfc3339Copy()}
 	for i := range 1300 {

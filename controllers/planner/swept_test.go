@@ -20,8 +20,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Invariant 2: the deletion of a namespace of the hub is no evidence that members are to lose their
-// workloads.
+// Invariant 2: the deletion of a namespace on the hub is not evidence that members are to delete
+// their workloads.
 func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
 	s := running(t, "east", "west")
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
@@ -63,8 +63,8 @@ func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	// The tombstone causes another reconciliation. If the cache still has the AppService by then, the release
-	// is sent again, and the hub returns NotFound.
+	// The tombstone causes another reconciliation. If the cache still has the AppService by then,
+	// the release is sent again, and the hub returns NotFound.
 	if diff := cmp.Diff([]string{onWest, finalizer}, slices.Compact(got)); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
@@ -94,7 +94,7 @@ func (u unreadable) Get(ctx context.Context, key client.ObjectKey, into client.O
 	return u.Reader.Get(ctx, key, into, options...)
 }
 
-// Invariant 2: a failed read is no evidence.
+// Invariant 2: a failed read is not evidence.
 func TestDeletion_waits_until_its_scope_is_known(t *testing.T) {
 	s := running(t, "east")
 	s.stop()
@@ -141,7 +141,7 @@ func TestDeletion_without_status_and_reachable_clusters_adds_tombstones(t *testi
 	s.onRecord(s.record())
 }
 
-// Invariant 2: the deletion of a namespace is no evidence, also if the status was lost.
+// Invariant 2: the deletion of a namespace is not evidence, even if the status was lost.
 func TestNamespace_deletion_adds_no_tombstone_without_status(t *testing.T) {
 	s := running(t, "east", "west")
 	s.stop()

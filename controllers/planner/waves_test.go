@@ -37,7 +37,7 @@ func TestEdit_that_removes_clusters_removes_them_in_turn(t *testing.T) {
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing,
 		"1 of 2 clusters not ready: south (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time")
 
-	s.restart() // is no change, and no reason to go on
+	s.restart() // a restart is not a change, so no removal starts
 	s.look()
 	s.hasSent()
 	s.sees("east", s.ready())
@@ -135,13 +135,13 @@ func TestFound_objects_become_entries_again(t *testing.T) {
 	s.has(pending)
 
 	found := observation.Observation{UID: s.app.UID, Found: true}
-	s.sees("north", found) // takes nothing new, but this is nothing new
+	s.sees("north", found) // north is unschedulable, but its entry is not new
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)))
 	s.neverRemoved()
 	s.edit(func(app *v1alpha1.AppService) {
-		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true"} // it would be held, or wait for east
+		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true"} // otherwise the removal would be held, or wait for east
 	})
-	s.sees("west", found) // is not in the placement any more
+	s.sees("west", found) // west is not in the placement
 	removing := s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
 	s.has(pending, s.row("north", v1alpha1.ClusterProgressing, ran(0, 0)), removing)
 	s.sees("west", s.gone(s.since("west")))

@@ -19,7 +19,7 @@ func TestAbandon(t *testing.T) {
 		in         rollout.Input
 		remembers  []string
 		isDropped  bool
-		whenOnFile bool // the row goes as soon as it is on record
+		whenOnFile bool // the entry ends as soon as the MemberCluster has the tombstone
 	}{
 		"a cluster that is named":                            {in: with(clusters("U"), annotated(key, "a")), remembers: []string{"a"}, whenOnFile: true},
 		"among others, with spaces":                          {in: with(clusters("U"), annotated(key, "x , a,")), remembers: []string{"a"}, whenOnFile: true},
@@ -63,7 +63,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// A lost cluster that waits for its turn to be removed would else never come to be let go of.
+// Otherwise an unreachable cluster that waits for its turn to be removed could never be abandoned.
 func TestAbandon_of_a_lost_cluster_waits_for_no_other(t *testing.T) {
 	if diff := cmp.Diff("RhR", letters(statusOf(with(clusters("Uuu"), annotated(v1alpha1.AnnotationAbandon, "c"))))); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
@@ -222,7 +222,8 @@ func TestStatus_that_was_lost(t *testing.T) {
 	}
 }
 
-// What was being removed when the namespace began to go, too, is on record, and nothing else.
+// Clusters whose removal was already in progress when the namespace began to terminate get a
+// tombstone. No other cluster gets one.
 func TestTombstonesOfTermination(t *testing.T) {
 	gone := saw("a", seen(v1alpha1.ClusterRemoving, goneSince(before)))
 	tests := map[string]struct {
@@ -245,7 +246,7 @@ func TestTombstonesOfTermination(t *testing.T) {
 	}
 }
 
-// secretless has a MemberCluster without a Secret.
+// secretless makes a cluster one whose MemberCluster has no Secret.
 func secretless(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		delete(in.Members, cluster)
@@ -253,7 +254,7 @@ func secretless(cluster string) func(*rollout.Input) {
 	}
 }
 
-// A Secret that is missing for a while must not make a removal forgotten that was decided.
+// A removal that was decided must not be forgotten while a Secret is temporarily missing.
 func TestDetached_cluster_gets_a_tombstone_before_its_entry_goes(t *testing.T) {
 	detached := func(age time.Duration, changes ...func(*v1alpha1.ClusterStatus)) func(*rollout.Input) {
 		return has(row("east", v1alpha1.ClusterDetached, append(changes, since(ago(age)))...))
@@ -263,8 +264,8 @@ func TestDetached_cluster_gets_a_tombstone_before_its_entry_goes(t *testing.T) {
 	tests := map[string]struct {
 		in        rollout.Input
 		remembers bool
-		stays     bool // as long as it is not on record
-		kept      bool // also when it is
+		stays     bool // whether the entry stays without a tombstone
+		kept      bool // whether the entry also stays with a tombstone
 	}{
 		"of a deletion":                          {in: given(secretless("east"), deleting, detached(time.Minute)), remembers: true, stays: true},
 		"of a deletion, a moment ago":            {in: given(secretless("east"), deleting, detached(time.Second)), stays: true, kept: true},

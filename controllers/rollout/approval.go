@@ -9,8 +9,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// needsAcknowledgement reports whether the removal is held until somebody accepts it. One that is held because clusters changed stays held,
-// even when it is the only one left, and whatever is edited.
+// needsAcknowledgement reports whether a removal is held until a user approves it. A removal that
+// is held because clusters changed remains held, even if it is the only one left and regardless of
+// later edits.
 func (t *removalBudget) needsAcknowledgement(e *entryPlan) bool {
 	switch transition := e.entry.Transition; {
 	case !isUnintended(e):
@@ -21,7 +22,8 @@ func (t *removalBudget) needsAcknowledgement(e *entryPlan) bool {
 	return true
 }
 
-// isLast reports whether the plan chooses no cluster, and no other than this is known to be ready.
+// isLast reports whether the plan chooses no cluster and no cluster other than this one is known to
+// be ready.
 func (t *removalBudget) isLast(e *entryPlan) bool {
 	if t.chooses || !t.in.mayServe(e) {
 		return false
@@ -29,7 +31,8 @@ func (t *removalBudget) isLast(e *entryPlan) bool {
 	return !slices.ContainsFunc(t.plans, func(other entryPlan) bool { return other.entry.Name != e.entry.Name && isServing(&other) })
 }
 
-// acknowledge marks the removals that the annotation accepts: those that are held, when it covers all of them, and then those that wait.
+// acknowledge marks the removals that the annotation approves: first the held removals, but only if
+// the number covers all of them, then the waiting removals.
 func (t *removalBudget) acknowledge() {
 	number, _ := t.in.acceptedRemovals()
 	left := int(number - t.counted.Accepted)
@@ -57,7 +60,8 @@ func (t *removalBudget) acknowledge() {
 	}
 }
 
-// acceptedRemovals returns how many removals the annotation accepts at the present generation, or 0 and what is wrong with its value.
+// acceptedRemovals returns the number of removals that the annotation approves for the current
+// generation, or 0 and what is wrong with its value.
 func (in Input) acceptedRemovals() (accepted int32, annotationError string) {
 	value, found := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals]
 	if !found {

@@ -51,7 +51,8 @@ func TestArriving_ends_when_all_of_it_is_ready(t *testing.T) {
 	}
 }
 
-// What is served where it leaves is served where it arrives: it begins there with as many replicas.
+// The load of a cluster that leaves the plan moves to the surging cluster. So the AppService starts
+// there with the same number of replicas.
 func TestAutoscaled_begins_with_what_leaves(t *testing.T) {
 	autoscaled := func(in *rollout.Input) { in.App.Spec.ExternallyScaled = true }
 	bounded := func(in *rollout.Input) {

@@ -7,7 +7,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// hubBehind returns what a cluster holds that this hub has never planned, or nil. It is remembered while the cluster cannot be observed.
+// hubBehind returns the state on a cluster that this hub has never planned, or nil. The state is
+// remembered while the cluster cannot be observed.
 func hubBehind(e *entryPlan) *v1alpha1.HubBehind {
 	switch {
 	case e.seen != nil && e.seen.HubBehind != nil:
@@ -18,8 +19,9 @@ func hubBehind(e *entryPlan) *v1alpha1.HubBehind {
 	return nil
 }
 
-// holdBehind marks the clusters that are ahead of the hub, and says on all others that need a change why they get none. The marks stay
-// until all of them are accepted: then one value of the annotation is enough, also for those that were accepted before.
+// holdBehind marks the clusters that are ahead of the hub. On all other entries that need a change,
+// it explains why they get none. The marks stay until all of them are accepted, so that one value
+// of the annotation is enough, including for marks that were accepted before.
 func (in Input) holdBehind(plans []entryPlan) {
 	var ahead []v1alpha1.ClusterStatus
 	accepted := true
@@ -53,8 +55,8 @@ func (in Input) holdBehind(plans []entryPlan) {
 	}
 }
 
-// isHeldBehind reports whether an entry can say that the hub is behind. An entry whose cluster cannot be observed says that instead, and one
-// whose removal waits says why it waits.
+// isHeldBehind reports whether the message of an entry may say that the hub is behind. The entry of
+// a cluster that cannot be observed keeps its message, and so does the entry of a pending removal.
 func isHeldBehind(entry *v1alpha1.ClusterStatus) bool {
 	switch {
 	case entry.Phase == v1alpha1.ClusterUnknown, entry.Phase == v1alpha1.ClusterDetached:

@@ -9,12 +9,15 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// surgePatience is how long removals wait for a surging cluster that has failed or is lost, and for a candidate that is not Ready.
+// surgePatience is how long removals wait for a surging cluster that is Failed or Unknown, and for
+// a candidate that is not Ready.
 const surgePatience = 10 * time.Minute
 
-// blockers returns the clusters that must become ready before a removal may start: surging clusters and, while the plan is below
-// its limit or empty, candidates that are excluded only because they are not Ready. A surging cluster that has failed for long is no
-// blocker where the plan takes all clusters that fit and others are Ready: otherwise one broken cluster would stop every removal.
+// blockers returns the clusters that must become ready before a removal may start: surging clusters
+// and, while the plan is below its limit or empty, candidates that are excluded only because they
+// are not Ready. A surging cluster that has been Failed or Unknown for surgePatience is not a
+// blocker if the plan chooses all matching clusters and another cluster is Ready. Otherwise one
+// broken cluster would block every removal.
 func (in Input) blockers(plans []entryPlan) []string {
 	if in.acceptsUnready() {
 		return nil
@@ -33,14 +36,15 @@ func (in Input) blockers(plans []entryPlan) []string {
 	return slices.Compact(names)
 }
 
-// hasFailedLong reports whether a cluster has been Failed or Unknown for longer than surgePatience.
+// hasFailedLong reports whether a cluster has been Failed or Unknown for at least surgePatience.
 func (in Input) hasFailedLong(e *entryPlan) bool {
 	bad := e.entry.Phase == v1alpha1.ClusterFailed || e.entry.Phase == v1alpha1.ClusterUnknown
 	return bad && e.previous != nil && e.previous.Phase == e.entry.Phase && in.Now.Sub(e.previous.LastTransitionTime.Time) >= surgePatience
 }
 
-// pendingCandidates returns the clusters that the plan would choose if they were Ready: always while it chooses no cluster, and until their
-// readyDeadline while it chooses fewer than its limit.
+// pendingCandidates returns the clusters that the plan would choose if they were Ready. While the
+// plan chooses no cluster, it returns all of them. While the plan chooses fewer than its limit, it
+// returns those before their readyDeadline.
 func (in Input) pendingCandidates() []string {
 	chosen := 0
 	for _, decision := range in.Plan {
@@ -58,8 +62,8 @@ func (in Input) pendingCandidates() []string {
 	return nil
 }
 
-// NotReadyCandidates returns the clusters that are excluded only because they are not Ready. If lately is set, it leaves out those past
-// their readyDeadline.
+// NotReadyCandidates returns the clusters that are excluded only because they are not Ready. If
+// lately is set, it omits those past their readyDeadline.
 func (in Input) NotReadyCandidates(lately bool) []string {
 	var names []string
 	for _, decision := range in.Plan {
@@ -74,8 +78,8 @@ func (in Input) NotReadyCandidates(lately bool) []string {
 	return names
 }
 
-// notJoined returns the clusters that the placement fits and that are not in the fleet: spec.placement.clusterNames lists them and they have no
-// MemberCluster yet, or their Secret is missing.
+// notJoined returns the clusters that match the placement and are not in the fleet: clusters in
+// spec.placement.clusterNames that have no MemberCluster yet, and clusters whose Secret is missing.
 func (in Input) notJoined() []string {
 	var names []string
 	for _, decision := range in.Plan {
@@ -86,10 +90,11 @@ func (in Input) notJoined() []string {
 	return names
 }
 
-// readyDeadline returns the time until which a MemberCluster that is not Ready is expected back.
+// readyDeadline returns the time until which a MemberCluster that is not Ready is expected to
+// become Ready.
 func readyDeadline(member *v1alpha1.MemberCluster) time.Time {
 	ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady)
-	if ready == nil { // it has never been
+	if ready == nil { // it has never been Ready
 		return time.Time{}
 	}
 	return ready.LastTransitionTime.Add(surgePatience)

@@ -23,13 +23,14 @@ var (
 	before = ago(time.Hour)
 )
 
-// unlessUnready is how to remove an AppService from a cluster before it is ready elsewhere.
+// unlessUnready is the part of a message that says how to remove an AppService from a cluster
+// before it is ready on other clusters.
 const unlessUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that"
 
 func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
 
-// given is an input: an AppService of generation 2, without rows, plan, members or observations but those
-// that the case is about.
+// given returns an input: an AppService of generation 2, without entries, plan, members or
+// observations except those that the case sets.
 func given(changes ...func(*rollout.Input)) rollout.Input {
 	in := rollout.Input{
 		App:          &v1alpha1.AppService{},
@@ -45,7 +46,7 @@ func given(changes ...func(*rollout.Input)) rollout.Input {
 	return in
 }
 
-// then is the input after its status was written, and something else.
+// then returns the input after its status was written, with further changes.
 func then(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
 	in.App = in.App.DeepCopy()
 	in.App.Status = statusOf(in)
@@ -59,7 +60,7 @@ func later(d time.Duration) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(d)) }
 }
 
-// restarted has seen nothing yet.
+// restarted removes all observations, as a restart does.
 func restarted(in *rollout.Input) { in.Observations = map[string]observation.Observation{} }
 
 func deleting(in *rollout.Input) { in.App.DeletionTimestamp = &before }
@@ -72,7 +73,7 @@ func annotated(key, value string) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.App.Annotations = map[string]string{key: value} }
 }
 
-// remembering has a member have on record that it was let go of.
+// remembering adds a tombstone of the AppService to a member.
 func remembering(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.Members[cluster].Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: uid}}
@@ -83,12 +84,12 @@ func planError(err error) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Plan, in.PlanError = nil, err }
 }
 
-// has gives the AppService rows.
+// has adds entries to the status of the AppService.
 func has(rows ...v1alpha1.ClusterStatus) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.App.Status.Clusters = append(in.App.Status.Clusters, rows...) }
 }
 
-// chosen plans two replicas for a member that is Ready.
+// chosen adds a Ready member for which two replicas are planned.
 func chosen(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Replicas: 2})
@@ -96,7 +97,7 @@ func chosen(cluster string) func(*rollout.Input) {
 	}
 }
 
-// notChosen leaves a member out that is Ready.
+// notChosen adds a Ready member that the plan does not choose.
 func notChosen(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSelectorMismatch})
@@ -130,7 +131,8 @@ func member(name string, ready metav1.ConditionStatus) *v1alpha1.MemberCluster {
 	return member
 }
 
-// row is that of a cluster that runs two replicas of the present generation since an hour.
+// row returns the entry of a cluster that has run two replicas of the current generation for an
+// hour.
 func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
 	row := v1alpha1.ClusterStatus{
 		Name:               cluster,
@@ -158,17 +160,17 @@ func because(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
 }
 
-// running says how many pods there are and how many of them are ready.
+// running sets the number of pods and the number of ready pods.
 func running(pods, ready int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = ready, max(0, pods-ready) }
 }
 
-// plannedFor says which generation, and how many of it, the cluster is to run.
+// plannedFor sets the generation and the replicas that the cluster is to run.
 func plannedFor(generation int64, replicas int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Generation, row.Replicas = generation, replicas }
 }
 
-// tookOn says which generation the cluster has taken on.
+// tookOn sets the generation that the cluster has applied.
 func tookOn(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = generation }
 }
@@ -180,7 +182,7 @@ func neverSeen(row *v1alpha1.ClusterStatus) {
 
 func arriving(row *v1alpha1.ClusterStatus) { row.Surging = true }
 
-// moves gives a row a transition.
+// moves sets the transition of an entry.
 func moves(transition v1alpha1.TransitionType, cause v1alpha1.TransitionCause) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
 		row.Transition = v1alpha1.ClusterTransition{Type: transition, Cause: cause}
@@ -189,17 +191,18 @@ func moves(transition v1alpha1.TransitionType, cause v1alpha1.TransitionCause) f
 
 func accepted(row *v1alpha1.ClusterStatus) { row.Transition.Accepted = true }
 
-// accepting annotates the AppService with the removals that are accepted.
+// accepting annotates the AppService with the removals that are approved.
 func accepting(value string) func(*rollout.Input) {
 	return annotated(v1alpha1.AnnotationAcceptRemovals, value)
 }
 
-// scaled gives a row an autoscaler.
+// scaled sets the bounds of an autoscaler on an entry.
 func scaled(least, most int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.MinReplicas, row.MaxReplicas = least, most }
 }
 
-// seen is an answer to two replicas of the present generation, with two pods ready.
+// seen returns an observation that answers two replicas of the current generation, with two ready
+// pods.
 func seen(phase v1alpha1.ClusterPhase, changes ...func(*observation.Observation)) observation.Observation {
 	seen := observation.Observation{UID: uid, Generation: generation, Planned: 2, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
 	for _, change := range changes {
@@ -208,7 +211,7 @@ func seen(phase v1alpha1.ClusterPhase, changes ...func(*observation.Observation)
 	return seen
 }
 
-// found is what delivery says of objects that no row is about.
+// found is the observation that delivery reports for objects without an entry.
 var found = observation.Observation{UID: uid, Found: true}
 
 func saying(reason, message string) func(*observation.Observation) {
@@ -223,21 +226,22 @@ func answering(generation int64) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Generation, seen.Applied = generation, generation }
 }
 
-// to says how many replicas it answers to.
+// to sets the number of replicas that the observation answers.
 func to(planned int32) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Planned = planned }
 }
 
 func ofAnother(seen *observation.Observation) { seen.UID = "uid-2" }
 
-// goneSince is what delivery says when nothing is left: which Removing row it answers.
+// goneSince makes an observation confirm that no object is left, in answer to the Removing entry
+// with this time.
 func goneSince(t metav1.Time) func(*observation.Observation) {
 	return func(seen *observation.Observation) {
 		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.GoneSince = 0, 0, 0, t
 	}
 }
 
-// failedFor is a row that has been Failed for so long.
+// failedFor makes an entry one that has been Failed for this long.
 func failedFor(age time.Duration) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
 		row.Phase, row.Reason, row.LastTransitionTime = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, metav1.NewTime(now.Add(-age))
@@ -248,7 +252,7 @@ func limitedTo(n int32) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.App.Spec.Placement = &v1alpha1.Placement{Limit: &n} }
 }
 
-// notReadyYet is a cluster that would be chosen were it Ready.
+// notReadyYet adds a cluster that would be chosen if it were Ready.
 func notReadyYet(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonClusterNotReady})
@@ -257,7 +261,8 @@ func notReadyYet(cluster string) func(*rollout.Input) {
 	}
 }
 
-// deadFor is a cluster that would be chosen, and has not been Ready for so long.
+// deadFor adds a cluster that would be chosen if it were Ready, and that has not been Ready for
+// this long.
 func deadFor(cluster string, age time.Duration) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		notReadyYet(cluster)(in)
@@ -270,7 +275,7 @@ func statusOf(in rollout.Input) v1alpha1.AppServiceStatus {
 	return status.Compute(in, rollout.Plan(in))
 }
 
-// lastSeen says in which phase the cluster was observed last.
+// lastSeen sets the last phase in which the cluster was observed.
 func lastSeen(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.LastKnownPhase = phase }
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// departure returns the transition of an entry that is not being removed yet: none while its cluster is in the plan, otherwise
-// why the cluster left the plan. The cause is decided when the cluster leaves, and remembered.
+// departure returns the transition of an entry whose removal has not started: none while its
+// cluster is in the plan, otherwise a transition with the cause why the cluster left the plan. The
+// cause is decided when the cluster leaves, and stored.
 func (in Input) departure(e *entryPlan, decision placement.Decision) v1alpha1.ClusterTransition {
 	before := e.entry.Transition
 	switch {
 	case in.PlanError != nil:
 		return before
 	case decision.Chosen() && before.Type == v1alpha1.TransitionScaleDownPending:
-		return before // until assign decides again
+		return before // assign decides again
 	case decision.Chosen():
 		return v1alpha1.ClusterTransition{}
 	case e.previous.Phase == v1alpha1.ClusterDetached:
@@ -31,8 +32,9 @@ func (in Input) departure(e *entryPlan, decision placement.Decision) v1alpha1.Cl
 	return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDrift}
 }
 
-// isPlacementEdited reports whether somebody has edited spec.placement since the status was written. Any other edit is no intent to leave a
-// cluster. A status of an older version does not say by which placement it was planned; then every edit counts.
+// isPlacementEdited reports whether a user has edited spec.placement since the status was written.
+// Any other edit does not express an intent to leave a cluster. A status of an older version does
+// not contain the hash of its placement, so every edit counts.
 func (in Input) isPlacementEdited() bool {
 	if in.App.Status.ObservedGeneration == in.App.Generation {
 		return false
@@ -41,7 +43,8 @@ func (in Input) isPlacementEdited() bool {
 	return planned == "" || planned != lineage.PlacementHash(in.App)
 }
 
-// isUnintended reports whether a cluster left the plan in a way that may be an accident, and nobody has accepted that.
+// isUnintended reports whether a cluster left the plan in a way that may be an accident, and no
+// user has approved the removal.
 func isUnintended(e *entryPlan) bool {
 	switch e.entry.Transition.Cause {
 	case v1alpha1.CauseDrift, v1alpha1.CauseRecovered, v1alpha1.CauseRejoined:

@@ -10,19 +10,20 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// detachedGrace is how long a deletion waits for a Detached cluster. A MemberCluster that was deleted by hand is created again well
-// within it.
+// detachedGrace is how long a deletion waits for a Detached cluster. A MemberCluster that was
+// deleted by hand is created again well within this time.
 const detachedGrace = 30 * time.Second
 
-// entryPlan is the next entry of one cluster, before scale-downs and removals are decided, and the facts that decide them.
+// entryPlan is the next entry of one cluster, before scale-downs and removals are decided, with the
+// facts for these decisions.
 type entryPlan struct {
 	entry    v1alpha1.ClusterStatus
-	previous *v1alpha1.ClusterStatus // nil for a new one
+	previous *v1alpha1.ClusterStatus // nil for a new entry
 	seen     *observation.Observation
-	member   *v1alpha1.MemberCluster // nil when it is gone
-	leaves   bool                    // it is no longer in the plan, and its removal has not begun
-	target   *placement.Decision     // what the cluster is to run in the end, when that is less than the entry says; else nil
-	blockers []string                // the clusters that must become ready before its removal begins
+	member   *v1alpha1.MemberCluster // nil if the cluster is not a member
+	leaves   bool                    // the cluster is no longer in the plan, and its removal has not started
+	target   *placement.Decision     // the final decision for the cluster if it is lower than the entry, otherwise nil
+	blockers []string                // the clusters that must become ready before its removal starts
 }
 
 // planEntry returns the entry plan of one cluster, or nil if its entry ends.
@@ -56,14 +57,15 @@ func (in Input) planEntry(name string) *entryPlan {
 	return &e
 }
 
-// isRemoving reports whether an entry is Removing and stays so.
+// isRemoving reports whether an entry is Removing and remains Removing.
 func (in Input) isRemoving(entry v1alpha1.ClusterStatus) bool {
 	return entry.Phase == v1alpha1.ClusterRemoving && (in.IsDeleting() || in.PlanError != nil || !in.Plan.Find(entry.Name).Chosen())
 }
 
-// detachedEntry returns the entry of a cluster whose MemberCluster is gone or has no Secret. Its workload is left running. The entry ends
-// when the AppService has been deleted for detachedGrace or the cluster is abandoned: with a tombstone first, where a MemberCluster
-// can keep one for a removal that was decided.
+// detachedEntry returns the entry of a cluster whose MemberCluster is deleted or has no Secret. Its
+// workload keeps running. The entry ends (the result is nil) when the AppService has been deleted
+// for detachedGrace or the cluster is abandoned. If a removal was decided and the MemberCluster
+// still exists, the MemberCluster must have a tombstone first.
 func (in Input) detachedEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
 	if in.isDetachmentOver(previous) && !in.needsTombstone(previous) {
 		return nil
@@ -76,8 +78,9 @@ func (in Input) detachedEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.C
 	return &entry
 }
 
-// removingEntry returns the entry of a cluster that the AppService is removed from, or nil if it ends: when delivery has confirmed, in
-// answer to this entry, that nothing is left, or when the removal is abandoned. An entry that leaves the plan keeps its generation.
+// removingEntry returns the entry of a cluster that the AppService is being removed from, or nil if
+// the entry ends. It ends when delivery has confirmed, in answer to this entry, that no object is
+// left, or when the removal is abandoned. An entry that leaves the plan keeps its generation.
 func (in Input) removingEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *observation.Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
 	if in.IsDeleting() {
 		entry.Generation = in.App.Generation
@@ -95,20 +98,22 @@ func (in Input) removingEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.C
 		entry.Reason, entry.Message = cmp.Or(seen.Reason, v1alpha1.ReasonRemoving), BoundMessage(seen.Message)
 		setCounts(&entry, *seen)
 	case seen == nil && previous.Phase == v1alpha1.ClusterRemoving && previous.LastKnownPhase == "":
-		// Nothing was seen since the start: it is what the entry says already.
+		// There is no observation since the start: the entry keeps its reason and message.
 	default:
 		entry.Reason, entry.Message = v1alpha1.ReasonRemoving, ""
 	}
 	return &entry
 }
 
-// ConfirmsRemoval reports whether an observation confirms, in answer to this entry, that nothing is left.
+// ConfirmsRemoval reports whether an observation confirms, in answer to this entry, that no object
+// is left.
 func ConfirmsRemoval(seen observation.Observation, entry *v1alpha1.ClusterStatus) bool {
 	return entry.Phase == v1alpha1.ClusterRemoving && !seen.GoneSince.IsZero() && seen.GoneSince.Equal(&entry.LastTransitionTime)
 }
 
-// runningEntry returns the entry of a cluster that is to run the AppService. Without an observation the entry stays as it is, unless it is to
-// run something else now. An entry that is Ready is not surging.
+// runningEntry returns the entry of a cluster that is to run the AppService. Without an observation
+// the entry does not change, unless its desired state has changed. An entry that is Ready is not
+// surging.
 func (in Input) runningEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, seen *observation.Observation, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
 	if !member.IsReady() {
 		return unknownEntry(entry, previous, member)
@@ -120,17 +125,18 @@ func (in Input) runningEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.Cl
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
 	case previous.Phase == v1alpha1.ClusterReady && (entry.ObservedGeneration < entry.Generation || entry.Replicas != previous.Replicas || entry.Surging),
 		previous.Phase == v1alpha1.ClusterFailed && in.App.Status.IsHubBehind(),
-		in.explainsRemoval(previous): // until it is seen, or explained again
+		in.explainsRemoval(previous): // until the next observation or explanation
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 	}
 	entry.Surging = entry.Surging && entry.Phase != v1alpha1.ClusterReady
-	if entry.Phase != v1alpha1.ClusterUnknown { // it is Unknown until it is observed again
+	if entry.Phase != v1alpha1.ClusterUnknown { // an entry stays Unknown until the cluster is observed again
 		entry.LastKnownPhase = ""
 	}
 	return &entry
 }
 
-// explainsRemoval reports whether an entry says of its removal why that waits, and nothing of its workload.
+// explainsRemoval reports whether the reason and message of an entry explain a pending removal
+// instead of describing the workload.
 func (in Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
 	switch previous.Transition.Type {
 	case v1alpha1.TransitionRemovalPending, v1alpha1.TransitionRemovalNeedsApproval:
@@ -139,8 +145,8 @@ func (in Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
 	return false
 }
 
-// applyObservation sets the observed part of an entry. An answer to another generation, or to another number of replicas, sets only
-// the counts.
+// applyObservation sets the observed part of an entry. An observation that answers another
+// generation or another number of replicas sets only the counts.
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
 	entry.ObservedGeneration = max(entry.ObservedGeneration, seen.Applied)
@@ -153,13 +159,14 @@ func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observatio
 	entry.Phase, entry.Reason, entry.Message = seen.Phase, seen.Reason, BoundMessage(seen.Message)
 }
 
-// setCounts sets the counts and addresses that were observed.
+// setCounts sets the observed counts and addresses.
 func setCounts(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	entry.ReadyReplicas, entry.UnreadyReplicas = seen.ReadyReplicas, max(0, seen.Replicas-seen.ReadyReplicas)
 	entry.Addresses = seen.Addresses
 }
 
-// unknownEntry returns the entry of a cluster that cannot be observed. It keeps what was known last.
+// unknownEntry returns the entry of a cluster that cannot be observed. It keeps the last known
+// values.
 func unknownEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) *v1alpha1.ClusterStatus {
 	entry.LastKnownPhase = lastKnownPhase(previous)
 	if previous == nil || previous.Phase != v1alpha1.ClusterUnknown {
@@ -169,7 +176,7 @@ func unknownEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus
 	return &entry
 }
 
-// lastKnownPhase returns the phase in which a cluster was observed last that can no longer be observed.
+// lastKnownPhase returns the last observed phase of a cluster that can no longer be observed.
 func lastKnownPhase(previous *v1alpha1.ClusterStatus) v1alpha1.ClusterPhase {
 	switch {
 	case previous == nil:
@@ -180,7 +187,9 @@ func lastKnownPhase(previous *v1alpha1.ClusterStatus) v1alpha1.ClusterPhase {
 	return previous.Phase
 }
 
-// lastKnown explains what was known of a cluster that can no longer be observed. An entry of an older version does not say.
+// lastKnown returns the part of a message that describes the last known state of a cluster that can
+// no longer be observed. It returns "" for an entry of an older version, which has no last known
+// phase.
 func lastKnown(previous *v1alpha1.ClusterStatus) string {
 	switch phase := lastKnownPhase(previous); phase {
 	case "":

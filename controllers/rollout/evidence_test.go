@@ -13,7 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// lost makes a cluster of the plan one that cannot be observed, for long.
+// lost makes a cluster of the plan one that has not been observable for long.
 func lost(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		unreachable(cluster)(in)
@@ -27,7 +27,7 @@ func lost(cluster string) func(*rollout.Input) {
 	}
 }
 
-// displaced has a cluster left out by the limit.
+// displaced makes the limit exclude a cluster.
 func displaced(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonLimitReached})
@@ -46,7 +46,7 @@ func notNamedYet(cluster string) func(*rollout.Input) {
 	}
 }
 
-// unedited makes rows those of the present generation.
+// unedited makes all entries those of the current generation.
 func unedited(in *rollout.Input) {
 	for i := range in.App.Status.Clusters {
 		in.App.Status.Clusters[i].Generation = generation
@@ -54,7 +54,7 @@ func unedited(in *rollout.Input) {
 	in.App.Status.ObservedGeneration = generation
 }
 
-// What nobody asked for takes no replicas away that are needed, as far as is known.
+// A change that no user requested does not remove replicas that are needed, as far as is known.
 func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *testing.T) {
 	unready := annotated(v1alpha1.AnnotationAcceptUnready, "true")
 	halves := func(in *rollout.Input) { divided(4)(in) }
@@ -102,7 +102,7 @@ func TestRemovals_without_an_edit_say_what_they_wait_for(t *testing.T) {
 	}
 }
 
-// A name may be a typo, or of a cluster that has yet to join.
+// A name in the plan may be a typo, or may belong to a cluster that has not joined yet.
 func TestRemovals_wait_for_clusters_that_have_not_joined(t *testing.T) {
 	tests := map[string]struct {
 		in   rollout.Input
@@ -122,7 +122,7 @@ func TestRemovals_wait_for_clusters_that_have_not_joined(t *testing.T) {
 	}
 }
 
-// What somebody accepted is about a generation, and is used up.
+// An approval is valid for one generation, and each approved removal uses up part of it.
 func TestAccepted_removals_are_used_up(t *testing.T) {
 	used := func(n int32, at int64) func(*rollout.Input) {
 		return func(in *rollout.Input) {
@@ -163,9 +163,9 @@ func TestAccepted_removals_are_used_up(t *testing.T) {
 	}
 }
 
-// Labels that vanish from one cluster after the other are an accident as well.
+// Labels that disappear from one cluster after another may also be an accident.
 func TestRemovals_without_an_edit_are_counted_over_an_hour(t *testing.T) {
-	in := then(clusters("rrrrrrrrrrr")) // of eleven, two may go
+	in := then(clusters("rrrrrrrrrrr")) // of eleven clusters, two may be removed
 	for i := range 3 {
 		name := nameOf(i)
 		in = then(with(in, later(10*time.Minute), notChosen(name)))
@@ -182,7 +182,8 @@ func TestRemovals_without_an_edit_are_counted_over_an_hour(t *testing.T) {
 	}
 }
 
-// Lowering a limit is an edit. What it squeezes out stays out, and needs nobody's word.
+// Lowering a limit is an edit. The clusters that it excludes remain excluded, and their removal
+// needs no approval.
 func TestLimit_that_is_lowered_squeezes_out_the_same_clusters_for_good(t *testing.T) {
 	w := newWorld(8)
 	w.sites[ghost].joined = false
@@ -204,7 +205,8 @@ func TestLimit_that_is_lowered_squeezes_out_the_same_clusters_for_good(t *testin
 	}
 }
 
-// Labels vanish on many clusters, and an edit of something else is written before the next plan.
+// Labels disappear from many clusters, and an edit of another field is written before the next
+// plan.
 func TestRemovals_follow_from_no_edit_but_one_of_the_placement(t *testing.T) {
 	tests := map[string]struct {
 		edit func(*v1alpha1.AppServiceSpec)
@@ -257,7 +259,7 @@ func TestRemovals_follow_from_no_edit_but_one_of_the_placement(t *testing.T) {
 	})
 }
 
-// The AppService asks for none, and an override gives these clusters some.
+// The AppService asks for no replicas, and an override gives these clusters some.
 func TestReplicas_of_an_override_are_no_less_evidence(t *testing.T) {
 	in := given(has(row("a", v1alpha1.ClusterReady), row("b", v1alpha1.ClusterReady), row("c", v1alpha1.ClusterReady)), chosen("a"), unreachable("a"), chosen("b"), unreachable("b"),
 		notChosen("c"), saw("c", seen(v1alpha1.ClusterReady)))

@@ -25,7 +25,8 @@ func edit(in *rollout.Input) {
 
 func resumed(in *rollout.Input) { in.App.Spec.Suspend = false }
 
-// What was held is held until somebody says so, or it fits again, whatever comes in between.
+// A removal that is held remains held until a user approves it or the cluster matches again,
+// regardless of what happens in between.
 func TestHeld_clusters_stay_held(t *testing.T) {
 	type steps = []func(*rollout.Input)
 	invalid := planError(errors.New("no"))

@@ -8,28 +8,32 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// Input is all that a status depends on.
+// Input is everything that a status depends on.
 type Input struct {
-	// App is the AppService, with the status that it has.
+	// App is the AppService with its current status.
 	App *v1alpha1.AppService
-	// Plan is where it shall run.
+	// Plan is the placement decision for each cluster.
 	Plan placement.Plan
-	// PlanError is why there is no plan. Every entry stays as it was planned then.
+	// PlanError is the reason why there is no plan, or nil. While it is set, every entry keeps its
+	// planned state.
 	PlanError error
-	// Members are the MemberClusters that have a Secret, by name. One without is treated as one that is gone.
+	// Members are the MemberClusters that have a Secret, by name. A MemberCluster without a Secret
+	// is treated as deleted.
 	Members map[string]*v1alpha1.MemberCluster
-	// Secretless are the MemberClusters without a Secret, by name. They are no members, but they keep tombstones.
+	// Secretless are the MemberClusters without a Secret, by name. They are not members, but they
+	// keep tombstones.
 	Secretless map[string]*v1alpha1.MemberCluster
-	// Observations are what was seen of it since the operator started, by cluster.
+	// Observations are the observations of the AppService since the operator started, by cluster.
 	Observations map[string]observation.Observation
-	// Now is written where something changed.
+	// Now is the timestamp for entries that change.
 	Now metav1.Time
 }
 
 // IsDeleting reports whether the AppService is being deleted.
 func (in Input) IsDeleting() bool { return !in.App.DeletionTimestamp.IsZero() }
 
-// IsSuspended reports whether nothing may be changed on any cluster. A deletion is not suspended.
+// IsSuspended reports whether spec.suspend forbids changes on every cluster. A deletion is never
+// suspended.
 func (in Input) IsSuspended() bool { return in.App.Spec.Suspend && !in.IsDeleting() }
 
 // IsDivided reports whether the clusters divide the replicas.
@@ -41,12 +45,12 @@ func (in Input) IsDivided() bool {
 // IsOrphaning reports whether a removal leaves the workload running.
 func (in Input) IsOrphaning() bool { return in.App.Spec.DeletionPolicy == v1alpha1.DeletionOrphan }
 
-// acceptsUnready reports whether the annotation says not to wait for surging clusters.
+// acceptsUnready reports whether the annotation accept-unready ends the wait for surging clusters.
 func (in Input) acceptsUnready() bool {
 	return in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
 }
 
-// ObservationOf returns the observation of a cluster, or nil if there is none of this AppService.
+// ObservationOf returns the observation of a cluster, or nil if there is none for this AppService.
 func (in Input) ObservationOf(cluster string) *observation.Observation {
 	seen, found := in.Observations[cluster]
 	if !found || seen.UID != in.App.UID {
@@ -55,7 +59,7 @@ func (in Input) ObservationOf(cluster string) *observation.Observation {
 	return &seen
 }
 
-// MemberCluster returns the MemberCluster of that name, with a Secret or without, or nil.
+// MemberCluster returns the MemberCluster with that name, with or without a Secret, or nil.
 func (in Input) MemberCluster(name string) *v1alpha1.MemberCluster {
 	if member := in.Members[name]; member != nil {
 		return member
@@ -63,7 +67,7 @@ func (in Input) MemberCluster(name string) *v1alpha1.MemberCluster {
 	return in.Secretless[name]
 }
 
-// IsPlanned reports whether the cluster of an entry is to run the AppService.
+// IsPlanned reports whether the AppService is to run on the cluster of an entry.
 func IsPlanned(entry v1alpha1.ClusterStatus) bool {
 	return entry.Phase != v1alpha1.ClusterRemoving && entry.Phase != v1alpha1.ClusterDetached
 }

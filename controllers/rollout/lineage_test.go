@@ -24,17 +24,17 @@ const (
 
 var ahead = v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: token}
 
-// seesAhead is what delivery reports of a cluster that the hub is behind.
+// seesAhead makes an observation one of a cluster that the hub is behind.
 func seesAhead(seen *observation.Observation) {
 	seen.Phase, seen.Reason, seen.Message, seen.HubBehind = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, isAhead, &ahead
 }
 
-// isHubBehind is the row of a cluster that the hub is behind.
+// isHubBehind makes an entry that of a cluster that the hub is behind.
 func isHubBehind(row *v1alpha1.ClusterStatus) {
 	row.Phase, row.Reason, row.Message, row.HubBehind = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, isAhead, &ahead
 }
 
-// blocked is the row of another cluster.
+// blocked makes an entry that of another cluster, which the hub is not behind.
 func blocked(row *v1alpha1.ClusterStatus) {
 	row.Phase, row.Reason, row.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, isBehind
 }
@@ -100,7 +100,7 @@ func TestHub_that_is_behind_one_cluster_stops_all(t *testing.T) {
 	}
 }
 
-// An edit does not end it: only an acknowledgement does.
+// An edit does not end the state. Only an approval does.
 func TestHub_that_is_behind_stays_so_when_it_is_edited(t *testing.T) {
 	in := given(chosen("a"), has(row("a", "", isHubBehind)), func(in *rollout.Input) { in.App.Generation = 9 })
 	want := row("a", "", isHubBehind, plannedFor(9, 2))
@@ -137,7 +137,7 @@ func TestHub_that_is_behind_is_said_in_a_line(t *testing.T) {
 	}
 }
 
-// A removal that waits for somebody's word is known by its reason.
+// A removal that waits for a user's approval is identified by its reason.
 func TestHub_that_is_behind_hides_no_removal_that_is_held(t *testing.T) {
 	in := given(chosen("a"), notChosen("b"), has(row("a", "", isHubBehind)), saw("b", found))
 	status := statusOf(in)
@@ -146,7 +146,7 @@ func TestHub_that_is_behind_hides_no_removal_that_is_held(t *testing.T) {
 	}
 }
 
-// What is let go of is removed when the cluster is back.
+// An abandoned workload is removed when its cluster returns.
 func TestHub_that_is_behind_lets_go_of_nothing(t *testing.T) {
 	in := given(chosen("a"), notChosen("b"), unreachable("b"), annotated(v1alpha1.AnnotationAbandon, "b"),
 		has(row("a", "", isHubBehind), row("b", v1alpha1.ClusterRemoving)))
@@ -169,7 +169,8 @@ func TestHub_that_is_behind_remembers_no_removal_when_the_namespace_goes(t *test
 	}
 }
 
-// However many stamps are ahead, the value that the message has accepts all of them, also when it replaces another one.
+// The value in the message accepts all stamps that are ahead, regardless of their number, also if
+// it replaces another value.
 func TestHub_that_is_behind_is_accepted_by_the_message(t *testing.T) {
 	in := given()
 	for i := range 60 {

@@ -16,11 +16,14 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// TestLoop closes the loop: placement.Decide and rollout.Plan decide, simulated members carry that out, and what becomes of them is
-// decided on again. Meanwhile members die, detach, fail, heal and are relabelled, the operator restarts, and the spec is edited.
+// TestLoop tests a closed loop: placement.Decide and rollout.Plan make decisions, simulated members
+// carry them out, and the result is the input of the next decisions. Meanwhile members become
+// unreachable, detach, fail, recover and get other labels, the operator restarts, and the spec is
+// edited.
 //
-// Each decision keeps the invariants (see loop.check). Once everything has healed and removals are acknowledged, the loop comes to rest:
-// Ready on exactly the clusters of the plan, and nothing changes any more.
+// Each decision must keep the invariants (see loop.check). After all members have recovered and all
+// removals are approved, the loop must come to rest: the AppService is Ready on exactly the
+// clusters of the plan, and nothing changes.
 func TestLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
@@ -43,17 +46,17 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// loop is a world, and what a bystander remembers of the decisions that were made in it.
+// loop is a world and a record of the decisions that were made in it.
 type loop struct {
 	*world
 	plan     map[string]bool // the clusters that the last plan chose
-	planned  int64           // the generation that it was made for
-	editing  bool            // an edit has not been carried out completely
+	planned  int64           // the generation of the last plan
+	editing  bool            // whether an edit has not been carried out completely
 	drifted  map[string]bool // clusters that left the plan without an edit
-	removals []metav1.Time   // when removals began that nobody asked for
+	removals []metav1.Time   // the start times of removals that no user requested
 }
 
-// act has one thing happen.
+// act performs one random action.
 func (l *loop) act(t *rapid.T) {
 	name := rapid.SampledFrom(l.names()).Draw(t, "site")
 	s := l.sites[name]
@@ -79,7 +82,7 @@ func (l *loop) act(t *rapid.T) {
 	}
 }
 
-// work has members do some of what they are told.
+// work makes some members carry out part of their entries.
 func (l *loop) work(t *rapid.T) {
 	for _, name := range l.names() {
 		if rapid.Bool().Draw(t, name+" works") {
@@ -119,7 +122,7 @@ func (l *loop) step(t *rapid.T) {
 	}
 }
 
-// look notes which clusters left the plan without an edit.
+// look records which clusters left the plan without an edit.
 func (l *loop) look(in rollout.Input) {
 	plan := map[string]bool{}
 	for _, decision := range in.Plan {
@@ -136,7 +139,7 @@ func (l *loop) look(in rollout.Input) {
 	l.plan, l.planned = plan, in.App.Generation
 }
 
-// check checks one decision for the invariants.
+// check checks that one decision keeps the invariants.
 func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus) {
 	for name, s := range l.sites {
 		if s.objects && status.Cluster(name) == nil {
@@ -169,7 +172,7 @@ func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceSta
 	}
 }
 
-// checkRemoval checks a removal that begins.
+// checkRemoval checks a removal that starts.
 func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus, row v1alpha1.ClusterStatus) {
 	if in.PlanError != nil || in.Plan.Find(row.Name).Chosen() || in.App.Spec.Suspend {
 		t.Fatalf("%s is Removing, and nobody wanted that", row.Name)
@@ -190,7 +193,7 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	}
 	l.removals = append(l.removals, l.now)
 	recent := slices.DeleteFunc(slices.Clone(l.removals), func(at metav1.Time) bool { return l.now.Sub(at.Time) >= time.Hour })
-	if len(recent) > 1 { // a fifth of six clusters is one
+	if len(recent) > 1 { // the limit for six clusters is one
 		t.Fatalf("%d removals began within an hour, and nobody asked for any", len(recent))
 	}
 }
@@ -203,7 +206,8 @@ func chosenNames(in rollout.Input) []bool {
 	return chosen
 }
 
-// serving is how many clusters keep running what is known to be ready there now.
+// serving returns the number of clusters that keep running replicas that are currently known to be
+// ready.
 func serving(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int {
 	n := 0
 	for _, row := range plan.Clusters {
@@ -214,7 +218,7 @@ func serving(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int {
 	return n
 }
 
-// kept is how many replicas keep running of those that are known to be ready now.
+// kept returns the number of replicas that are currently known to be ready and keep running.
 func kept(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int32 {
 	var n int32
 	for _, row := range plan.Clusters {
@@ -234,7 +238,7 @@ func readyNow(in rollout.Input, known v1alpha1.AppServiceStatus, row v1alpha1.Cl
 
 var acceptance = regexp.MustCompile(`fleetwright\.dev/accept-removals=([0-9@]+)`)
 
-// toAccept is the value that the Ready condition asks for, or "".
+// toAccept returns the annotation value that the Ready condition asks for, or "".
 func (l *loop) toAccept() string {
 	ready := meta.FindStatusCondition(l.app.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil {
@@ -246,7 +250,7 @@ func (l *loop) toAccept() string {
 	return ""
 }
 
-// heal ends all trouble of the members.
+// heal makes all members joined, Ready and able to run the AppService.
 func (l *loop) heal() {
 	for _, s := range l.sites {
 		s.joined, s.refuses, s.crashLoops = true, false, false
@@ -259,7 +263,8 @@ func (l *loop) heal() {
 	l.annotate(v1alpha1.AnnotationAcceptRemovals, "")
 }
 
-// settle has the members do all that they are told, and somebody acknowledge what the status asks for, until nothing changes.
+// settle makes the members carry out their entries, and approves what the status asks for, until
+// nothing changes.
 func (l *loop) settle(t *rapid.T) {
 	for range 20 * len(l.sites) {
 		before := text(t, l.app)
@@ -280,7 +285,7 @@ func (l *loop) settle(t *rapid.T) {
 	t.Fatalf("it does not come to rest:\n%s", text(t, l.app.Status))
 }
 
-// isAtRest checks that exactly what is wanted runs, and that nothing changes any more.
+// isAtRest checks that exactly the desired state runs, and that nothing changes any more.
 func (l *loop) isAtRest(t *rapid.T) {
 	in := l.input()
 	chosen := 0
@@ -306,7 +311,7 @@ func (l *loop) isAtRest(t *rapid.T) {
 	}
 }
 
-// delete deletes the AppService, of which nothing must be left then.
+// delete deletes the AppService, and checks that nothing is left of it.
 func (l *loop) delete(t *rapid.T) {
 	l.app = l.app.DeepCopy()
 	l.app.DeletionTimestamp = &metav1.Time{Time: l.now.Time}

@@ -16,8 +16,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// world is a fleet in which the planner's decisions have consequences: simulated members carry out their entries and are observed,
-// as delivery does it.
+// world is a fleet in which the planner's decisions have consequences: simulated members carry out
+// their entries, and are observed as delivery observes them.
 type world struct {
 	app   *v1alpha1.AppService
 	sites map[string]*site
@@ -25,7 +25,7 @@ type world struct {
 	now   metav1.Time
 }
 
-// site is a simulated member cluster and what really runs there.
+// site is a simulated member cluster and its actual workload.
 type site struct {
 	member     v1alpha1.MemberCluster
 	joined     bool // a MemberCluster exists
@@ -36,7 +36,7 @@ type site struct {
 	crashLoops bool // no pod becomes ready
 }
 
-// ghost is a cluster that placements may name before it has joined.
+// ghost is a cluster that a placement may name before the cluster has joined.
 const ghost = "ghost"
 
 func newWorld(clusters int) *world {
@@ -73,7 +73,7 @@ func (w *world) setReady(s *site, ready bool) {
 
 func (w *world) pass(d time.Duration) { w.now = metav1.NewTime(w.now.Add(d)) }
 
-// input is what the planner gathers.
+// input returns the input that the planner would gather.
 func (w *world) input() rollout.Input {
 	in := rollout.Input{App: w.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: maps.Clone(w.seen), Now: w.now}
 	var members []v1alpha1.MemberCluster
@@ -88,7 +88,7 @@ func (w *world) input() rollout.Input {
 	return in
 }
 
-// write stores a status, and drops the observations of the entries that are gone, as the planner does.
+// write stores a status and drops the observations of entries that ended, as the planner does.
 func (w *world) write(status v1alpha1.AppServiceStatus) {
 	for _, row := range w.app.Status.Clusters {
 		if status.Cluster(row.Name) == nil {
@@ -115,7 +115,7 @@ func (w *world) annotate(key, value string) {
 	metav1.SetMetaDataAnnotation(&w.app.ObjectMeta, key, value)
 }
 
-// deliver has one member do what its entry says, and reports what is there then.
+// deliver makes one member carry out its entry, and reports its state.
 func (w *world) deliver(name string) {
 	s, row := w.sites[name], w.app.Status.Cluster(name)
 	suspended := w.app.Spec.Suspend && w.app.DeletionTimestamp.IsZero()
@@ -171,20 +171,20 @@ func (w *world) observe(s *site, row *v1alpha1.ClusterStatus, applied int64) {
 	w.seen[row.Name] = seen
 }
 
-// start has a member's pods become ready, so many at most.
+// start makes at most this many more pods of a member ready.
 func (s *site) start(pods int32) {
 	if s.objects && !s.crashLoops {
 		s.readyPods = min(s.replicas, s.readyPods+pods)
 	}
 }
 
-// An action is one thing that happens in the world.
+// action is one event in the world.
 type action struct {
 	name string
 	do   func(*rapid.T, *world, *site)
 }
 
-// happenings are what members and their administrators do.
+// happenings are the actions of members and their administrators.
 var happenings = []action{
 	{"dies", func(_ *rapid.T, w *world, s *site) { w.setReady(s, false) }},
 	{"returns", func(_ *rapid.T, w *world, s *site) { w.setReady(s, true) }},
@@ -207,7 +207,7 @@ var happenings = []action{
 	}},
 }
 
-// edits are what the owner of the AppService does to its spec.
+// edits are the changes that the owner of the AppService makes to its spec.
 var edits = []action{
 	{"limit", func(t *rapid.T, w *world, _ *site) {
 		limit := rapid.SampledFrom([]*int32{nil, new(int32(1)), new(int32(2)), new(int32(3)), new(int32(5))}).Draw(t, "limit")

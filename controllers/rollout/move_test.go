@@ -14,8 +14,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// What was divided is divided anew, again and again, while members start what they are told to and never lose what they have. So whatever is lost of
-// what is ready is lost by the planner: never more than what was asked less for. And with nothing asked anew the move ends.
+// The replicas are divided again and again, while members start the requested replicas and never
+// lose one. So only the planner can cause a loss of ready replicas, and it must not lose more than
+// the number by which the request was reduced. If no new division is requested, the move ends.
 func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -32,7 +33,8 @@ func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
 	})
 }
 
-// The same with the divisions that placement makes, which begin with what the rows say while the move is under way: they must not change for it.
+// This test does the same with divisions that placement computes. They start from the entries while
+// the move is in progress, and must not change because of the entries.
 func TestMove_of_what_placement_divides_ends(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := given()
@@ -72,7 +74,8 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 	})
 }
 
-// move has the replicas divided anew now and then, while members make progress, and in the end do all that they are told.
+// move divides the replicas again at random steps while members make progress. At the end, the
+// members carry out their entries completely.
 func move(t *rapid.T, in rollout.Input, anew func(*rapid.T, *rollout.Input), place func(*rollout.Input)) rollout.Input {
 	anew(t, &in)
 	place(&in)
@@ -98,7 +101,7 @@ func move(t *rapid.T, in rollout.Input, anew func(*rapid.T, *rollout.Input), pla
 	return in
 }
 
-// step is the input after one more status, which is checked.
+// step returns the input after one more status, which it checks.
 func step(t *rapid.T, in rollout.Input) rollout.Input {
 	next := then(in, later(time.Minute))
 	was, is := capacity(in.App.Status), capacity(next.App.Status)
@@ -112,7 +115,8 @@ func step(t *rapid.T, in rollout.Input) rollout.Input {
 	return next
 }
 
-// capacity is how many replicas are ready that may stay so: on a cluster that runs no more of them than it is to.
+// capacity returns the number of ready replicas that may keep running: on each cluster at most as
+// many as its entry allows.
 func capacity(status v1alpha1.AppServiceStatus) int32 {
 	var ready int32
 	for _, row := range status.Clusters {
@@ -123,7 +127,8 @@ func capacity(status v1alpha1.AppServiceStatus) int32 {
 	return ready
 }
 
-// divideAnew has another number of replicas divided among other clusters, by an edit or because members changed.
+// divideAnew divides another number of replicas among other clusters, by an edit or because members
+// changed.
 func divideAnew(t *rapid.T, names []string, in *rollout.Input) {
 	var total int32
 	for _, name := range names {
@@ -136,10 +141,10 @@ func divideAnew(t *rapid.T, names []string, in *rollout.Input) {
 		total += replicas
 	}
 	divided(total)(in)
-	edit(in) // what leaves without an edit is held, and would never end
+	edit(in) // without an edit, removals would be held forever
 }
 
-// progress has a member take on what its row says, or start some more of it, or do nothing.
+// progress makes a member carry out its entry completely, start some more replicas, or do nothing.
 func progress(t *rapid.T, cluster string, in *rollout.Input) {
 	row := in.App.Status.Cluster(cluster)
 	switch pace := rapid.IntRange(0, 3).Draw(t, cluster+" makes progress"); {
@@ -152,7 +157,7 @@ func progress(t *rapid.T, cluster string, in *rollout.Input) {
 	}
 }
 
-// finish has a member do all that its row says.
+// finish makes a member carry out its entry completely.
 func finish(cluster string, in *rollout.Input) {
 	row := in.App.Status.Cluster(cluster)
 	switch {

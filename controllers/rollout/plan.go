@@ -10,37 +10,39 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// Decision is what Plan decides for one AppService.
+// Decision is the result of Plan for one AppService.
 type Decision struct {
-	// Entries are the next entries of status.clusters, sorted by name. Their messages are not bounded together.
+	// Entries are the next entries of status.clusters, sorted by name. The total size of their
+	// messages is not bounded yet.
 	Entries []v1alpha1.ClusterStatus
-	// Removals is the next count of removals.
+	// Removals is the next value of the removal counters.
 	Removals v1alpha1.RemovalsStatus
 	// PlannedSpecs is the next history of planned specs.
 	PlannedSpecs []v1alpha1.PlannedSpec
-	// PlacementHash identifies the spec.placement that the clusters were chosen by.
+	// PlacementHash is the hash of the spec.placement that chose the clusters.
 	PlacementHash string
-	// AcceptedStamps are the stamps that a digest accepts.
+	// AcceptedStamps are the stamps that are accepted by a digest.
 	AcceptedStamps []string
-	// Notes explain to people, for all clusters together, which scale-downs and removals have not happened yet.
+	// Notes explain to users which scale-downs and removals are pending, for all clusters together.
 	Notes []string
-	// RecheckAfter is after how long the answer may differ though no input changes; 0 if time alone changes nothing.
+	// RecheckAfter is the time after which the decision may differ although no input changes, or 0
+	// if time alone changes nothing.
 	RecheckAfter time.Duration
 }
 
-// Plan decides on the next entries of an AppService. It does not change its input.
+// Plan computes the next entries of an AppService. It does not change its input.
 func Plan(in Input) Decision {
-	// 1. Entries that were lost come back; stamps that were accepted are known.
+	// 1. Restore lost entries, and read the accepted stamps.
 	in = in.Recover().withAcceptedStamps()
-	// 2. Each cluster gets its entry, as if there were no others.
+	// 2. Plan the entry of each cluster independently of all other clusters.
 	plans := in.planEntries()
-	// 3. Scale-downs go as far as the replicas that are ready elsewhere allow.
+	// 3. Scale down as far as the ready replicas on other clusters allow.
 	notes := in.scaleDown(plans)
-	// 4. Removals begin as far as policies allow.
+	// 4. Start removals as far as the policies allow.
 	removals, removalNotes := in.remove(plans)
-	// 5. While the hub is behind a cluster, all entries say so.
+	// 5. While the hub is behind a cluster, explain that on all entries.
 	in.holdBehind(plans)
-	// 6. Entries whose phase changed get the time of the transition.
+	// 6. Set the transition time on entries whose phase changed.
 	entries := in.finish(plans)
 	return Decision{
 		Entries:        entries,
@@ -64,8 +66,8 @@ func (in Input) withAcceptedStamps() Input {
 	return in
 }
 
-// placementHash returns the hash of the placement that the next status is planned by. A status of an older version gets one with the next
-// edit, so that an upgrade writes nothing.
+// placementHash returns the hash of the placement that the next status is planned with. A status
+// that an older version wrote gets its hash with the next edit, so that an upgrade writes nothing.
 func (in Input) placementHash() string {
 	if in.PlanError != nil || in.App.Status.ObservedGeneration == in.App.Generation {
 		return in.App.Status.Placement.SpecHash
@@ -73,7 +75,8 @@ func (in Input) placementHash() string {
 	return lineage.PlacementHash(in.App)
 }
 
-// planEntries returns the plan of each cluster that is chosen or has an entry, without the entries that end.
+// planEntries returns an entry plan for each cluster that is chosen or has an entry, except for
+// entries that end.
 func (in Input) planEntries() []entryPlan {
 	var plans []entryPlan
 	for _, name := range in.clusterNames() {
@@ -84,7 +87,7 @@ func (in Input) planEntries() []entryPlan {
 	return plans
 }
 
-// finish returns the entries of all plans.
+// finish returns the entries of all plans with their transition times.
 func (in Input) finish(plans []entryPlan) []v1alpha1.ClusterStatus {
 	var entries []v1alpha1.ClusterStatus
 	for _, e := range plans {
@@ -109,8 +112,9 @@ func (in Input) clusterNames() []string {
 	return slices.Compact(names)
 }
 
-// transitionTime returns the LastTransitionTime of an entry with this phase. Two transitions of an entry never have the same time, although
-// times have whole seconds: delivery confirms a removal by the time of the entry that asked for it.
+// transitionTime returns the LastTransitionTime of an entry with this phase. Times have whole
+// seconds, but two transitions of an entry never have the same time, because delivery confirms a
+// removal by the time of the entry that requested it.
 func (in Input) transitionTime(previous *v1alpha1.ClusterStatus, phase v1alpha1.ClusterPhase) metav1.Time {
 	switch {
 	case previous == nil:

@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
-// Law 5: at rest, no writes. The status is what it was when nothing happens but that time goes by.
+// Invariant 5: at rest, nothing is written. The status does not change if only time passes.
 func TestStatus_of_its_own_answer_changes_nothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := anyInput.Draw(t, "input")
@@ -34,7 +34,8 @@ func TestStatus_of_its_own_answer_changes_nothing(t *testing.T) {
 	})
 }
 
-// Law 5: after a restart with all converged, no writes. A cluster that is being removed has not converged.
+// Invariant 5: after a restart in a converged state, nothing is written. A cluster whose removal is
+// in progress has not converged.
 func TestStatus_after_a_restart_changes_nothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -55,7 +56,7 @@ func TestStatus_after_a_restart_changes_nothing(t *testing.T) {
 	})
 }
 
-// The planner hands in MemberClusters that are its cache's own.
+// The planner passes MemberClusters that belong to its cache.
 func TestStatus_changes_nothing_of_what_it_is_made_from(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -75,7 +76,7 @@ func TestStatus_changes_nothing_of_what_it_is_made_from(t *testing.T) {
 	})
 }
 
-// Law 3: a cluster that cannot be observed is never Ready, and keeps what was known last.
+// Invariant 3: a cluster that cannot be observed is never Ready, and keeps the last known values.
 func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -102,7 +103,7 @@ func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 	})
 }
 
-// Law 3: Ready is said only of what answered to the present generation.
+// Invariant 3: an entry is Ready only if an observation answered the current generation.
 func TestStatus_is_Ready_only_for_a_cluster_that_said_so(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -124,7 +125,8 @@ func TestStatus_is_Ready_only_for_a_cluster_that_said_so(t *testing.T) {
 	})
 }
 
-// Law 2: a row goes only by evidence that nothing is left on the member, or that the member is nobody's any more.
+// Invariant 2: an entry ends only if there is evidence that no object is left on the member, or
+// that the cluster is no longer a member.
 func TestStatus_loses_no_row_without_evidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -140,9 +142,10 @@ func TestStatus_loses_no_row_without_evidence(t *testing.T) {
 	})
 }
 
-// Law 2: a row tells delivery to remove only when the AppService is being deleted or its plan leaves the cluster out,
-// and to run another number of replicas only when its plan says that number; or, on the way to that where they are divided, one between what it had
-// and that. What an autoscaler begins with says nothing of what runs.
+// Invariant 2: an entry becomes Removing only if the AppService is being deleted or its plan does
+// not choose the cluster. The replicas of an entry change only to the number in the plan or, where
+// the clusters divide the replicas, to a number between the previous one and the one in the plan.
+// The initial replicas of an autoscaled workload do not say how many replicas run.
 func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -169,7 +172,7 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 				{"maxReplicas", before.MaxReplicas, decision.MaxReplicas, row.MaxReplicas},
 			} {
 				if n.what == "replicas" && intended && (scaled || decision.MaxReplicas > 0) {
-					continue // which an autoscaler begins with, and no more
+					continue // only the initial replicas of an autoscaled workload
 				}
 				onTheWay := divided && n.decided < n.says && n.says < n.before
 				if n.says != n.before && (!intended || n.says != n.decided && !onTheWay) {
@@ -180,7 +183,7 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 	})
 }
 
-// A row is written before anything is made on its cluster, and there is one for each cluster that is chosen.
+// An entry is written before anything is created on its cluster. Each chosen cluster has an entry.
 func TestStatus_has_exactly_one_row_for_each_cluster_sorted_by_name(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -215,7 +218,8 @@ func TestStatus_changes_nothing_of_its_input(t *testing.T) {
 	})
 }
 
-// answeredGone tells whether delivery said, in answer to this very row, that nothing is left.
+// answeredGone reports whether delivery confirmed, in answer to exactly this entry, that no object
+// is left.
 func answeredGone(in rollout.Input, row v1alpha1.ClusterStatus) bool {
 	member, seen := in.Members[row.Name], in.Observations[row.Name]
 	wanted := !in.App.DeletionTimestamp.IsZero() || !in.Plan.Find(row.Name).Chosen()
@@ -223,7 +227,9 @@ func answeredGone(in rollout.Input, row v1alpha1.ClusterStatus) bool {
 		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(row.LastTransitionTime.Time)
 }
 
-// letGo tells whether the AppService is deleted and the cluster's Secret gone for good, or somebody said so and it is on record.
+// letGo reports whether a cluster is released: the AppService is being deleted and the cluster has
+// been Detached for the grace period, or a user has abandoned the cluster and, where needed, its
+// tombstone is written.
 func letGo(in rollout.Input, row v1alpha1.ClusterStatus) bool {
 	member := in.Members[row.Name]
 	if slices.Contains(strings.Split(in.App.Annotations[v1alpha1.AnnotationAbandon], ","), row.Name) {
@@ -240,17 +246,19 @@ func letGo(in rollout.Input, row v1alpha1.ClusterStatus) bool {
 		row.Phase == v1alpha1.ClusterDetached && in.Now.Sub(row.LastTransitionTime.Time) >= 30*time.Second
 }
 
-// abandonsNone lets go of no cluster: a row is Removing or Detached first, and gone the next time.
+// abandonsNone removes the annotation that abandons clusters. With it, an entry is Removing or
+// Detached first, and ends with the next status.
 func abandonsNone(in *rollout.Input) { delete(in.App.Annotations, v1alpha1.AnnotationAbandon) }
 
-// waitsForGrace tells whether time alone will change something.
+// waitsForGrace reports whether time alone will change the status.
 func waitsForGrace(in rollout.Input) bool {
 	return !in.App.DeletionTimestamp.IsZero() &&
 		slices.ContainsFunc(in.App.Status.Clusters, func(row v1alpha1.ClusterStatus) bool { return row.Phase == v1alpha1.ClusterDetached })
 }
 
-// Whatever there can be. Few names, generations and times, so that they meet; and rapid draws what is first in
-// a list most often, so that is what is usual.
+// The generators below produce every possible input. They use few names, generations and times, so
+// that these coincide often. rapid draws the first value of a list most often, so the first value
+// is the usual one.
 
 var (
 	anyTime  = rapid.SampledFrom([]metav1.Time{before, ago(2 * time.Hour), ago(30 * time.Second), ago(29 * time.Second)})
@@ -294,8 +302,8 @@ var (
 	})
 )
 
-// anyCluster gives a cluster a row or none, a member or none, a decision when it has a member, and an observation
-// or none.
+// anyCluster gives a cluster an optional entry, an optional member, a decision if it has a member,
+// and an optional observation.
 func anyCluster(t *rapid.T, cluster string, in *rollout.Input) {
 	if rapid.IntRange(0, 3).Draw(t, cluster+" has a row") > 0 {
 		has(anyRow(t, cluster))(in)
@@ -347,7 +355,7 @@ func anyRow(t *rapid.T, cluster string) v1alpha1.ClusterStatus {
 	return row
 }
 
-// anyObservation is one that delivery can make.
+// anyObservation returns an observation that delivery can make.
 func anyObservation(t *rapid.T, cluster string) observation.Observation {
 	if rapid.IntRange(0, 5).Draw(t, cluster+" was found") == 5 {
 		return found
@@ -371,11 +379,12 @@ func anyObservation(t *rapid.T, cluster string) observation.Observation {
 	return seen
 }
 
-// almostGone has delivery say of a row that nothing is left, which is evidence but for one thing or none.
+// almostGone adds an observation that no object is left on the cluster of an entry. It is valid
+// evidence, or evidence with one defect.
 func almostGone(t *rapid.T, row v1alpha1.ClusterStatus, in *rollout.Input) {
 	answer := seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime))
 	switch rapid.IntRange(0, 5).Draw(t, row.Name+" is almost gone") {
-	case 0: // It is, when it was asked to be.
+	case 0: // The answer is evidence if the entry was Removing.
 	case 1:
 		answer.UID = "uid-2"
 	case 2:
@@ -392,7 +401,7 @@ func almostGone(t *rapid.T, row v1alpha1.ClusterStatus, in *rollout.Input) {
 	saw(row.Name, answer)(in)
 }
 
-// anyChange is something that happens after the status was written.
+// anyChange returns a change that happens after the status was written.
 func anyChange(t *rapid.T) func(*rollout.Input) {
 	cluster := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "what changes")
 	change := rapid.SampledFrom([]func(*rollout.Input){

@@ -6,11 +6,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// deletionRecheck is how often a deletion is decided on again, for what no watch reports: time that has passed, a namespace that is being deleted.
+// deletionRecheck is the interval for planning a deletion again, because no watch reports that time
+// has passed or that a namespace is being deleted.
 const deletionRecheck = 10 * time.Second
 
-// recheckAfter returns after how long these entries have to be planned again though no input changes; 0 if time alone
-// changes nothing.
+// recheckAfter returns the time after which these entries must be planned again although no input
+// changes, or 0 if time alone changes nothing.
 func (in Input) recheckAfter(entries []v1alpha1.ClusterStatus) time.Duration {
 	if in.IsDeleting() {
 		return deletionRecheck
@@ -24,8 +25,8 @@ func (in Input) recheckAfter(entries []v1alpha1.ClusterStatus) time.Duration {
 	return next
 }
 
-// deadlines returns when blockers stop being blockers: surging clusters that have failed or cannot be observed, and candidates
-// that are excluded only because they are not Ready.
+// deadlines returns the times at which blockers stop being blockers: surging clusters that are
+// Failed or Unknown, and candidates that are excluded only because they are not Ready.
 func (in Input) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 	var deadlines []time.Time
 	for _, entry := range entries {

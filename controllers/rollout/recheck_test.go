@@ -37,7 +37,8 @@ func TestRecheckAfter(t *testing.T) {
 	}
 }
 
-// A division that has too little room is Stalled when no further cluster is to be expected, and somebody decides again then.
+// A division without enough capacity is Stalled when no further cluster is expected. The planner
+// must plan again at that time.
 func TestReplicasOutOfBounds_are_Stalled_when_patience_ends(t *testing.T) {
 	in := then(given(divided(6), share("east", 2, 2, 4), notReadyYet("west")))
 	if !meta.IsStatusConditionTrue(in.App.Status.Conditions, v1alpha1.ConditionReconciling) {

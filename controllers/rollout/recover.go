@@ -6,15 +6,18 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Recover returns the input with an entry for each member that has none and where objects of the AppService were found: its status was
-// lost, as by a restore. Call it before placement.Decide, because a cluster with an entry is no newcomer. An entry of generation 0 asks
-// nothing of its cluster, and counts as older than the last edit.
+// Recover returns the input with an entry for each member that has no entry but has objects of the
+// AppService: its status was lost, for example by a restore. Call it before placement.Decide,
+// because placement does not treat a cluster with an entry as new. An entry of generation 0
+// requests nothing from its cluster, and counts as older than the last edit.
 //
-// A cluster with a tombstone gets no entry while the AppService is deleted: the tombstone is evidence enough. While the AppService lives it
-// is not: it may come from a backup, and the AppService may have been placed there again since.
+// While the AppService is being deleted, a cluster with a tombstone gets no entry, because the
+// tombstone is sufficient evidence. Otherwise the tombstone is not sufficient: it may come from a
+// backup, and the AppService may have been placed on the cluster again since then.
 //
-// An AppService that is deleted before its status is back would be gone before anything is found. So every cluster that can be reached
-// gets a Removing entry, and has to confirm that nothing is left there.
+// An AppService that is deleted before its status is restored would be released before any object
+// is found. So every reachable cluster gets a Removing entry, and must confirm that no object is
+// left.
 func (in Input) Recover() Input {
 	var found []v1alpha1.ClusterStatus
 	for name, member := range in.Members {
@@ -36,13 +39,14 @@ func (in Input) Recover() Input {
 	return in
 }
 
-// IsStatusLost reports whether an AppService is being deleted whose status was never written, or was lost. Where it runs is unknown then.
-// Its finalizer says that it was planned, or was about to be.
+// IsStatusLost reports whether an AppService is being deleted whose status was never written or was
+// lost. Then the clusters that run it are unknown. Its finalizer shows that it was planned, or was
+// about to be planned.
 func (in Input) IsStatusLost() bool {
 	return in.IsDeleting() && in.App.Status.ObservedGeneration <= 0 && slices.Contains(in.App.Finalizers, v1alpha1.Finalizer)
 }
 
-// removeEverywhere returns a Removing entry for each cluster that can be reached and has no entry.
+// removeEverywhere returns a Removing entry for each reachable cluster without an entry.
 func (in Input) removeEverywhere() []v1alpha1.ClusterStatus {
 	var entries []v1alpha1.ClusterStatus
 	for name, member := range in.Members {

@@ -6,8 +6,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// remove starts removals from clusters that left the plan, in order of name, and explains on the other entries why theirs has not
-// started. It returns the next count of removals, and notes for people. The policies of removalPolicies decide.
+// remove starts removals from clusters that left the plan, in order of name. On the entries whose
+// removal has not started, it explains why. It returns the next removal counters and notes for
+// users. The policies in removalPolicies decide.
 func (in Input) remove(plans []entryPlan) (v1alpha1.RemovalsStatus, []string) {
 	counted := in.removals()
 	if in.IsSuspended() || in.PlanError != nil {
@@ -32,20 +33,20 @@ func (in Input) remove(plans []entryPlan) (v1alpha1.RemovalsStatus, []string) {
 	return t.counted, t.explain()
 }
 
-// verdict is the answer of the removal policies about one cluster.
+// verdict is the result of the removal policies for one cluster.
 type verdict int
 
 const (
-	mayBegin      verdict = iota // the removal starts
-	needsApproval                // it waits until somebody approves it
-	isBlocked                    // it waits for other clusters to become ready
-	mustWait                     // it waits for other removals
+	mayBegin      verdict = iota // the removal may start
+	needsApproval                // the removal waits until a user approves it
+	isBlocked                    // the removal waits for other clusters to become ready
+	mustWait                     // the removal waits for other removals
 )
 
-// removalPolicy returns its verdict about a removal, or false if the policies after it decide.
+// removalPolicy returns its verdict on a removal, or false if the next policy decides.
 type removalPolicy func(*removalBudget, *entryPlan) (verdict, bool)
 
-// removalPolicies is the chain that each removal passes.
+// removalPolicies is the chain of policies for each removal.
 var removalPolicies = []removalPolicy{
 	holdAccidents,
 	beginAbandoned,
@@ -54,7 +55,7 @@ var removalPolicies = []removalPolicy{
 	limitConcurrency,
 }
 
-// verdict returns the verdict of the first policy that has one.
+// verdict returns the verdict of the first policy that decides, or mayBegin if none does.
 func (t *removalBudget) verdict(e *entryPlan) verdict {
 	for _, policy := range removalPolicies {
 		if v, decided := policy(t, e); decided {
@@ -64,34 +65,40 @@ func (t *removalBudget) verdict(e *entryPlan) verdict {
 	return mayBegin
 }
 
-// holdAccidents holds removals that may be accidents: too many within an hour without an edit, or of clusters that were recovered
-// or have rejoined.
+// holdAccidents holds removals that may be accidents: too many within an hour without an edit, or
+// removals from clusters that were recovered or have rejoined.
 func holdAccidents(t *removalBudget, e *entryPlan) (verdict, bool) {
 	return needsApproval, t.needsAcknowledgement(e)
 }
 
-// beginAbandoned lets a cluster go that is abandoned and cannot be reached: it would wait for its turn for ever.
+// beginAbandoned starts the removal from an abandoned cluster that cannot be reached, because
+// otherwise the removal might wait for its turn forever.
 func beginAbandoned(t *removalBudget, e *entryPlan) (verdict, bool) {
 	return mayBegin, !e.member.IsReady() && t.in.IsAbandoned(e.entry.Name)
 }
 
-// awaitBlockers lets a removal wait for the clusters that must become ready first: see blockers, and unreadyInPlan.
+// awaitBlockers makes a removal wait for the clusters that must become ready first. See blockers
+// and unreadyInPlan.
 func awaitBlockers(_ *removalBudget, e *entryPlan) (verdict, bool) {
 	return isBlocked, len(e.blockers) > 0
 }
 
-// holdLastReady holds the last cluster that is known to be ready, while the plan chooses none.
+// holdLastReady holds the removal from the last cluster that is known to be ready while the plan
+// chooses no cluster.
 func holdLastReady(t *removalBudget, e *entryPlan) (verdict, bool) {
 	return needsApproval, t.isLast(e) && !e.entry.Transition.Accepted
 }
 
-// limitConcurrency limits removals to a fifth of the clusters at a time, and those that were approved.
+// limitConcurrency limits concurrent removals to a fifth of the clusters. Approved removals are not
+// limited.
 func limitConcurrency(t *removalBudget, e *entryPlan) (verdict, bool) {
 	return mustWait, !t.allows(e)
 }
 
-// mayServe reports whether pods of the AppService may be ready on a cluster, also when it cannot be observed. It depends on what the
-// entry is to run, because an override may give a cluster more than spec.replicas; no override adds to what clusters divide.
+// mayServe reports whether pods of the AppService may be ready on a cluster, including a cluster
+// that cannot be observed. It checks the desired replicas of the entry, because an override may
+// give a cluster more than spec.replicas. Where the clusters divide the replicas, no override adds
+// replicas.
 func (in Input) mayServe(e *entryPlan) bool {
 	if in.IsDivided() && in.App.Spec.Autoscaling == nil && in.App.DesiredReplicas() == 0 {
 		return false
@@ -99,13 +106,15 @@ func (in Input) mayServe(e *entryPlan) bool {
 	return e.entry.ReadyReplicas > 0 && desiredReplicas(e.entry) > 0
 }
 
-// isServing reports whether pods of the AppService are known to be ready on a cluster, and are to stay.
+// isServing reports whether pods of the AppService are known to be ready on a cluster and are to
+// keep running.
 func isServing(e *entryPlan) bool {
 	return e.member != nil && e.member.IsReady() && IsPlanned(e.entry) && knownReadyReplicas(e.entry) > 0 && desiredReplicas(e.entry) > 0
 }
 
-// unreadyInPlan returns the clusters of the plan that must become ready before anything is removed or scaled down without an edit: all that
-// are not ready where the clusters divide the replicas; otherwise none as soon as one is ready.
+// unreadyInPlan returns the clusters of the plan that must become ready before a removal or
+// scale-down without an edit may start. Where the clusters divide the replicas, these are all
+// clusters that are not ready. Otherwise it returns none if any cluster of the plan is ready.
 func (in Input) unreadyInPlan(plans []entryPlan) []string {
 	if in.acceptsUnready() {
 		return nil
@@ -127,7 +136,7 @@ func (in Input) unreadyInPlan(plans []entryPlan) []string {
 	return names
 }
 
-// isInPlan reports whether the plan has the cluster.
+// isInPlan reports whether the plan contains the cluster.
 func isInPlan(e *entryPlan) bool { return IsPlanned(e.entry) && !e.leaves }
 
 func sortedUnion(a, b []string) []string {

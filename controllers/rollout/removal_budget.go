@@ -9,27 +9,28 @@ import (
 )
 
 const (
-	// driftWindow is for how long a removal without an edit counts against further ones.
+	// driftWindow is how long a removal without an edit counts against further removals.
 	driftWindow = time.Hour
-	// driftBucket is the time within which such removals are counted as one number, which keeps the status small.
+	// driftBucket is the interval in which removals without an edit share one counter, which keeps
+	// the status small.
 	driftBucket = 5 * time.Minute
 )
 
-// removalBudget counts the removals that are under way, and decides how many more may start.
+// removalBudget counts the removals in progress, and decides how many more may start.
 type removalBudget struct {
 	in      Input
 	plans   []entryPlan
 	counted v1alpha1.RemovalsStatus
 
-	leaving       []*entryPlan // no longer in the plan, and not being removed yet
-	blocked       []*entryPlan // of those: wait for other clusters to become ready
-	waiting       []*entryPlan // of those: wait for their turn
-	onHold        []*entryPlan // of those: wait for somebody to accept them
-	unintended    int32        // clusters that left the plan without an edit, within an hour, and that nobody accepted
-	removing      []string     // being removed, and can be reached
-	unreachable   int          // being removed, and cannot be reached: they must not keep others waiting
-	maxConcurrent int32        // how many may be removed from at a time, beside those accepted
-	chooses       bool         // the plan chooses a cluster
+	leaving       []*entryPlan // no longer in the plan, removal not started
+	blocked       []*entryPlan // of leaving: wait for other clusters to become ready
+	waiting       []*entryPlan // of leaving: wait for other removals
+	onHold        []*entryPlan // of leaving: wait for a user's approval
+	unintended    int32        // clusters that left the plan within an hour, without an edit and without approval
+	removing      []string     // removal in progress, reachable
+	unreachable   int          // number of unreachable clusters with a removal in progress: they must not block others
+	maxConcurrent int32        // limit of concurrent removals, not counting approved removals
+	chooses       bool         // whether the plan chooses any cluster
 }
 
 func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsStatus) *removalBudget {
@@ -40,7 +41,7 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 		if e.member == nil {
 			continue
 		}
-		if e.entry.ObservedGeneration > 0 { // one that has yet to take it on cannot be spared
+		if e.entry.ObservedGeneration > 0 { // a cluster that has not applied the AppService yet cannot be spared
 			runs++
 		}
 		unintended := isUnintended(e)
@@ -65,19 +66,20 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 	return t
 }
 
-// removals returns the count of removals as far as it is about the present: somebody's acceptance ends with the generation that it is about.
+// removals returns the removal counters for the current generation. An approval ends with the
+// generation that it names.
 func (in Input) removals() v1alpha1.RemovalsStatus {
 	counted := in.App.Status.Removals
 	if counted.AcceptedGeneration != in.App.Generation {
 		counted.Accepted, counted.AcceptedGeneration = 0, 0
 	}
-	if in.App.Status.ObservedGeneration != in.App.Generation { // it is written anyhow
+	if in.App.Status.ObservedGeneration != in.App.Generation { // the status is written anyway
 		counted.WithoutEdit = in.withinWindow(counted.WithoutEdit)
 	}
 	return counted
 }
 
-// withinWindow returns the counts that are not over.
+// withinWindow returns the counts that have not expired.
 func (in Input) withinWindow(counts []v1alpha1.RemovalCount) []v1alpha1.RemovalCount {
 	var recent []v1alpha1.RemovalCount
 	for _, count := range counts {
@@ -96,7 +98,7 @@ func (in Input) recentRemovals(counted v1alpha1.RemovalsStatus) int32 {
 	return sum
 }
 
-// countRemoving counts a removal that is under way.
+// countRemoving counts a removal in progress.
 func (t *removalBudget) countRemoving(e *entryPlan) {
 	if e.member.IsReady() {
 		t.removing = append(t.removing, e.entry.Name)
@@ -117,7 +119,7 @@ func (t *removalBudget) begin(e *entryPlan) {
 	t.countRemoving(e)
 }
 
-// countUnintended counts one more removal without an edit.
+// countUnintended counts another removal without an edit.
 func (t *removalBudget) countUnintended() {
 	counts := t.in.withinWindow(t.counted.WithoutEdit)
 	last := len(counts) - 1
@@ -129,8 +131,9 @@ func (t *removalBudget) countUnintended() {
 	t.counted.WithoutEdit = counts
 }
 
-// allows reports whether one more removal may start. Removals from clusters that cannot be reached take no place from others. But they
-// are limited to the same number among themselves, because all those clusters may be back at the same time.
+// allows reports whether another removal may start. Removals from unreachable clusters do not count
+// against removals from reachable ones. But removals from unreachable clusters are limited to the
+// same number, because all these clusters may return at the same time.
 func (t *removalBudget) allows(e *entryPlan) bool {
 	if e.entry.Transition.Accepted {
 		return true

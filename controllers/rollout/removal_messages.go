@@ -10,7 +10,8 @@ import (
 // heldBefore is the message of an entry whose removal needs approval while there is no plan.
 const heldBefore = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation " + v1alpha1.AnnotationAcceptRemovals
 
-// carryHolds explains on held entries that they are held, while there is no plan or it is suspended.
+// carryHolds sets the message of held entries while there is no plan or the AppService is
+// suspended.
 func (in Input) carryHolds(plans []entryPlan) {
 	for i := range plans {
 		e := &plans[i]
@@ -20,8 +21,9 @@ func (in Input) carryHolds(plans []entryPlan) {
 	}
 }
 
-// setWaitingReason explains on an entry why its removal has not started. A cluster that cannot be observed stays Unknown, and one that needs
-// approval and has failed stays Failed, because both may last.
+// setWaitingReason explains on an entry why its removal has not started. A cluster that cannot be
+// observed stays Unknown. A Failed cluster whose removal needs approval stays Failed. Both states
+// may last.
 func setWaitingReason(e *entryPlan, reason, message string) {
 	switch e.entry.Phase {
 	case v1alpha1.ClusterUnknown:
@@ -31,18 +33,19 @@ func setWaitingReason(e *entryPlan, reason, message string) {
 			return
 		}
 		e.entry.Phase = v1alpha1.ClusterProgressing
-	case v1alpha1.ClusterPending: // nothing is known still
+	case v1alpha1.ClusterPending: // there is still no observation
 	default:
 		e.entry.Phase = v1alpha1.ClusterProgressing
 	}
 	e.entry.Reason, e.entry.Message = reason, BoundMessage(message)
 }
 
-// explain sets the transitions of the clusters that are not removed from yet, explains them, and returns notes about them all together.
+// explain sets the transition and the message of each cluster whose removal has not started. It
+// returns notes about all of them together.
 func (t *removalBudget) explain() []string {
 	for _, e := range t.leaving {
 		if !e.leaves {
-			continue // it has begun
+			continue // its removal has started
 		}
 		switch t.verdict(e) {
 		case needsApproval:
@@ -65,7 +68,7 @@ func (t *removalBudget) explain() []string {
 	return notes
 }
 
-// explainWaiting explains the removals that wait for their turn.
+// explainWaiting explains the removals that wait for other removals.
 func (t *removalBudget) explainWaiting() string {
 	if len(t.waiting) == 0 {
 		return ""
@@ -83,7 +86,7 @@ func (t *removalBudget) explainWaiting() string {
 	return fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", CountClusters(int32(len(t.waiting))), t.maxConcurrent)
 }
 
-// explainHeld explains the removals that somebody has to accept.
+// explainHeld explains the removals that a user must approve.
 func (t *removalBudget) explainHeld() string {
 	if len(t.onHold) == 0 {
 		return ""
@@ -111,7 +114,7 @@ func (t *removalBudget) explainBlocked() string {
 	return fmt.Sprintf("it waits to be removed from %s until it is ready on: %s", CountClusters(int32(len(t.blocked))), CapNames(blockers))
 }
 
-// whyHeld says why somebody has to accept a removal.
+// whyHeld returns the reason why a user must approve a removal.
 func (t *removalBudget) whyHeld(e *entryPlan) string {
 	switch {
 	case t.isLast(e):
@@ -124,7 +127,8 @@ func (t *removalBudget) whyHeld(e *entryPlan) string {
 	return fmt.Sprintf("nobody edited the AppService, and the plan no longer chooses %s, this one among them", CountClusters(t.unintended))
 }
 
-// toAccept returns the annotation that approves the removals that need approval; without any, those that wait.
+// toAccept returns the annotation that approves the held removals or, if none is held, the waiting
+// removals.
 func (t *removalBudget) toAccept() string {
 	number := len(t.onHold)
 	if number == 0 {
@@ -133,7 +137,7 @@ func (t *removalBudget) toAccept() string {
 	return t.acceptance(number)
 }
 
-// acceptance returns the annotation that accepts so many more removals.
+// acceptance returns the annotation that approves this many more removals.
 func (t *removalBudget) acceptance(more int) string {
 	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(t.counted.Accepted)+more, t.in.App.Generation)
 }
@@ -145,7 +149,7 @@ func removals(n int) string {
 	return fmt.Sprintf("%d removals", n)
 }
 
-// annotationError says what is wrong with the annotation, and what to set instead.
+// annotationError returns what is wrong with the annotation and which value to set, or "".
 func (t *removalBudget) annotationError() string {
 	_, wrong := t.in.acceptedRemovals()
 	if wrong == "" {

@@ -14,19 +14,19 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// Letters say in short what becomes of clusters a, b, c …, in that order.
+// Each letter describes the state of one cluster. The clusters are a, b, c …, in that order.
 const (
-	runs     = 'r' // chosen, and Ready
+	runs     = 'r' // chosen and Ready
 	edited   = 'e' // no longer chosen since an edit
 	drifts   = 'd' // no longer chosen, without an edit
 	going    = 'G' // being removed since an edit
 	drifting = 'D' // being removed, without an edit
-	dead     = 'U' // being removed since an edit, cannot be reached
-	darkness = 'u' // no longer chosen since an edit, cannot be reached
-	begun    = 'R' // Removing, said of what is expected
-	waits    = 'w' // RemovalPending, said of what is expected
-	held     = 'h' // RemovalNeedsApproval, said of what is expected
-	unknown  = '?' // Unknown, said of what is expected
+	dead     = 'U' // being removed since an edit, unreachable
+	darkness = 'u' // no longer chosen since an edit, unreachable
+	begun    = 'R' // expected: Removing
+	waits    = 'w' // expected: RemovalPending
+	held     = 'h' // expected: RemovalNeedsApproval
+	unknown  = '?' // expected: Unknown
 )
 
 func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 		clusters, want string
 		accept         string
 	}{
-		// Edited.
+		// Clusters that left the plan by an edit.
 		"one of few at a time, in order of name":               {"reee", "rRww", ""},
 		"a fifth at a time":                                    {"eeeeerrrrr", "RRwwwrrrrr", ""},
 		"a fifth is rounded down":                              {"eeeeerrrr", "Rwwwwrrrr", ""},
@@ -57,7 +57,7 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 		"a lost cluster that goes on lets no lost one begin":   {"Uuur", "R??r", ""},
 		"a lost one and one that can be reached, side by side": {"Uer", "RRr", ""},
 
-		// Drifted.
+		// Clusters that left the plan without an edit.
 		"one of few":                                          {"drr", "Rrr", ""},
 		"more than one of few: none":                          {"ddr", "hhr", ""},
 		"a fifth":                                             {"ddrrrrrrrr", "RRrrrrrrrr", ""},
@@ -80,7 +80,7 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 			if diff := cmp.Diff(test.want, letters(status)); diff != "" {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
-			for _, row := range status.Clusters { // what waits and what is held keeps what it was planned to run
+			for _, row := range status.Clusters { // entries whose removal waits or is held keep their desired state
 				if before := in.App.Status.Cluster(row.Name); before.Generation != row.Generation || before.Replicas != row.Replicas {
 					t.Errorf("%s is to run generation %d, was %d", row.Name, row.Generation, before.Generation)
 				}
@@ -171,7 +171,8 @@ func TestRemovals_that_nobody_wants_any_more_are_forgotten(t *testing.T) {
 	}
 }
 
-// A cluster of a new plan is none that could be spared: going from five clusters to fifty must not stop all five at once.
+// A cluster that is new in the plan does not raise the limit: an edit from five clusters to fifty
+// must not stop all five at once.
 func TestRemovals_do_not_count_clusters_that_have_yet_to_take_it_on(t *testing.T) {
 	in := clusters("eeeee" + strings.Repeat("r", 15))
 	for i := range 15 {
@@ -183,7 +184,8 @@ func TestRemovals_do_not_count_clusters_that_have_yet_to_take_it_on(t *testing.T
 	}
 }
 
-// Law 2, and its price: no step begins more removals than may be, and none that drifted too far.
+// Invariant 2: no step starts more removals than the limit allows, and no removal starts if too
+// many clusters drifted.
 func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, drifts, going, drifting, dead, darkness}), 1, 25).Draw(t, "clusters")))
@@ -224,7 +226,8 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 	})
 }
 
-// With nothing but edits, and members that do what they are told, every edit comes to its end; a dead one keeps nobody from it.
+// If there are only edits, and members carry out their entries, every edit is completed. An
+// unreachable cluster does not prevent that.
 func TestRemovals_come_to_an_end(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, dead, darkness}), 1, 25).Draw(t, "clusters")) + string(runs))
@@ -244,7 +247,8 @@ func TestRemovals_come_to_an_end(t *testing.T) {
 	})
 }
 
-// clusters is an input with a cluster for each letter. Generation 1 was before the last edit, and generation 2 is the present.
+// clusters returns an input with one cluster per letter. Generation 1 is from before the last edit,
+// and generation 2 is the current one.
 func clusters(letters string) rollout.Input {
 	in := given()
 	for i, letter := range letters {
@@ -279,7 +283,7 @@ func clusters(letters string) rollout.Input {
 
 func nameOf(i int) string { return string(rune('a' + i)) }
 
-// letters says what became of the clusters.
+// letters returns the states of the clusters as letters.
 func letters(status v1alpha1.AppServiceStatus) string {
 	var out strings.Builder
 	for _, row := range status.Clusters {

@@ -62,7 +62,7 @@ func TestStatus_rows(t *testing.T) {
 			want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen, arriving, since(now)),
 		},
 
-		// Progressing, Ready, Failed: what was observed.
+		// Progressing, Ready and Failed follow the observation.
 		"a cluster is what was observed: Progressing": {
 			in: given(chosen("east"), has(row("east", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen)),
 				saw("east", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "1 of 2 available"), counting(2, 1)))),
@@ -324,7 +324,7 @@ func addresses(addresses ...string) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Addresses = addresses }
 }
 
-// Law 5: after a restart with all converged, no writes.
+// Invariant 5: after a restart in a converged state, nothing is written.
 func TestStatus_is_the_same_to_the_byte_when_nothing_was_seen_since_a_restart(t *testing.T) {
 	in := then(given(chosen("east"), chosen("north"), chosen("west"), unreachable("west"),
 		has(row("west", v1alpha1.ClusterReady), row("gone", v1alpha1.ClusterReady)),
@@ -337,12 +337,12 @@ func TestStatus_is_the_same_to_the_byte_when_nothing_was_seen_since_a_restart(t 
 	}
 }
 
-// rows is the one row of east.
+// rows returns the only entry, which is that of east.
 func rows(phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) []v1alpha1.ClusterStatus {
 	return []v1alpha1.ClusterStatus{row("east", phase, changes...)}
 }
 
-// reachable joins a member that no decision is about.
+// reachable adds a Ready member without a decision.
 func reachable(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Members[cluster] = member(cluster, "True") }
 }

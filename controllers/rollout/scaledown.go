@@ -8,14 +8,18 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// scaleDown reduces the replicas of entries above their share, as far as the replicas that are not ready elsewhere allow, and notes how many
-// clusters keep some until then. It never scales an entry up.
+// scaleDown reduces the replicas of entries above their share, as far as the unready replicas on
+// other clusters allow. It returns a note on how many clusters keep surplus replicas. It never
+// scales an entry up.
 //
-//   - A scale-down that an edit asks for waits for surging clusters only. Without any it starts at once, however little is ready
-//     on a cluster that has long had its share.
-//   - A scale-down without an edit waits for every cluster of the plan, because replicas that cannot be observed may not serve.
+//   - A scale-down that an edit asks for waits only for surging clusters. If no cluster is surging,
+//     it starts at once, even if replicas are not ready on a cluster that has had its share for
+//     long.
+//   - A scale-down without an edit waits for every cluster of the plan, because replicas that
+//     cannot be observed may not serve.
 //
-// So the number of ready replicas never drops below what it was, or below what is asked for, whichever is lower.
+// So a scale-down never reduces the number of ready replicas below the smaller of the previous and
+// the requested number.
 func (in Input) scaleDown(plans []entryPlan) []string {
 	candidates := in.scaleDownCandidates(plans)
 	if len(candidates) == 0 {
@@ -49,7 +53,8 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 	return []string{fmt.Sprintf("it keeps replicas on %s until it is ready on: %s", CountClusters(keeping), CapNames(blockers))}
 }
 
-// scaleDownOne returns an entry that is scaled down as far as the shortfall allows. Kept counts the replicas that all entries keep.
+// scaleDownOne returns an entry that is scaled down as far as the shortfall allows. It adds the
+// surplus replicas that the entry keeps to kept, their total over all entries.
 func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alpha1.ClusterStatus {
 	final := e.entry
 	setReplicas(&final, *e.target)
@@ -67,7 +72,8 @@ func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alp
 	return final
 }
 
-// scaleDownCandidates returns the entries that are to run less, after surging ones have dropped what is not ready.
+// scaleDownCandidates returns the entries that have a lower target, after it has dropped the
+// unready replicas of surging entries.
 func (in Input) scaleDownCandidates(plans []entryPlan) []*entryPlan {
 	var candidates []*entryPlan
 	for i := range plans {
@@ -79,7 +85,8 @@ func (in Input) scaleDownCandidates(plans []entryPlan) []*entryPlan {
 	return candidates
 }
 
-// scaleDownCause returns Edit when the scale-down follows from an edit, even if it had to wait since then.
+// scaleDownCause returns CauseEdit if the scale-down follows from an edit, even if it has been
+// pending since an earlier edit, and CauseDrift otherwise.
 func (in Input) scaleDownCause(e *entryPlan) v1alpha1.TransitionCause {
 	edited := e.previous.Generation != 0 && e.previous.Generation != in.App.Generation
 	before := e.previous.Transition
@@ -89,7 +96,8 @@ func (in Input) scaleDownCause(e *entryPlan) v1alpha1.TransitionCause {
 	return v1alpha1.CauseDrift
 }
 
-// isScaleDown reports whether a decision scales an entry down. Bounds that spec.autoscaling no longer asks for are not kept.
+// isScaleDown reports whether a decision scales an entry down. The bounds of an entry do not count
+// if spec.autoscaling is no longer set.
 func (in Input) isScaleDown(entry v1alpha1.ClusterStatus, decision placement.Decision) bool {
 	if in.App.Spec.Autoscaling == nil {
 		return decision.Replicas < entry.Replicas
@@ -98,12 +106,14 @@ func (in Input) isScaleDown(entry v1alpha1.ClusterStatus, decision placement.Dec
 		decision.MaxReplicas == 0 && decision.Replicas < entry.Replicas
 }
 
-// isEmptied reports whether a cluster that runs all replicas for itself is to run none, without an edit: an override has come to match.
+// isEmptied reports whether a cluster is to be scaled to zero without an edit, where each cluster
+// runs all replicas: for example because an override has started to match.
 func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
 	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseDrift
 }
 
-// readyBeside returns no unready when another cluster of the plan is ready, so that this one may be emptied.
+// readyBeside returns an empty shortfall if another cluster of the plan is ready, so that this
+// cluster may be scaled to zero.
 func (in Input) readyBeside(plans []entryPlan, e *entryPlan) shortfall {
 	if !in.mayServe(e) || in.acceptsUnready() {
 		return shortfall{}
@@ -121,7 +131,8 @@ func (in Input) readyBeside(plans []entryPlan, e *entryPlan) shortfall {
 	return shortfall{clusters: names, unready: 1}
 }
 
-// dropUnready drops from a surging entry the unready replicas that it is not to have in the end. Keeping them would keep nothing running.
+// dropUnready drops unready replicas above the target from a surging entry. Keeping them would not
+// keep any ready replica.
 func (in Input) dropUnready(e *entryPlan) {
 	if e.entry.Surging && in.App.Spec.Autoscaling == nil {
 		fewer := e.entry
@@ -130,7 +141,7 @@ func (in Input) dropUnready(e *entryPlan) {
 	}
 }
 
-// refresh computes the observed part of an entry plan again after its replicas have changed.
+// refresh recomputes the observed part of an entry plan after its replicas have changed.
 func (in Input) refresh(e *entryPlan, entry v1alpha1.ClusterStatus) {
 	e.entry = *in.runningEntry(entry, e.previous, e.seen, e.member)
 }

@@ -5,14 +5,16 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// isFirstAssignment reports whether the AppService starts on the cluster from nothing, or from a state that nobody looked after. An entry
-// that was recovered does not: its workload was found running.
+// isFirstAssignment reports whether the AppService is new on the cluster: it starts from nothing,
+// or from a Removing or Detached entry, whose workload was not maintained. An entry that was
+// recovered is not new, because its workload was found running.
 func (e *entryPlan) isFirstAssignment() bool {
 	return e.previous == nil || e.previous.Phase == v1alpha1.ClusterRemoving || e.previous.Phase == v1alpha1.ClusterDetached
 }
 
-// assign sets what was decided for a cluster: an increase at once, a decrease later in scaleDown. Only a division moves replicas
-// from one cluster to another. Where each cluster runs all of them, an edit changes all clusters alike, and nothing waits.
+// assign sets the decision for a cluster. An increase takes effect at once, a decrease later in
+// scaleDown. Replicas move between clusters only where the clusters divide them. Where each cluster
+// runs all replicas, an edit changes all clusters in the same way, and nothing waits.
 func (in Input) assign(e *entryPlan, decision placement.Decision) {
 	e.entry.Generation, e.entry.Weight = in.App.Generation, decision.Weight
 	if in.mayWait(e, decision) {
@@ -24,13 +26,14 @@ func (in Input) assign(e *entryPlan, decision placement.Decision) {
 	had, began := desiredReplicas(e.entry), e.entry.Replicas
 	setReplicas(&e.entry, decision)
 	e.entry.Surging = e.entry.Surging || in.IsDivided() && e.previous != nil && e.previous.Generation > 0 && desiredReplicas(e.entry) > had
-	settled := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit says anew what it begins with
+	settled := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit sets the initial replicas again
 	if (e.entry.Surging || settled) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
 		e.entry.Replicas = in.initialReplicas(e, decision, began)
 	}
 }
 
-// mayWait reports whether the cluster is to run less, and may have to wait with that. One that is being removed keeps nothing.
+// mayWait reports whether a cluster is to be scaled down and may have to wait. A cluster that is
+// being removed keeps no replicas.
 func (in Input) mayWait(e *entryPlan, decision placement.Decision) bool {
 	if e.previous == nil || e.previous.Phase == v1alpha1.ClusterRemoving {
 		return false
@@ -38,8 +41,9 @@ func (in Input) mayWait(e *entryPlan, decision placement.Decision) bool {
 	return in.IsDivided() && in.isScaleDown(e.entry, decision) || in.isEmptied(e, decision)
 }
 
-// initialReplicas returns with how many replicas an autoscaled workload starts on a cluster: as many as the clusters have that it leaves,
-// because their load moves here. The number stays until the next edit.
+// initialReplicas returns the initial replicas of an autoscaled workload on a cluster: the largest
+// number that it has on a cluster that leaves the plan, because the load of that cluster moves
+// here. The number does not change until the next edit.
 func (in Input) initialReplicas(e *entryPlan, decision placement.Decision, began int32) int32 {
 	if e.isFirstAssignment() {
 		began = 0
@@ -55,12 +59,13 @@ func (in Input) initialReplicas(e *entryPlan, decision placement.Decision, began
 	return max(began, decision.Replicas)
 }
 
-// setReplicas sets what an entry is to run.
+// setReplicas sets the desired replicas and bounds of an entry.
 func setReplicas(entry *v1alpha1.ClusterStatus, decision placement.Decision) {
 	entry.Replicas, entry.MinReplicas, entry.MaxReplicas = decision.Replicas, decision.MinReplicas, decision.MaxReplicas
 }
 
-// desiredReplicas returns how many replicas of an entry must be ready: with an autoscaler, its minimum.
+// desiredReplicas returns the number of replicas of an entry that must be ready. With an
+// autoscaler, it is the minimum.
 func desiredReplicas(entry v1alpha1.ClusterStatus) int32 {
 	if entry.MaxReplicas > 0 {
 		return entry.MinReplicas
@@ -68,13 +73,15 @@ func desiredReplicas(entry v1alpha1.ClusterStatus) int32 {
 	return entry.Replicas
 }
 
-// isFullyReady reports whether as many replicas are ready as are desired. A Deployment that is Ready with fewer pods has an autoscaler
-// of the member's own, which would never let it have as many.
+// isFullyReady reports whether all desired replicas are ready. A Deployment that is Ready with
+// fewer pods has an autoscaler that the member itself owns, which would never create all desired
+// replicas.
 func isFullyReady(entry v1alpha1.ClusterStatus) bool {
 	return entry.ReadyReplicas >= desiredReplicas(entry) || entry.MaxReplicas == 0 && entry.CurrentReplicas() < entry.Replicas && entry.ReadyReplicas >= entry.CurrentReplicas()
 }
 
-// knownReadyReplicas returns how many replicas of an entry are known to be ready: none while the cluster cannot be observed.
+// knownReadyReplicas returns the number of replicas of an entry that are known to be ready, which
+// is 0 while the cluster cannot be observed.
 func knownReadyReplicas(entry v1alpha1.ClusterStatus) int32 {
 	if entry.Phase == v1alpha1.ClusterUnknown || entry.Phase == v1alpha1.ClusterPending {
 		return 0
@@ -82,15 +89,15 @@ func knownReadyReplicas(entry v1alpha1.ClusterStatus) int32 {
 	return entry.ReadyReplicas
 }
 
-// shortfall is what is not ready yet on clusters of the plan.
+// shortfall describes the replicas that are not ready yet on clusters of the plan.
 type shortfall struct {
-	clusters       []string // where replicas are to become ready
-	unready        int64    // how many replicas are to become ready
-	readyOnLeaving int64    // how many are ready on the clusters that leave, which stay until all others are ready
+	clusters       []string // clusters with replicas that must become ready
+	unready        int64    // number of replicas that must become ready
+	readyOnLeaving int64    // number of ready replicas on leaving clusters, which stay until all others are ready
 }
 
-// shortfall returns what is not ready yet on the clusters that count. A cluster that is itself to run less counts with what it is to run in
-// the end: it does not wait for itself.
+// shortfall returns the replicas that are not ready yet on the clusters for which counts returns
+// true. A cluster with a lower target counts with its target, so that it does not wait for itself.
 func (in Input) shortfall(plans []entryPlan, counts func(*entryPlan) bool) shortfall {
 	var f shortfall
 	for i := range plans {

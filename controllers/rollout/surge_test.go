@@ -16,9 +16,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-const out = -1 // is the share of a cluster that is not chosen, or has no row
+const out = -1 // out is the share of a cluster that is not chosen or has no entry
 
-// divided has the clusters run so many replicas together.
+// divided makes the clusters divide this number of replicas.
 func divided(total int32) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.App.Spec.Replicas = &total
@@ -30,14 +30,15 @@ func duplicated(in *rollout.Input) {
 	in.App.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDuplicated}
 }
 
-// autoscaling has members scale the pods, within bounds.
+// autoscaling makes members scale the pods within bounds.
 func autoscaling(least, most int32) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.App.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: &least, MaxReplicas: most}
 	}
 }
 
-// share is a cluster that has so many replicas since the generation before, of which so many are ready, and that gets so many now.
+// share adds a cluster that has had this number of replicas since the previous generation, with the
+// number of ready replicas and the new share.
 func share(cluster string, had, ready, gets int32, changes ...func(*v1alpha1.ClusterStatus)) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.Members[cluster] = member(cluster, metav1.ConditionTrue)
@@ -58,7 +59,8 @@ func share(cluster string, had, ready, gets int32, changes ...func(*v1alpha1.Clu
 	}
 }
 
-// bounds are those of a cluster's autoscaler: those it has, with so many ready pods, and those it gets.
+// bounds adds a cluster with an autoscaler: its current bounds, the number of ready pods, and its
+// new bounds.
 func bounds(cluster string, least, most, ready, getsLeast, getsMost int32, changes ...func(*v1alpha1.ClusterStatus)) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		if least == out {
@@ -70,7 +72,8 @@ func bounds(cluster string, least, most, ready, getsLeast, getsMost int32, chang
 	}
 }
 
-// shares says what the clusters are to run, with + where some of that arrives, and what becomes of those that leave.
+// shares returns the desired replicas of the clusters, with + for surging clusters, and the states
+// of the clusters that leave.
 func shares(status v1alpha1.AppServiceStatus) string {
 	var out []string
 	for _, row := range status.Clusters {
@@ -159,7 +162,8 @@ func TestDivided_replicas_leave_as_others_become_ready(t *testing.T) {
 	}
 }
 
-// at has a cluster say that it is Ready at the present generation, with what its row says unless the case says otherwise.
+// at makes a cluster report Ready at the current generation, with the replicas of its entry unless
+// the case changes them.
 func at(cluster string, changes ...func(*observation.Observation)) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		r := in.App.Status.Cluster(cluster)
@@ -167,7 +171,7 @@ func at(cluster string, changes ...func(*observation.Observation)) func(*rollout
 	}
 }
 
-// without has a cluster's Secret gone.
+// without makes a cluster one whose Secret is deleted.
 func without(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		delete(in.Members, cluster)

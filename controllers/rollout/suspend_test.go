@@ -37,7 +37,8 @@ func TestSuspended_rows(t *testing.T) {
 	}
 }
 
-// Whatever happens while it is suspended, no cluster is asked anything new.
+// While an AppService is suspended, the desired state of no cluster changes, regardless of other
+// changes.
 func TestSuspended_asks_nothing_new_of_any_cluster(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -50,7 +51,7 @@ func TestSuspended_asks_nothing_new_of_any_cluster(t *testing.T) {
 			for _, row := range status.Clusters {
 				before := in.App.Status.Cluster(row.Name)
 				switch {
-				case before == nil && (row.Generation != 0 || row.Phase == v1alpha1.ClusterRemoving): // 0: found, and only observed
+				case before == nil && (row.Generation != 0 || row.Phase == v1alpha1.ClusterRemoving): // generation 0: the objects were found and are only observed
 					t.Fatalf("%s was added: %+v", row.Name, row)
 				case before == nil:
 				case before.Generation != row.Generation || before.Replicas != row.Replicas:
@@ -64,7 +65,7 @@ func TestSuspended_asks_nothing_new_of_any_cluster(t *testing.T) {
 	})
 }
 
-// old is a row that runs the generation before.
+// old returns an entry that runs the previous generation.
 func old(cluster string, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
 	return row(cluster, v1alpha1.ClusterReady, append([]func(*v1alpha1.ClusterStatus){plannedFor(1, 3), tookOn(1)}, changes...)...)
 }

@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// maxNamed is how many clusters a message names; a message stays readable with a thousand.
+// maxNamed is the maximum number of clusters that a message names, so that it stays readable with a
+// thousand clusters.
 const maxNamed = 5
 
-// MaxMessage is how many characters the schema allows in the message of an entry. One longer would have the whole status refused, and
-// with it the entries of all other clusters.
+// MaxMessage is the maximum number of characters that the schema allows in the message of an entry.
+// The API server would reject the whole status, with the entries of all other clusters, because of
+// one longer message.
 const MaxMessage = 1024
 
-// BoundMessage shortens a message to what the schema of an entry allows.
+// BoundMessage shortens a message to the length that the schema of an entry allows.
 func BoundMessage(message string) string {
 	characters := []rune(message)
 	if len(characters) <= MaxMessage {
@@ -21,12 +23,12 @@ func BoundMessage(message string) string {
 	return string(characters[:MaxMessage-1]) + "…"
 }
 
-// ListClusters counts and names clusters, as in "2 clusters: east, west".
+// ListClusters returns the number and the names of clusters, as in "2 clusters: east, west".
 func ListClusters(names []string) string {
 	return fmt.Sprintf("%s: %s", CountClusters(int32(len(names))), CapNames(names))
 }
 
-// CountClusters counts clusters, as in "2 clusters".
+// CountClusters returns the number of clusters in words, as in "2 clusters".
 func CountClusters(n int32) string {
 	if n == 1 {
 		return "1 cluster"
@@ -34,7 +36,7 @@ func CountClusters(n int32) string {
 	return fmt.Sprintf("%d clusters", n)
 }
 
-// CapNames names the first maxNamed of these, and counts the rest.
+// CapNames returns the first maxNamed names and the number of the rest.
 func CapNames(names []string) string {
 	if len(names) <= maxNamed {
 		return strings.Join(names, ", ")

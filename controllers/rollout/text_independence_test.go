@@ -17,7 +17,7 @@ var anyText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 	"x; last known: Ready, 2 of 2 replicas ready",
 }))
 
-// reworded returns an AppService whose status says everything in other words.
+// reworded returns an AppService whose status has other reasons and messages.
 func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 	app = app.DeepCopy()
 	for i := range app.Status.Clusters {
@@ -35,7 +35,7 @@ func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 	return app
 }
 
-// wordless returns a decision without its texts.
+// wordless returns a decision without its reasons, messages and notes.
 func wordless(decision rollout.Decision) rollout.Decision {
 	decision.Notes = nil
 	for i := range decision.Entries {
@@ -44,7 +44,7 @@ func wordless(decision rollout.Decision) rollout.Decision {
 	return decision
 }
 
-// checkWords compares the decisions about two inputs that differ in words.
+// checkWords compares the decisions for two inputs that differ only in texts.
 func checkWords(t *rapid.T, in, other rollout.Input) {
 	if diff := cmp.Diff(in.Plan, other.Plan); diff != "" {
 		t.Fatalf("placement decides by words (-want +got):\n%s", diff)
@@ -60,7 +60,8 @@ func checkWords(t *rapid.T, in, other rollout.Input) {
 	}
 }
 
-// What must be remembered is a typed field: nothing is read back from a reason or a message.
+// State that must be remembered is stored in typed fields. No code reads it back from a reason or a
+// message.
 func TestDecisions_do_not_depend_on_reasons_and_messages(t *testing.T) {
 	t.Run("of any entries", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -80,7 +81,7 @@ func TestDecisions_do_not_depend_on_reasons_and_messages(t *testing.T) {
 				l.act(t)
 				in := l.input()
 				l.app = reworded(t, l.app)
-				other := l.input() // placement decides on it, too
+				other := l.input() // placement decides with it, too
 				checkWords(t, in, other)
 				l.write(statusOf(other))
 			}

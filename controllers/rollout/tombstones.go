@@ -9,8 +9,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// IsAbandoned reports whether the annotation abandons a cluster. It has no effect while the AppService is suspended or the hub is behind,
-// because what is abandoned is removed later.
+// IsAbandoned reports whether the annotation abandons a cluster. The annotation has no effect while
+// the AppService is suspended or the hub is behind, because an abandoned workload is removed later.
 func (in Input) IsAbandoned(cluster string) bool {
 	if in.IsSuspended() {
 		return false
@@ -23,7 +23,8 @@ func (in Input) IsAbandoned(cluster string) bool {
 	return false
 }
 
-// isRemovalAbandoned reports whether a Removing entry ends because its cluster is abandoned and has a tombstone, or keeps its workload.
+// isRemovalAbandoned reports whether a Removing entry ends because its cluster is abandoned, and
+// either has a tombstone or keeps its workload.
 func (in Input) isRemovalAbandoned(previous *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) bool {
 	return previous.Phase == v1alpha1.ClusterRemoving && in.IsAbandoned(previous.Name) && (in.IsOrphaning() || HasTombstone(member, in.App.UID))
 }
@@ -33,7 +34,8 @@ func HasTombstone(member *v1alpha1.MemberCluster, app types.UID) bool {
 	return slices.ContainsFunc(member.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == app })
 }
 
-// TombstonesToAdd returns the clusters whose entries go once their MemberClusters have a tombstone.
+// TombstonesToAdd returns the clusters whose MemberClusters need a tombstone before their entries
+// are dropped.
 func (in Input) TombstonesToAdd() []string {
 	var names []string
 	for i := range in.App.Status.Clusters {
@@ -53,22 +55,25 @@ func (in Input) TombstonesToAdd() []string {
 	return names
 }
 
-// isDetachmentOver reports whether a cluster that left the fleet is waited for no more.
+// isDetachmentOver reports whether the entry of a Detached cluster no longer waits for the cluster
+// to return.
 func (in Input) isDetachmentOver(entry *v1alpha1.ClusterStatus) bool {
 	return entry.Phase == v1alpha1.ClusterDetached &&
 		(in.IsAbandoned(entry.Name) || in.IsDeleting() && in.Now.Sub(entry.LastTransitionTime.Time) >= detachedGrace)
 }
 
-// needsTombstone reports whether a cluster that left the fleet may come back with a workload that was to be removed, and its MemberCluster does not
-// say so yet. While the hub is behind, nothing is removed, so nothing may say so.
+// needsTombstone reports whether a Detached cluster may return with a workload whose removal was
+// decided, and its MemberCluster has no tombstone yet. While the hub is behind, nothing is removed,
+// so TombstonesToAdd does not return such a cluster.
 func (in Input) needsTombstone(entry *v1alpha1.ClusterStatus) bool {
 	member := in.Secretless[entry.Name]
 	return member != nil && !in.IsOrphaning() && !HasTombstone(member, in.App.UID) &&
 		(in.IsDeleting() || entry.Transition.Type == v1alpha1.TransitionRemoving)
 }
 
-// TombstonesOfLostStatus returns the clusters that cannot be reached, for an AppService that is deleted and whose status was lost: whether they run it
-// is not known, so it is removed from them when they are back. Those that can be reached are asked: see Recover.
+// TombstonesOfLostStatus returns the unreachable clusters, if the AppService is being deleted and
+// its status was lost. It is unknown whether these clusters run the AppService, so it is removed
+// from them when they return. Reachable clusters are asked instead: see Recover.
 func (in Input) TombstonesOfLostStatus() []string {
 	var names []string
 	if !in.IsStatusLost() || in.IsOrphaning() {
@@ -85,12 +90,14 @@ func (in Input) TombstonesOfLostStatus() []string {
 	return names
 }
 
-// TombstonesOfTermination returns the clusters that it was being removed from when its namespace or its CRD began to go as well: somebody has meant
-// that removal, and nobody follows it up when the AppService is gone. While the hub is behind, nobody knows what was meant.
+// TombstonesOfTermination returns the clusters whose removal was already in progress when the
+// namespace or the CRD of the AppService began to terminate. A user requested these removals, and
+// no controller completes them after the AppService is gone. While the hub is behind, the user's
+// intent is unknown, so it returns none.
 func (in Input) TombstonesOfTermination() []string {
 	var names []string
 	if in.IsStatusLost() || in.App.Status.IsHubBehind() || in.IsOrphaning() {
-		return nil // without a status, its entries are not written yet
+		return nil // the entries of a lost status are not written yet
 	}
 	for i := range in.App.Status.Clusters {
 		entry := &in.App.Status.Clusters[i]
@@ -106,7 +113,8 @@ func (in Input) TombstonesOfTermination() []string {
 	return names
 }
 
-// TombstonesToRemove returns the clusters that have a tombstone and an entry to run the AppService again.
+// TombstonesToRemove returns the clusters that have a tombstone and an entry that is to run the
+// AppService again.
 func (in Input) TombstonesToRemove(entries []v1alpha1.ClusterStatus) []string {
 	var names []string
 	for _, entry := range entries {
