@@ -98,8 +98,9 @@ func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 	return !IsPlanned(app, s) && !accepts(app, s.Token())
 }
 
-// IsPlanned reports whether the history accounts for a stamp of the same AppService. It does in two
-// cases:
+// IsPlanned reports whether the history accounts for a stamp of the same AppService. A stamp
+// without a hash, or an AppService without a history, is checked by the generation alone. Otherwise
+// the history accounts for a stamp in two cases:
 //
 //   - The history has the spec, at the generation of the stamp or at a later one. For example, a
 //     deletion raises the generation and keeps the spec.

@@ -43,9 +43,9 @@
 //     Problems", 1988, chapter 2). The bounds take precedence over the total: if the minimums of
 //     all clusters add up to more than the total, or the maximums to less, each cluster gets its
 //     minimum, or its maximum. A cluster of weight 0 gets its minimum.
-//  2. The band of a cluster is its quota rounded down and its quota rounded up. A cluster in the
-//     plan starts from the replicas of its entry, or from the nearest end of its band. A cluster
-//     without an entry in the plan starts from the lower end.
+//  2. The band of a cluster is its quota rounded down and its quota rounded up. A cluster that runs
+//     the AppService starts from the replicas of its entry, or from the nearest end of its band.
+//     Any other cluster starts from the lower end.
 //  3. Missing replicas are added one at a time to the clusters with the largest remainders, and
 //     surplus replicas are taken from the clusters with the smallest remainders, within the bands.
 //     Ties are resolved by rank. So the sum is exact, and no other division within the bands moves
