@@ -8,10 +8,10 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// outOfBounds returns what to change if a division is not exact, because the bounds of the clusters
-// contradict the total that is divided. The contradiction is empty if the division is exact.
-// Otherwise the clusters run the closest possible division, and short reports whether they run less
-// than the spec asks for.
+// outOfBounds returns what to change when a division is not exact. A division is not exact if the
+// bounds of the clusters contradict the total that is divided. The clusters then run the closest
+// possible division, and short reports whether they run less than the spec asks for. The
+// contradiction is empty if the division is exact.
 func (in report) outOfBounds() (contradiction string, short bool) {
 	if !in.IsDivided() {
 		return "", false
@@ -51,7 +51,7 @@ func (in report) contradiction(sum int64, wants int32, field string) string {
 	case sum < int64(wants):
 		raise := "maxReplicas"
 		if slices.ContainsFunc(in.App.Spec.ReplicaPolicy.Rules, func(r v1alpha1.ReplicaRule) bool { return r.Weight != nil && *r.Weight == 0 }) {
-			raise = "maxReplicas, or a weight of 0," // a cluster of that weight gets its minReplicas and no more
+			raise = "maxReplicas, or a weight of 0," // a cluster of weight 0 gets only its minReplicas
 		}
 		return fmt.Sprintf("the clusters' maxReplicas together allow %d of %d replicas: raise %s in spec.replicaPolicy.rules, add clusters, or lower %s", sum, wants, raise, field)
 	case sum > int64(wants):

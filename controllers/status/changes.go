@@ -18,9 +18,9 @@ type Change struct {
 	Bad bool
 }
 
-// Changes returns the changes to report once after a status was written. Bad changes come first;
-// changes of the same kind are sorted by cluster name. Intermediate states are left out. Pods that
-// cannot run are included, because they rarely recover by waiting.
+// Changes returns the changes to report once after a status was written. Bad changes come first,
+// and each group is sorted by cluster name. Intermediate states are left out, except for pods that
+// cannot run, because those rarely recover by waiting.
 func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	in := report{Input: from}
 	var changes []Change

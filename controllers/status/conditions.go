@@ -13,8 +13,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// conditions returns Placed and Ready. While they are true, it also returns Suspended, and
-// Reconciling or Stalled.
+// conditions returns the conditions Placed and Ready. It also returns Suspended, Reconciling and
+// Stalled, each only while it is True; at most one of Reconciling and Stalled is True. An
+// AppService that is being deleted has no Placed condition.
 func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
 	if in.IsDeleting() {
 		message := "removing it " + removingFrom(entries)

@@ -6,8 +6,8 @@
 //	next := status.Compute(in, decision)
 //	changes := status.Changes(in, next) // once next is written
 //
-// A condition keeps its time while its status is the same, and the entries are sorted. Therefore a
-// status without news equals the previous one, and a status that is computed again from its own
+// A condition keeps its time while its status is the same, and the entries are sorted. Therefore
+// the status does not change while nothing changes: a status that is computed again from its own
 // result is the same. The size of a status is bounded: messages and addresses have a budget over
 // all entries.
 //

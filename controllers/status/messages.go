@@ -77,8 +77,8 @@ func isPodFailure(reason string) bool {
 
 // sharedFailure returns the failure that all failing clusters share, such as "refused by all 3
 // clusters: Deployment web: …", or "" if there is none. If the clusters share only the reason, the
-// result has the message of the first cluster that has one. A single failing cluster of several
-// shares nothing, because its message is in its own status.
+// result has the message of the first cluster that has one. If only one of several clusters fails,
+// the result is "", because the message is in the status of that cluster.
 func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 	if len(failing) == 0 || len(failing) == 1 && all > 1 {
 		return ""

@@ -47,8 +47,8 @@ func (in report) placement() v1alpha1.PlacementStatus {
 	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash}
 }
 
-// summarize counts the cluster statuses. The ready replicas of a cluster count as ready only while
-// its MemberCluster is Ready. Otherwise they count as the last known ready replicas.
+// summarize counts the cluster statuses. The ready replicas of a cluster are current only while its
+// MemberCluster is Ready. Otherwise they count as last known ready replicas.
 func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	for _, entry := range entries {
