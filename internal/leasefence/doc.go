@@ -1,9 +1,9 @@
 // Package leasefence blocks the writes of a replica that does not hold the Lease of the leader
 // election.
 //
-// The election alone is not enough. A leader that is frozen (a paused machine, a stopped process)
-// and wakes after its Lease expired still has writes in flight that it decided on before, and
-// another replica leads by now. The fence is the last round tripper that a request passes.
+// The election alone is not enough. A leader may be frozen (a paused machine, a stopped process)
+// and wake after its Lease has expired. It then still sends writes that it decided on earlier,
+// although another replica leads by now. The fence is the last round tripper that a request passes.
 //
 // # Contract
 //
