@@ -38,12 +38,13 @@ type Work struct {
 	App metav1.Object
 	// Cluster is the member; empty for work on the hub.
 	Cluster string
-	// Settled reports that the generation was Ready before, so the work no longer belongs to the edit.
+	// Settled reports whether the generation was Ready before. The work then no longer belongs to
+	// the edit.
 	Settled bool
 }
 
-// Reconcile records one reconciliation and emits a span on End if it changed something, failed or had
-// a new outcome. It is safe for concurrent use. A nil Reconcile records nothing.
+// Reconcile records one reconciliation and emits a span on End if it changed something, failed or
+// had a new outcome. It is safe for concurrent use. A nil Reconcile records nothing.
 type Reconcile struct {
 	work      Work
 	startTime time.Time
