@@ -14,7 +14,7 @@ import (
 
 const blue = "color"
 
-// paint labels a member, for a placement that selects it.
+// paint labels a member, so that a placement selects it.
 func (f *fleetOf) paint(name, color string) {
 	f.Helper()
 	f.member(name, func(mc *v1alpha1.MemberCluster) { metav1.SetMetaDataLabel(&mc.ObjectMeta, blue, color) })
@@ -26,7 +26,7 @@ func onBlue(app *v1alpha1.AppService) {
 	}}
 }
 
-// abandons has the AppService let go of a member that is lost.
+// abandons makes the AppService abandon a lost member.
 func (f *fleetOf) abandons(name string) {
 	f.Helper()
 	f.edit(func(app *v1alpha1.AppService) {
@@ -35,7 +35,7 @@ func (f *fleetOf) abandons(name string) {
 	f.tombstones(name, 1)
 }
 
-// tombstones waits until a member has so many.
+// tombstones waits until a member has this number of tombstones.
 func (f *fleetOf) tombstones(name string, want int) {
 	f.Helper()
 	f.eventually(fmt.Sprintf("%d tombstones", want), func() error {
@@ -48,7 +48,8 @@ func (f *fleetOf) tombstones(name string, want int) {
 	})
 }
 
-// onOne is a fleet whose AppService was moved away from west, which is lost, and abandoned there.
+// onOne returns a fleet whose AppService was moved away from west and abandoned there. The member
+// west is lost.
 func onOne(t *testing.T) *fleetOf {
 	f := deployed(t, to("web:1", 2))
 	f.paint("east", "blue")
@@ -62,7 +63,7 @@ func onOne(t *testing.T) *fleetOf {
 	return f
 }
 
-// The tombstone is from before the workload was placed there again.
+// The tombstone is older than the second placement of the workload on that member.
 func TestRestored_tombstone_deletes_no_workload_that_was_placed_again(t *testing.T) {
 	f := deployed(t, to("web:1", 2), onBlue)
 	f.paint("east", "blue")
@@ -78,7 +79,8 @@ func TestRestored_tombstone_deletes_no_workload_that_was_placed_again(t *testing
 	f.edit(func(app *v1alpha1.AppService) { app.Annotations = nil })
 	old := f.backup()
 
-	// The cluster is back and cleaned, and a label brings the workload back. No edit is made.
+	// The cluster comes back and is cleaned. A label selects it again, without an edit of the
+	// AppService.
 	f.must(members["west"].Delete(t.Context(), f.deployment("west"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	f.finds("west")
 	f.tombstones("west", 0)
@@ -96,7 +98,7 @@ func TestRestored_tombstone_deletes_no_workload_that_was_placed_again(t *testing
 	}
 }
 
-// A tombstone of an AppService that lives may always be one of those.
+// Any tombstone of an AppService that exists may be such an old one.
 func TestTombstone_of_an_AppService_that_lives_leaves_the_removal_to_the_planner(t *testing.T) {
 	f := onOne(t)
 	f.has(map[string]string{"east": "Ready"})
@@ -141,7 +143,7 @@ func TestAbandoned_AppService_that_is_created_again_is_inherited_without_a_gap(t
 	f.ready("east", "west")
 	_, was := f.outline("west")
 	f.createdAgain(to("web:2", 3))
-	f.engage("west") // and it is delivered to before the hub knows that it is Ready
+	f.engage("west") // delivery starts before the hub knows that west is Ready
 	f.eventually("west to be looked at", func() error {
 		if !f.operator.sent["west"].has(http.MethodGet, "web") {
 			return errors.New("it is not")

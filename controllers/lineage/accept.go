@@ -10,10 +10,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxList is how many bytes a list of tokens has in a message. A longer one is named by a digest, so that one value always accepts all of it.
+// maxList is the maximum size of a list of tokens in a message, in bytes. A longer list is named by
+// a digest, so that one annotation value always accepts the whole list.
 const maxList = 400
 
-// Behind describes objects that are ahead of the hub, by their kinds; nil when there are none.
+// Behind returns a description of the objects that are ahead of the hub, which are given by kind.
+// It returns nil if there are none.
 func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehind {
 	var behind *v1alpha1.HubBehind
 	var tokens []string
@@ -39,7 +41,8 @@ func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehin
 	return behind
 }
 
-// IsAccepted reports whether somebody has accepted all that a cluster status says is ahead.
+// IsAccepted reports whether a person has accepted every stamp that a cluster status lists as
+// ahead.
 func IsAccepted(app *v1alpha1.AppService, behind *v1alpha1.HubBehind) bool {
 	for token := range strings.SplitSeq(behind.Accept, ",") {
 		if !accepts(app, token) {
@@ -49,18 +52,18 @@ func IsAccepted(app *v1alpha1.AppService, behind *v1alpha1.HubBehind) bool {
 	return true
 }
 
-// Join returns these tokens, some of which may be joined already, as one list.
+// Join returns the tokens as one list. An element may itself be a joined list.
 func Join(tokens []string) string { return strings.Join(split(tokens), ",") }
 
-// split returns these tokens one by one, sorted.
+// split returns the single tokens, sorted and without duplicates. An element may be a joined list.
 func split(tokens []string) []string {
 	all := strings.Split(strings.Join(tokens, ","), ",")
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return slices.Compact(all)
 }
 
-// AcceptValue returns the value of the annotation accept-hub that accepts all these tokens: their list, or a digest where that is too long
-// for a message.
+// AcceptValue returns the value of the annotation accept-hub that accepts all these tokens: their
+// list, or a digest if the list is too long for a message.
 func AcceptValue(tokens []string) string {
 	if list := Join(tokens); len(list) <= maxList {
 		return list
@@ -68,8 +71,9 @@ func AcceptValue(tokens []string) string {
 	return digest(tokens)
 }
 
-// AcceptedStamps returns for the next status the tokens that the annotation accepts by a digest: all that the status says are ahead, or those
-// that it accepted before. The status must list them, because they can no longer be told from the entries once the members have been changed.
+// AcceptedStamps returns, for the next status, the tokens that the annotation accepts by a digest:
+// all tokens that the status lists as ahead, or the tokens that it accepted before. The status must
+// list these tokens, because the entries no longer show them after the members have been changed.
 func AcceptedStamps(app *v1alpha1.AppService) []string {
 	var tokens []string
 	for i := range app.Status.Clusters {
@@ -85,13 +89,14 @@ func AcceptedStamps(app *v1alpha1.AppService) []string {
 	return nil
 }
 
-// accepts reports whether the annotation accepts a stamp, by its token or by the digest of a list that the status has.
+// accepts reports whether the annotation accepts a stamp, by its token or by the digest of a list
+// that is in the status.
 func accepts(app *v1alpha1.AppService, token string) bool {
 	listed := app.Status.AcceptedStamps
 	return isAnnotated(app, token) || slices.Contains(listed, token) && isAnnotated(app, digest(listed))
 }
 
-// isAnnotated reports whether the annotation accept-hub has a token, or a digest.
+// isAnnotated reports whether the annotation accept-hub contains a token or a digest.
 func isAnnotated(app *v1alpha1.AppService, token string) bool {
 	for accepted := range strings.SplitSeq(app.Annotations[v1alpha1.AnnotationAcceptHub], ",") {
 		if strings.TrimSpace(accepted) == token {
@@ -101,7 +106,7 @@ func isAnnotated(app *v1alpha1.AppService, token string) bool {
 	return false
 }
 
-// digest returns the name by which a person accepts these stamps and no others.
+// digest returns the value with which a person accepts these stamps and no others.
 func digest(tokens []string) string {
 	sum := sha256.Sum256([]byte(Join(tokens)))
 	return "all-" + hex.EncodeToString(sum[:8])

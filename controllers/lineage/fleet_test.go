@@ -35,27 +35,29 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/planner"
 )
 
-// patience bounds the waiting. Only a test that fails uses it up.
+// patience is the timeout of each wait. Only a failing test reaches it.
 const patience = time.Minute
 
-// fleetOf is a hub with an AppService in a namespace of its own, two members, and an operator: the real planner and the real
-// delivery. The members have no controllers, so no Deployment becomes available unless the test says so.
+// fleetOf is a hub with an AppService in a namespace of its own, two members, and an operator,
+// which is the real planner and the real delivery. The members have no controllers, so a Deployment
+// becomes available only if the test makes it available.
 type fleetOf struct {
 	*testing.T
 	app      *v1alpha1.AppService
 	operator *operator
 }
 
-// operator is one life of the planner and of delivery.
+// operator is one process lifetime of the planner and of delivery.
 type operator struct {
 	deliverer *delivery.Deliverer
 	ctx       context.Context
 	engaged   map[string]context.CancelFunc
-	sent      map[string]*traffic // to members
+	sent      map[string]*traffic // requests, by member
 	stop      func()
 }
 
-// deployed is a fleet that runs an AppService on the given members; all members are Ready and engaged.
+// deployed creates a fleet and an AppService, changed by the given functions. All members are Ready
+// and engaged.
 func deployed(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleetOf {
 	t.Helper()
 	f := &fleetOf{T: t, app: &v1alpha1.AppService{}}
@@ -88,7 +90,7 @@ func (f *fleetOf) must(err error) {
 	}
 }
 
-// start begins a new life of the operator, which is engaged with all members that are Ready.
+// start starts a new operator and engages all members that are Ready.
 func (f *fleetOf) start() {
 	f.Helper()
 	manager, err := ctrl.NewManager(hub.config, ctrl.Options{
@@ -128,7 +130,7 @@ func (f *fleetOf) start() {
 	}
 }
 
-// engage connects to a member and has the operator deliver to it, as package clusters does.
+// engage connects to a member and makes the operator deliver to it, as package clusters does.
 func (f *fleetOf) engage(name string) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.operator.ctx)
@@ -158,7 +160,7 @@ func (f *fleetOf) engage(name string) {
 	f.operator.engaged[name] = cancel
 }
 
-// loses has a member not answer any more.
+// loses disconnects a member and makes it not Ready.
 func (f *fleetOf) loses(name string) {
 	f.Helper()
 	if cancel := f.operator.engaged[name]; cancel != nil {
@@ -167,14 +169,14 @@ func (f *fleetOf) loses(name string) {
 	f.answers(name, metav1.ConditionFalse)
 }
 
-// finds has a member answer again.
+// finds connects a member again and makes it Ready.
 func (f *fleetOf) finds(name string) {
 	f.Helper()
 	f.engage(name)
 	f.answers(name, metav1.ConditionTrue)
 }
 
-// answers says on the hub whether a member is Ready.
+// answers sets the Ready condition of a member on the hub.
 func (f *fleetOf) answers(name string, status metav1.ConditionStatus) {
 	f.Helper()
 	f.member(name, func(mc *v1alpha1.MemberCluster) {
@@ -194,7 +196,7 @@ func (f *fleetOf) member(name string, change func(*v1alpha1.MemberCluster)) {
 	f.must(hub.Patch(f.Context(), mc, client.MergeFrom(before)))
 }
 
-// edit changes the AppService as people do.
+// edit changes the AppService as a user does.
 func (f *fleetOf) edit(change func(*v1alpha1.AppService)) {
 	f.Helper()
 	f.read()
@@ -209,13 +211,13 @@ func (f *fleetOf) read() {
 	f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
 }
 
-// backup is objects of the hub as its etcd has them.
+// backup is a copy of objects of the hub as its etcd stores them.
 type backup struct {
 	keys   []string
 	values [][]byte
 }
 
-// backs up the AppService and all MemberClusters.
+// backup returns a copy of the AppService and of all MemberClusters.
 func (f *fleetOf) backup() backup {
 	f.Helper()
 	var b backup
@@ -234,12 +236,14 @@ func (f *fleetOf) backup() backup {
 	return b
 }
 
-// restore ends the operator and puts back what the etcd of the hub had: UIDs, generations, times and status.
+// restore stops the operator and restores the objects in the etcd of the hub, with their UIDs,
+// generations, times and status.
 func (f *fleetOf) restore(b backup) {
 	f.Helper()
 	f.operator.stop()
 	for i := range b.keys {
-		// etcd takes its gRPC calls as JSON too, with bytes in base 64, as encoding/json writes them.
+		// etcd accepts its gRPC calls also as JSON, with bytes in base64, which is the format of
+		// encoding/json.
 		body, err := json.Marshal(map[string][]byte{"key": []byte(b.keys[i]), "value": b.values[i]})
 		f.must(err)
 		url := hub.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
@@ -263,7 +267,7 @@ func (f *fleetOf) restore(b backup) {
 	})
 }
 
-// outline says what a member runs, such as "2 × web:1", with the UID of the Deployment.
+// outline returns what a member runs, such as "2 × web:1", and the UID of the Deployment.
 func (f *fleetOf) outline(name string) (outline, uid string) {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
@@ -278,7 +282,7 @@ func (f *fleetOf) outline(name string) (outline, uid string) {
 	return fmt.Sprintf("%d × %s", *deployment.Spec.Replicas, deployment.Spec.Template.Spec.Containers[0].Image), string(deployment.UID)
 }
 
-// runs waits until a member runs what is said, in the words of outline.
+// runs waits until the outline of each member is the wanted one.
 func (f *fleetOf) runs(want string, names ...string) {
 	f.Helper()
 	for _, name := range names {
@@ -291,7 +295,7 @@ func (f *fleetOf) runs(want string, names ...string) {
 	}
 }
 
-// rollsOut does on members what their controllers would: all replicas of the Deployment become available.
+// rollsOut acts as the controllers of the members: all replicas of the Deployment become available.
 func (f *fleetOf) rollsOut(names ...string) {
 	f.Helper()
 	for _, name := range names {
@@ -313,7 +317,7 @@ func (f *fleetOf) rollsOut(names ...string) {
 	}
 }
 
-// has waits until the AppService has these entries, each as PHASE or PHASE REASON, by cluster.
+// has waits until the AppService has these entries, by cluster, each as PHASE or PHASE REASON.
 func (f *fleetOf) has(want map[string]string) {
 	f.Helper()
 	f.eventually("the entries", func() error {
@@ -332,7 +336,7 @@ func (f *fleetOf) has(want map[string]string) {
 	})
 }
 
-// ready waits until all entries are Ready, once the Deployments have rolled out.
+// ready waits until the Deployments have rolled out and all entries are Ready.
 func (f *fleetOf) ready(names ...string) {
 	f.Helper()
 	want := map[string]string{}
@@ -368,7 +372,7 @@ func (f *fleetOf) eventually(what string, try func() error) {
 	}
 }
 
-// collects ends what a member is deleting in the foreground, as its garbage collector would.
+// collects completes a foreground deletion on a member, as its garbage collector would.
 func (f *fleetOf) collects(name string) {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
@@ -382,7 +386,7 @@ func (f *fleetOf) collects(name string) {
 	}
 }
 
-// deployment is a member's.
+// deployment returns the Deployment of a member.
 func (f *fleetOf) deployment(name string) *appsv1.Deployment {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
@@ -390,7 +394,7 @@ func (f *fleetOf) deployment(name string) *appsv1.Deployment {
 	return deployment
 }
 
-// traffic is what a member was asked, each as "VERB path".
+// traffic records the requests to a member, each as "VERB path".
 type traffic struct {
 	mu       sync.Mutex
 	requests []string
@@ -405,7 +409,7 @@ func (t *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// has reports whether there was a request of that verb for an object of that name.
+// has reports whether there was a request with this verb for an object of this name.
 func (t *traffic) has(verb, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,15 +1,17 @@
-// Package lineage decides whether an object on a member comes from what this hub has planned, or from a hub state that a restore
-// has undone. It is pure.
+// Package lineage decides whether an object on a member comes from a spec that this hub has
+// planned, or from a hub state that a restore has undone. It is pure.
 //
-// Each object on a member has a stamp: the AppService (UID and creation time), its generation, and a hash of its spec. The status of
-// the AppService has a short history of the specs that this hub has planned. It is written together with the plan, so the
-// status names a spec before any member has an object that is stamped with it. An etcd restore takes the status back together with the
-// spec. So an object is ahead of the hub when the history does not account for its stamp, even when later edits have brought the
-// generations level.
+// Each object on a member has a stamp: the AppService (UID and creation time), its generation, and
+// a hash of its spec. The status of the AppService has a short history of the specs that this hub
+// has planned. It is written together with the plan, so the status names a spec before any member
+// has an object with the stamp of that spec. An etcd restore resets the status together with the
+// spec. Therefore an object is ahead of the hub if the history does not account for its stamp, even
+// when later edits have brought the generation to the same number.
 //
-// An object of another AppService of the same hub, namespace and name is ahead when that AppService was created later than this
-// one: the restore brought back an AppService that had been deleted. A rebuilt hub creates its AppServices later than those that the members' objects
-// name, so it takes over what they run.
+// An object of another AppService of the same hub, namespace and name is ahead if that AppService
+// was created later than this one: the restore brought back an AppService that had been deleted. A
+// rebuilt hub creates its AppServices later than the AppServices that the objects on the members
+// name, so it takes these objects over.
 package lineage
 
 import (
@@ -28,16 +30,17 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxPlanned is how many planned specs a status keeps. A cluster that was away during more edits than that is not checked.
+// maxPlanned is the maximum number of planned specs in a status. A cluster that was away during
+// more edits than that is not checked.
 const maxPlanned = 64
 
-// maxUID bounds what is taken from a member as a UID. Real ones have 36 characters.
+// maxUID limits a UID that is read from a member. Real UIDs have 36 characters.
 const maxUID = 64
 
-// Stamp says which state of which AppService an object was applied for.
+// Stamp identifies the AppService, and the state of it, for which an object was applied.
 type Stamp struct {
 	UID types.UID
-	// Created is when the AppService was created; zero on objects of older versions.
+	// Created is the creation time of the AppService; zero on objects of older versions.
 	Created time.Time
 	// Generation is 0 on an object without a stamp.
 	Generation int64
@@ -45,7 +48,7 @@ type Stamp struct {
 	SpecHash string
 }
 
-// Of returns the stamp of a member's object. A value that is malformed counts as missing.
+// Of returns the stamp of an object on a member. A malformed value counts as missing.
 func Of(object metav1.Object) Stamp {
 	annotations := object.GetAnnotations()
 	stamp := Stamp{UID: types.UID(annotations[v1alpha1.AnnotationUID]), SpecHash: annotations[v1alpha1.AnnotationSpecHash]}
@@ -58,7 +61,8 @@ func Of(object metav1.Object) Stamp {
 	return stamp
 }
 
-// For returns the stamp of what is applied for an AppService now. It has a spec hash only if the status accounts for it.
+// For returns the stamp of the objects that are applied for an AppService now. It has a spec hash
+// only if the status accounts for the spec.
 func For(app *v1alpha1.AppService) Stamp {
 	stamp := Stamp{UID: app.UID, Created: app.CreationTimestamp.Time, Generation: app.Generation}
 	if len(app.Status.PlannedSpecs) > 0 && app.Status.PlannedSpecs[0].Generation == app.Generation {
@@ -67,7 +71,7 @@ func For(app *v1alpha1.AppService) Stamp {
 	return stamp
 }
 
-// Annotations returns the annotations of the stamp, but for the UID, which marks the owner.
+// Annotations returns the annotations of the stamp, without the UID, which marks the owner.
 func (s Stamp) Annotations() map[string]string {
 	annotations := map[string]string{v1alpha1.AnnotationGeneration: strconv.FormatInt(s.Generation, 10)}
 	if s.SpecHash != "" {
@@ -79,14 +83,14 @@ func (s Stamp) Annotations() map[string]string {
 	return annotations
 }
 
-// Token returns the name by which a person accepts this stamp and no other.
+// Token returns the value with which a person accepts this stamp and no other.
 func (s Stamp) Token() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", s.UID, s.SpecHash, s.Generation))
 	return fmt.Sprintf("%d-%s", s.Generation, hex.EncodeToString(sum[:4]))
 }
 
-// IsAhead reports whether the hub cannot account for the stamp, and nobody has accepted that. The stamp must be that of an
-// object of this hub with the namespace and name of the AppService.
+// IsAhead reports whether the hub cannot account for the stamp and no person has accepted it. The
+// stamp must be from an object of this hub with the namespace and name of the AppService.
 func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 	if s.UID != app.UID {
 		return s.Created.After(app.CreationTimestamp.Time) && !accepts(app, s.Token())
@@ -94,11 +98,15 @@ func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 	return !IsPlanned(app, s) && !accepts(app, s.Token())
 }
 
-// IsPlanned reports whether the history accounts for a stamp of the same AppService:
+// IsPlanned reports whether the history accounts for a stamp of the same AppService. A stamp
+// without a hash, or an AppService without a history, is checked by the generation alone. Otherwise
+// the history accounts for a stamp in two cases:
 //
-//   - The history has the spec, at the stamp's generation or at a later one: a deletion, for example, raises the generation and keeps the spec.
-//   - The stamp is older than the history, which began again when the status was lost, or is full. That is no evidence of a
-//     restore: a restore loses generations that are later than the newest one in its backup.
+//   - The history has the spec, at the generation of the stamp or at a later one. For example, a
+//     deletion raises the generation and keeps the spec.
+//   - The stamp is older than the history, which started again because the status was lost, or
+//     which is full. Such a stamp is no evidence of a restore, because a restore loses generations
+//     that are later than the newest one in its backup.
 func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	if s.SpecHash == "" {
 		return s.Generation <= app.Generation
@@ -114,8 +122,9 @@ func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	return slices.ContainsFunc(history, func(p v1alpha1.PlannedSpec) bool { return p.Hash == s.SpecHash && p.Generation >= s.Generation })
 }
 
-// unrecorded returns the generation up to which an AppService without a history may have been planned: a status of an older version
-// says what it observed, and a status that was lost says nothing.
+// unrecorded returns the generation up to which an AppService without a history may have been
+// planned. A status of an older version has the observed generation. A status that was lost has
+// none, so every generation may have been planned.
 func unrecorded(app *v1alpha1.AppService) int64 {
 	if app.Status.ObservedGeneration > 0 {
 		return app.Status.ObservedGeneration
@@ -123,8 +132,9 @@ func unrecorded(app *v1alpha1.AppService) int64 {
 	return app.Generation
 }
 
-// Planned returns the history for the next status: the specs that were planned, newest first. A status of an older version gets its history
-// with the next edit, so that an upgrade writes nothing. That history begins with the generation that was observed, without a hash.
+// Planned returns the history for the next status: the specs that were planned, newest first. A
+// status of an older version gets its history with the next edit, so that an upgrade writes
+// nothing. That history starts with the observed generation, without a hash.
 func Planned(app *v1alpha1.AppService) []v1alpha1.PlannedSpec {
 	history := app.Status.PlannedSpecs
 	switch observed := app.Status.ObservedGeneration; {
@@ -144,15 +154,17 @@ func Planned(app *v1alpha1.AppService) []v1alpha1.PlannedSpec {
 func hash(app *v1alpha1.AppService) string {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&app.Spec)
 	if err != nil {
-		return "" // which no type of the API causes; the stamp then goes by its generation
+		return "" // no API type causes this error; the stamp is then checked by its generation
 	}
 	return contentHash(spec)
 }
 
-// PlacementHash returns a hash of spec.placement, which alone decides why a cluster that has not changed leaves the plan.
+// PlacementHash returns a hash of spec.placement. If a cluster that has not changed leaves the
+// plan, only spec.placement can be the reason.
 func PlacementHash(app *v1alpha1.AppService) string { return contentHash(app.Spec.Placement) }
 
-// contentHash depends on the content alone: encoding/json sorts the keys of maps.
+// contentHash returns a hash that depends only on the content, because encoding/json sorts the keys
+// of maps.
 func contentHash(of any) string {
 	content, err := json.Marshal(of)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 var created = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// planned is an AppService of the given generation whose status has this history, newest first.
+// planned returns an AppService of the given generation whose status has this history, newest
+// first.
 func planned(generation int64, history ...v1alpha1.PlannedSpec) *v1alpha1.AppService {
 	app := &v1alpha1.AppService{}
 	app.UID, app.Generation, app.CreationTimestamp = "uid-1", generation, created
@@ -25,7 +26,7 @@ func planned(generation int64, history ...v1alpha1.PlannedSpec) *v1alpha1.AppSer
 	return app
 }
 
-// unplanned is an AppService without a history, whose status is about another generation.
+// unplanned returns an AppService without a history whose status has observed the given generation.
 func unplanned(generation, observed int64) *v1alpha1.AppService {
 	app := planned(generation)
 	app.Status.ObservedGeneration = observed
@@ -36,7 +37,7 @@ func spec(generation int64, hash string) v1alpha1.PlannedSpec {
 	return v1alpha1.PlannedSpec{Generation: generation, Hash: hash}
 }
 
-// full is a history of generations 37 to 100 with the hash "h".
+// full returns a history of the generations 37 to 100 with the hash "h".
 func full() (history []v1alpha1.PlannedSpec) {
 	for generation := int64(100); generation > 36; generation-- {
 		history = append(history, spec(generation, "h"))
@@ -186,7 +187,8 @@ func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
 	}
 }
 
-// behindWith is an AppService whose status says that clusters have these stamps, each its own.
+// behindWith returns an AppService whose status has one cluster for each token, with the token as
+// its stamp that is ahead.
 func behindWith(tokens ...string) *v1alpha1.AppService {
 	app := planned(4, spec(4, "d"))
 	for i, token := range tokens {
@@ -213,7 +215,7 @@ func TestAcceptValue_is_short_and_accepts_all(t *testing.T) {
 		t.Errorf("of a hundred: %s", value)
 	}
 	app.Status.AcceptedStamps = lineage.AcceptedStamps(app)
-	app.Status.Clusters = nil // the entries no longer say what was ahead
+	app.Status.Clusters = nil // the entries no longer list the stamps that were ahead
 	app.Status.AcceptedStamps = lineage.AcceptedStamps(app)
 	for _, stamp := range stamps {
 		if lineage.IsAhead(app, stamp) {

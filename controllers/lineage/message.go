@@ -6,12 +6,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// BehindMessage says what is ahead of the hub on a cluster, and how to accept it.
+// BehindMessage returns what is ahead of the hub on a cluster, and how to accept it.
 func BehindMessage(behind *v1alpha1.HubBehind) string {
 	return WhatIsAhead(behind) + accept(behind.Accept)
 }
 
-// WhatIsAhead says what is ahead of the hub on a cluster.
+// WhatIsAhead returns what is ahead of the hub on a cluster.
 func WhatIsAhead(behind *v1alpha1.HubBehind) string {
 	what := fmt.Sprintf("%s was applied for generation %d, which this hub has never planned", behind.Kind, behind.Generation)
 	if behind.UID != "" {
@@ -20,12 +20,12 @@ func WhatIsAhead(behind *v1alpha1.HubBehind) string {
 	return what + ": the hub is behind, as after a restore; "
 }
 
-// accept says how to go on with what the hub has.
+// accept returns how to continue with the state of the hub.
 func accept(tokens string) string {
 	return fmt.Sprintf("bring the AppService up to date, then let it overwrite the clusters by annotation %s=%s", v1alpha1.AnnotationAcceptHub, tokens)
 }
 
-// HowToAccept says how to accept all that is ahead.
+// HowToAccept returns how to accept everything that is ahead on these clusters.
 func HowToAccept(ahead []v1alpha1.ClusterStatus) string {
 	tokens := make([]string, 0, len(ahead))
 	for _, entry := range ahead {

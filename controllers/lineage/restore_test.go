@@ -13,12 +13,12 @@ import (
 
 const behind = "Failed HubBehind"
 
-// to is an edit.
+// to returns an edit that sets the image and the replicas.
 func to(image string, replicas int32) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Replicas = image, &replicas }
 }
 
-// accept annotates the AppService with what its Ready condition prints.
+// accept sets the annotation that the Ready condition of the AppService prints.
 func (f *fleetOf) accept() {
 	f.Helper()
 	f.read()
@@ -47,7 +47,7 @@ func (f *fleetOf) settled() {
 
 func TestRestored_hub_that_is_edited_stays_behind_until_that_is_accepted(t *testing.T) {
 	tests := map[string]struct {
-		before bool // the edit comes before the operator starts
+		before bool // the edit is made before the operator starts
 		edits  int
 	}{
 		"an edit once it is reported":             {edits: 1},
@@ -91,7 +91,7 @@ func TestRestored_hub_that_is_edited_stays_behind_until_that_is_accepted(t *test
 	}
 }
 
-// What was accepted once does not accept what the next restore loses.
+// The accepted value of one restore does not accept the edits that the next restore loses.
 func TestRestored_hub_is_behind_again_after_the_next_restore(t *testing.T) {
 	f := deployed(t, to("web:1", 3))
 	f.ready("east", "west")
@@ -104,7 +104,7 @@ func TestRestored_hub_is_behind_again_after_the_next_restore(t *testing.T) {
 	f.accept()
 	f.runs("3 × web:1", "east", "west")
 	f.ready("east", "west")
-	second := f.backup() // with the annotation
+	second := f.backup() // includes the annotation
 	f.edit(to("web:4", 4))
 	f.ready("east", "west")
 	f.restore(second)
@@ -131,7 +131,8 @@ func TestRestored_hub_overwrites_no_AppService_that_was_created_again(t *testing
 	f.runs("3 × web:1", "east", "west")
 }
 
-// recreate deletes the AppService, leaves the workloads to the next one of its name, and creates it again. Creation times have whole seconds.
+// recreate deletes the AppService and creates it again. The workloads stay for the new AppService
+// of the same name. It waits for another second, because creation times have whole seconds.
 func (f *fleetOf) recreate(change func(*v1alpha1.AppService)) {
 	f.Helper()
 	f.operator.stop()
@@ -165,7 +166,8 @@ func TestRebuilt_hub_takes_over_what_runs(t *testing.T) {
 	f.runs("4 × web:1", "east", "west")
 }
 
-// One cluster knows that the hub is behind; the other one has not seen the edit that was lost.
+// One cluster shows that the hub is behind. The other cluster did not receive the edit that was
+// lost.
 func TestRestored_hub_that_is_behind_one_cluster_changes_no_other(t *testing.T) {
 	f := deployed(t, to("web:1", 3))
 	f.ready("east", "west")
@@ -173,7 +175,7 @@ func TestRestored_hub_that_is_behind_one_cluster_changes_no_other(t *testing.T) 
 	f.loses("west")
 	f.edit(to("web:2", 8))
 	f.runs("8 × web:2", "east")
-	f.restore(old) // and west is back
+	f.restore(old) // this also makes west Ready again
 	f.operatorKnowsOf(t, "east")
 	f.edit(to("web:old", 5))
 	f.settled()
@@ -204,7 +206,8 @@ func TestRestored_hub_that_is_behind_one_cluster_changes_no_other(t *testing.T) 
 	})
 }
 
-// operatorKnowsOf starts an operator while only one member answers, and waits until it knows that the hub is behind that.
+// operatorKnowsOf starts an operator while only one member is Ready, and waits until the operator
+// detects that the hub is behind this member.
 func (f *fleetOf) operatorKnowsOf(t *testing.T, name string) {
 	t.Helper()
 	for other := range members {
@@ -221,7 +224,8 @@ func (f *fleetOf) operatorKnowsOf(t *testing.T, name string) {
 	})
 }
 
-// losesStatus ends the operator, and takes the status from the AppService: as a restore without the status subresource does, or a CRD of an older version.
+// losesStatus stops the operator and removes data from the status of the AppService, as a restore
+// without the status subresource or a CRD of an older version does.
 func (f *fleetOf) losesStatus(change func(*v1alpha1.AppServiceStatus)) {
 	f.Helper()
 	f.operator.stop()
@@ -236,7 +240,7 @@ func all(status *v1alpha1.AppServiceStatus) {
 
 func onlyHistory(status *v1alpha1.AppServiceStatus) { status.PlannedSpecs = nil }
 
-// A deletion raises the generation, so no history has the generation that the members have.
+// A deletion raises the generation, so no history has the generation of the objects on the members.
 func TestStatus_that_is_lost_does_not_stop_a_deletion(t *testing.T) {
 	for name, lost := range map[string]func(*v1alpha1.AppServiceStatus){"all of it": all, "its history": onlyHistory} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +267,8 @@ func TestStatus_that_is_lost_does_not_stop_a_deletion(t *testing.T) {
 	}
 }
 
-// An edit of the placement alone changes no object, so the members keep the stamp of the generation before it.
+// An edit that changes only the placement changes no object, so the objects on the members keep the
+// stamp of the previous generation.
 func TestStatus_that_is_lost_after_an_edit_of_the_placement_makes_no_hub_behind(t *testing.T) {
 	for name, lost := range map[string]func(*v1alpha1.AppServiceStatus){"all of it": all, "its history": onlyHistory} {
 		t.Run(name, func(t *testing.T) {

@@ -21,14 +21,14 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The API servers that all tests share: the hub, and two members.
+// All tests share these API servers: the hub and two members.
 var (
 	kinds   = runtime.NewScheme()
 	hub     = &server{}
 	members = map[string]*server{"east": {}, "west": {}}
 )
 
-// server is an API server, and a client of its administrator without a cache.
+// server is an API server with an uncached client of its administrator.
 type server struct {
 	client.Client
 	environment envtest.Environment
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(onServers(m.Run))
 }
 
-// onServers runs the tests on real API servers.
+// onServers runs the tests on real API servers and returns the exit code.
 func onServers(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
@@ -86,7 +86,7 @@ func (s *server) stop() {
 	}
 }
 
-// background is for what must also run when a test has failed.
+// background returns a context for cleanup that must run even if a test has failed.
 func background() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }

@@ -49,7 +49,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide_for_1000_AppServices is what it takes to plan everything anew, after a restart say.
+// BenchmarkDecide_for_1000_AppServices measures the time to plan all AppServices again, for example
+// after a restart.
 func BenchmarkDecide_for_1000_AppServices(b *testing.B) {
 	fleet := shuffled(fleetOf(100, func(i int) v1alpha1.MemberCluster {
 		return member(nth(i), label("region", nth(i%7)), cpu(fmt.Sprint(4+i%97)))
@@ -68,7 +69,8 @@ func BenchmarkDecide_for_1000_AppServices(b *testing.B) {
 	b.Run("of four kinds on 100", func(b *testing.B) { decideAgain(b, fleet, mixed[:1000]...) })
 }
 
-// BenchmarkDecide_when_most_clusters_are_not_Ready is what the rounds of a division cost at their worst.
+// BenchmarkDecide_when_most_clusters_are_not_Ready measures the rounds of a division in the worst
+// case.
 func BenchmarkDecide_when_most_clusters_are_not_Ready(b *testing.B) {
 	fleet := fleetOf(1000, func(i int) v1alpha1.MemberCluster { return member(nth(i), cpu(fmt.Sprint(1+i*i%997))) })
 	app := app(divided(12000), byAllocatable)

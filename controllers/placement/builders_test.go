@@ -13,9 +13,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// What the tests of taints, limits and replicas are about.
+// Builders for the tests of taints, limits and replicas.
 
-// question is what Decide is asked, and what it shall answer.
+// question is the input of Decide and the expected plan.
 type question struct {
 	app     *v1alpha1.AppService
 	members []v1alpha1.MemberCluster
@@ -37,7 +37,7 @@ func ask(t *testing.T, questions map[string]question) {
 	}
 }
 
-// withoutDetails leaves out what has tests of its own.
+// withoutDetails ignores the fields that have tests of their own.
 var withoutDetails = cmpopts.IgnoreFields(placement.Decision{}, "Requirement", "Weight")
 
 func scaled(cluster string, replicas, least, most int32) placement.Decision {
@@ -56,7 +56,7 @@ func spread(key string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { placementOf(app).SpreadKey = key }
 }
 
-// divided has the clusters run n replicas together.
+// divided sets a policy by which the clusters run n replicas together.
 func divided(n int32, rules ...v1alpha1.ReplicaRule) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
 		app.Spec.Replicas = &n
@@ -74,7 +74,7 @@ func autoscaling(least, most int32) func(*v1alpha1.AppService) {
 	}
 }
 
-// rule is for one cluster; for all of them when it is "".
+// rule returns a rule for one cluster, or for all clusters if the name is "".
 func rule(cluster string, changes ...func(*v1alpha1.ReplicaRule)) v1alpha1.ReplicaRule {
 	r := v1alpha1.ReplicaRule{Name: "for-" + cluster}
 	if cluster != "" {
@@ -98,7 +98,7 @@ func atMost(n int32) func(*v1alpha1.ReplicaRule) {
 	return func(r *v1alpha1.ReplicaRule) { r.MaxReplicas = &n }
 }
 
-// overriding gives the clusters of these names their own replicas; all of them without names.
+// overriding sets the replicas of the named clusters, or of all clusters without names.
 func overriding(n int32, clusters ...string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
 		app.Spec.Overrides = append(app.Spec.Overrides, v1alpha1.Override{
@@ -109,7 +109,7 @@ func overriding(n int32, clusters ...string) func(*v1alpha1.AppService) {
 	}
 }
 
-// running adds a row of a cluster that runs so many replicas.
+// running adds an entry of a cluster that runs this number of replicas.
 func running(cluster string, replicas int32, changes ...func(*v1alpha1.ClusterStatus)) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
 		row := v1alpha1.ClusterStatus{Name: cluster, Phase: v1alpha1.ClusterReady, Replicas: replicas}
@@ -132,12 +132,12 @@ func removalWaits(row *v1alpha1.ClusterStatus) {
 	row.Phase, row.Transition = v1alpha1.ClusterProgressing, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
 }
 
-// lost cannot be observed.
+// lost changes an entry to that of a cluster that cannot be observed.
 func lost(row *v1alpha1.ClusterStatus) {
 	row.Phase, row.Reason = v1alpha1.ClusterUnknown, v1alpha1.ReasonClusterUnreachable
 }
 
-// settling is new on its cluster, which has not taken on anything yet.
+// settling changes an entry to that of a new cluster that has not taken the AppService on yet.
 func settling(row *v1alpha1.ClusterStatus) {
 	row.Phase, row.Surging = v1alpha1.ClusterPending, true
 }

@@ -8,27 +8,29 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// share is what one cluster brings to a division, and what it gets. The division has rounds: the first one divides the total, and each other
-// one divides the remainder of the round before, on top of what was given.
+// share is the input and the result of one cluster in a division. A division runs in rounds. The
+// first round divides the total. Each later round divides the remainder of the previous round, in
+// addition to the replicas that are already given.
 type share struct {
 	cluster     string
 	rank        uint64
 	weight      uint64
-	least, most int64 // one of weight 0 has its least only
-	current     int64 // now
-	ceiling     int64 // the most while the cluster is not Ready: what it has, or its least; when it is Ready, most
-	given       int64 // in all rounds up to now
+	least, most int64 // the bounds; most is least if the weight is 0
+	current     int64 // the value that the cluster has now
+	ceiling     int64 // most if Ready; else the current value, but at least least
+	given       int64 // in all rounds so far
 
-	// What follows is of the present round.
+	// The fields below belong to the present round.
 
-	lo, hi    int64  // the band
-	remainder uint64 // of the quota: the same unit for all
-	growing   bool   // its quota follows its weight
-	held      bool   // its quota is more than its ceiling
+	lo, hi    int64  // the band: the quota rounded down and up
+	remainder uint64 // of the quota, in the same unit for all shares
+	growing   bool   // the quota follows the weight
+	held      bool   // the quota exceeds the ceiling
 	part      int64
 }
 
-// sharesOf returns the shares of the chosen clusters. Of returns what an entry has now of what is divided.
+// sharesOf returns the shares of the chosen clusters. The function of returns the current value of
+// an entry for the quantity that is divided, such as its replicas.
 func sharesOf(chosen []candidate, all []shareBounds, of func(*v1alpha1.ClusterStatus) int32) []*share {
 	shares := make([]*share, len(chosen))
 	block := make([]share, len(chosen)) // one allocation
@@ -49,19 +51,20 @@ func sharesOf(chosen []candidate, all []shareBounds, of func(*v1alpha1.ClusterSt
 	return shares
 }
 
-// low returns the least that the share gets in this round.
+// low returns the minimum that the share gets in this round.
 func (c *share) low() int64 { return max(0, c.least-c.given) }
 
-// high returns the most that the share may get in this round.
+// high returns the maximum that the share may get in this round.
 func (c *share) high() int64 { return c.most - c.given }
 
-// top returns the most that the share may get in this round under its ceiling.
+// top returns the maximum that the share may get in this round under its ceiling.
 func (c *share) top() int64 { return c.ceiling - c.given }
 
-// divide divides the total among the shares. They add up to the total, or come as near to it as their bounds allow.
+// divide divides the total among the shares. The results add up to the total, or come as close to
+// it as the bounds allow.
 //
-// A share that was held in a round is at its ceiling and has no part in the next. That halves the others at most every two rounds, so there
-// are few rounds.
+// A share that was held in a round is at its ceiling and takes no part in the next round. This at
+// least halves the number of open shares in every two rounds, so there are few rounds.
 func divide(total int64, shares []*share) {
 	open := slices.Clone(shares)
 	rest := divideRound(total, open)
@@ -72,7 +75,7 @@ func divide(total int64, shares []*share) {
 	if rest == 0 {
 		return
 	}
-	// Only clusters that are not Ready are left to run it.
+	// Only clusters that are not Ready can take the remainder.
 	open = slices.DeleteFunc(slices.Clone(shares), func(c *share) bool { return c.high() == 0 })
 	for _, c := range open {
 		c.ceiling = c.most
@@ -80,8 +83,8 @@ func divide(total int64, shares []*share) {
 	divideRound(rest, open)
 }
 
-// divideRound allocates one round and returns the remainder. If any remains, every share got the upper end of its band, so the next
-// reconcile starts from the same round.
+// divideRound allocates one round and returns the remainder. If any remains, every share got the
+// upper end of its band, so the next reconcile starts from the same round.
 func divideRound(total int64, shares []*share) int64 {
 	quotaBand(total, shares)
 	rest := total
@@ -98,7 +101,8 @@ func divideRound(total int64, shares []*share) int64 {
 	return rest
 }
 
-// apportion gives each share a part within its band, so that the parts add up to the total and move as little as possible.
+// apportion gives each share a part within its band. The parts add up to the total, and as few
+// replicas as possible move.
 func apportion(total int64, shares []*share) {
 	missing := total
 	for _, c := range shares {
@@ -114,7 +118,8 @@ func apportion(total int64, shares []*share) {
 	}
 }
 
-// adjustable returns the shares that get one more of what is missing, or one less if that is negative. No band is wider than one.
+// adjustable returns the shares that get one more if missing is positive, or one less if missing is
+// negative. One step per share is enough, because no band is wider than one.
 func adjustable(shares []*share, missing int64) []*share {
 	if missing == 0 {
 		return nil
@@ -134,20 +139,22 @@ func adjustable(shares []*share, missing int64) []*share {
 	return found[max(0, int64(len(found))+missing):]
 }
 
-// breakpoint is a level at which a quota begins or ceases to follow its weight: weight times level is at.
+// breakpoint is a level at which the quota of a share starts or stops following its weight: the
+// level times the weight equals at.
 type breakpoint struct {
 	at int64
 	*share
 }
 
-// compare compares levels.
+// compare compares the levels of two breakpoints.
 func (b breakpoint) compare(other breakpoint) int {
 	return compareProducts(uint64(b.at), other.weight, uint64(other.at), b.weight)
 }
 
-// quotaBand water-fills the total and sets the floor and ceiling of each share's quota, its band. The ceiling of a cluster that is not Ready is
-// applied after the fill and not as a bound: otherwise its current share would feed back into the next plan. A share whose quota would
-// exceed its ceiling by one or more is held at its ceiling.
+// quotaBand water-fills the total and sets the band of each share: its quota rounded down and up.
+// The ceiling of a cluster that is not Ready is applied after the fill and not as a bound:
+// otherwise its current share would feed back into the next plan. A share whose quota would exceed
+// its ceiling by one or more is held at its ceiling.
 func quotaBand(total int64, shares []*share) {
 	fixed, weight := int64(0), uint64(0)
 	breakpoints := make([]breakpoint, 0, len(shares))
@@ -164,7 +171,7 @@ func quotaBand(total int64, shares []*share) {
 			c.growing = true
 			weight += c.weight
 		}
-		if end := min(c.high(), c.top()+1); end <= total { // else it is never reached
+		if end := min(c.high(), c.top()+1); end <= total { // a higher end is never reached
 			breakpoints = append(breakpoints, breakpoint{end, c})
 		}
 	}
@@ -183,7 +190,8 @@ func quotaBand(total int64, shares []*share) {
 	}
 }
 
-// advance returns the fixed sum, and the weight of the quotas that follow the level, above a breakpoint.
+// advance returns the fixed sum and the total weight of the quotas that follow the level, both
+// above the breakpoint.
 func (b breakpoint) advance(fixed int64, weight uint64) (int64, uint64) {
 	c := b.share
 	if !c.growing {
@@ -196,13 +204,14 @@ func (b breakpoint) advance(fixed int64, weight uint64) (int64, uint64) {
 	return fixed + c.lo, weight - c.weight
 }
 
-// round sets the band of a share whose quota is its part, by weight, of what is not fixed.
+// round sets the band of a share whose quota follows its weight. The quota is its part, by weight,
+// of rest, which is the part of the total that is not fixed.
 func (c *share) round(rest int64, weight uint64) {
 	if !c.growing {
 		return
 	}
 	high, low := bits.Mul64(uint64(rest), c.weight)
-	whole, remainder := bits.Div64(high, low, weight) // no more than rest, for the weight of one is no more than that of all
+	whole, remainder := bits.Div64(high, low, weight) // at most rest, because c.weight is at most weight
 	c.lo, c.hi, c.remainder = int64(whole), int64(whole), remainder
 	if remainder > 0 {
 		c.hi = min(c.lo+1, c.top())

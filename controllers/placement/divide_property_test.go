@@ -13,14 +13,15 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// holder is a cluster of a division, as a test sees it: all that Decide can know of it, and what it got.
+// holder is a cluster of a division in a test: everything that Decide can know about it, and the
+// replicas that it got.
 type holder struct {
 	weight, least, most, has int64
 	row, ready               bool
 	got                      int64
 }
 
-// highest is the most that the holder may get, whatever its state.
+// highest returns the maximum that the holder may get in any state.
 func (h holder) highest() int64 {
 	if h.weight == 0 {
 		return h.least
@@ -28,7 +29,7 @@ func (h holder) highest() int64 {
 	return h.most
 }
 
-// roof is the most that it may get as long as others can have the rest.
+// roof returns the maximum that the holder may get while other holders can take the rest.
 func (h holder) roof() int64 {
 	if h.row && !h.ready {
 		return min(h.highest(), max(h.least, h.has))
@@ -48,7 +49,8 @@ func (h holder) draw(name string) (v1alpha1.ReplicaRule, v1alpha1.MemberCluster)
 	return r, m
 }
 
-// anyDivision is a total, and who divides it. Newcomers are Ready, for others are not chosen.
+// anyDivision returns a generator of a total and the clusters that divide it. Clusters without an
+// entry are Ready, because Decide does not choose other new clusters.
 func anyDivision(allReady bool) *rapid.Generator[division] {
 	return rapid.Custom(func(t *rapid.T) division {
 		most := rapid.SampledFrom([]int64{12, 40, 1000, math.MaxInt32}).Draw(t, "scale")
@@ -84,7 +86,7 @@ type division struct {
 	holders []holder
 }
 
-// question is the AppService and the members that ask for the division.
+// question returns the AppService and the members that lead to the division.
 func (d division) question() (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	var rules []v1alpha1.ReplicaRule
 	var fleet []v1alpha1.MemberCluster
@@ -100,7 +102,7 @@ func (d division) question() (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	return app, fleet
 }
 
-// answered fills in what each got.
+// answered returns the division with the replicas that each holder got.
 func (d division) answered(t *rapid.T) division {
 	plan := decide(t, d.app(), d.fleet())
 	d.holders = slices.Clone(d.holders)
@@ -161,7 +163,8 @@ func TestDivision_gives_no_more_to_clusters_that_are_not_Ready_than_it_must(t *t
 	})
 }
 
-// The quotas are calculated here as CSS does for a flexible line, with fractions: other arithmetic, another method.
+// The test calculates the quotas as CSS does for a flexible line, with fractions. The package uses
+// a different method and integer arithmetic.
 func TestDivision_gives_each_its_quota_rounded_up_or_down(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDivision(true).Draw(t, "division").answered(t)
@@ -173,7 +176,7 @@ func TestDivision_gives_each_its_quota_rounded_up_or_down(t *testing.T) {
 	})
 }
 
-// All divisions within the bands are tried here: none moves fewer.
+// The test tries all divisions within the bands: none of them moves fewer replicas.
 func TestDivision_moves_as_few_as_can_be(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDivision(true).Draw(t, "division").answered(t)
@@ -196,7 +199,8 @@ func TestDivision_moves_as_few_as_can_be(t *testing.T) {
 	})
 }
 
-// With nothing there to begin with it is Hamilton's method: who has the larger remainder is served first.
+// Without current replicas, the division is Hamilton's method: the cluster with the larger
+// remainder gets a replica first.
 func TestDivision_among_newcomers_goes_by_the_largest_remainder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDivision(true).Draw(t, "division")
@@ -283,7 +287,8 @@ func TestDivision_of_autoscaling_is_exact_and_in_order(t *testing.T) {
 	})
 }
 
-// quotas by fixing those that are out of bounds, on the side where more is, until none is.
+// quotas returns the quotas. In each step it fixes the quotas that are out of bounds, on the side
+// with the larger excess, until all quotas are within bounds.
 func (d division) quotas() []*big.Rat {
 	quotas := make([]*big.Rat, len(d.holders))
 	total := max(d.sum(func(h holder) int64 { return h.least }), min(d.total, d.sum(holder.highest)))

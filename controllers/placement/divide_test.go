@@ -8,7 +8,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// Ranks decide who gets a replica that several deserve as much. For an AppService without a name, c comes before b.
+// Rank decides which of several equal clusters gets a replica. For an AppService without a name, c
+// comes before b.
 
 func TestDecide_divides_replicas(t *testing.T) {
 	ab := members(member("a"), member("b"))
@@ -53,10 +54,10 @@ func TestDecide_divides_replicas(t *testing.T) {
 		"at most the most, and the others share what is left": {
 			app: app(divided(10, rule("a", atMost(2)))), members: abc, want: shares(2, 4, 4),
 		},
-		"bounds that a bound makes bite": { // a is fixed at 1; then b, which had less than its most, has more
+		"bounds that a bound makes bite": { // a is fixed at 1; then the quota of b rises above its maximum
 			app: app(divided(12, rule("a", weight(10), atMost(1)), rule("b", atMost(5)))), members: abc, want: shares(1, 5, 6),
 		},
-		"a least that another's most makes needless": { // b has 10 of its own
+		"a least that another's most makes needless": { // the quota of b is 10 without its minimum
 			app: app(divided(30, rule("a", weight(100), atMost(10)), rule("b", atLeast(3)))), members: abc, want: shares(10, 10, 10),
 		},
 		"the leasts, when they are more than all": {
@@ -139,7 +140,7 @@ func TestDecide_gives_no_more_to_a_cluster_that_is_not_Ready(t *testing.T) {
 			app:     app(divided(11), running("a", 3), running("b", 3), running("c", 3)),
 			members: members(member("a"), member("b", notReady), member("c", notReady)), want: shares(5, 3, 3),
 		},
-		"what it gives back is no new bound for the others": { // 500.6, 3.475, 3.475, 1.45; were d's share 1, a's would be 501.04
+		"what it gives back is no new bound for the others": { // 500.6, 3.475, 3.475, 1.45; if d were fixed at 1, the quota of a would be 501.04
 			app: app(divided(509, rule("a", weight(500600)), rule("b", weight(3475)), rule("c", weight(3475)), rule("d", weight(1450))),
 				running("a", 500), running("b", 4), running("c", 4), running("d", 1)),
 			members: members(member("a"), member("b"), member("c"), member("d", notReady)), want: shares(500, 4, 4, 1),
@@ -230,7 +231,7 @@ func TestDecide_moves_two_of_ten_replicas_to_a_fourth_cluster(t *testing.T) {
 	}
 }
 
-// shares is a plan of a, b, c and so on, with so many replicas each.
+// shares returns a plan of the clusters a, b, c and so on, with these replicas.
 func shares(replicas ...int32) placement.Plan {
 	plan := make(placement.Plan, len(replicas))
 	for i, n := range replicas {

@@ -1,47 +1,65 @@
-// Package placement decides which clusters an AppService runs on, with how many replicas on each, and why
-// it does not run on the others. It is pure: what it is given decides what it returns, in whatever order the
-// members come. Given what it decided as entries, it decides the same again.
+// Package placement decides which clusters an AppService runs on, how many replicas each cluster
+// runs, and why the other clusters are excluded. The package is pure: its result depends only on
+// its arguments, and not on the order of the members. When the entries already match the plan, it
+// returns the same plan again.
 //
 // # Which clusters
 //
-// The decision for a cluster is the first of these that applies:
+// The first rule that applies decides for a cluster:
 //
-//  1. it is not in spec.placement.clusterNames, when that is set: NotNamed;
-//  2. its labels do not match spec.placement.clusterSelector, when that is set: SelectorMismatch;
-//  3. its Secret is gone, so it is no member at present: SecretMissing;
-//  4. it has a taint NoExecute that spec.placement.tolerations do not tolerate: TaintNotTolerated;
-//  5. it has no entry of the AppService, and is being deleted, is unschedulable, has a taint NoSchedule that is not tolerated, or is not
-//     Ready: ClusterDeleting, Unschedulable, TaintNotTolerated, ClusterNotReady. One with an entry stays whatever its state, for a cluster
-//     once chosen stays while it fits;
-//  6. spec.placement.limit takes others: LimitReached;
-//  7. chosen.
+//  1. The cluster is not in spec.placement.clusterNames, and that field is set: NotNamed.
+//  2. The labels of the cluster do not match spec.placement.clusterSelector, and that field is set:
+//     SelectorMismatch.
+//  3. The Secret of the cluster does not exist, so the cluster is not a member at present:
+//     SecretMissing.
+//  4. The cluster has a NoExecute taint that spec.placement.tolerations do not tolerate:
+//     TaintNotTolerated.
+//  5. The cluster has no entry of the AppService, and it is being deleted, is unschedulable, has a
+//     NoSchedule taint that is not tolerated, or is not Ready: ClusterDeleting, Unschedulable,
+//     TaintNotTolerated, ClusterNotReady. A cluster with an entry stays in any of these states,
+//     because a chosen cluster stays chosen while it fits.
+//  6. spec.placement.limit takes other clusters: LimitReached.
+//  7. The cluster is chosen.
 //
-// The limit takes the clusters of the plan that have taken the AppService on, then the other clusters of the plan, then those whose removal
-// waits or is held, then those that are being removed, then newcomers. Among equals it takes, one after the other, one of that value of the label spec.placement.spreadKey which has the fewest so
-// far; and of the clusters with that value the one with the least rank. The rank is a hash of the AppService and the cluster
-// (rendezvous hashing: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998), so that
-// each AppService prefers other clusters, and a member that comes or goes changes nothing between the others.
+// The limit takes clusters in this order: clusters of the plan that have taken the AppService on,
+// other clusters of the plan, clusters whose removal is pending or needs approval, clusters that
+// are being removed, and newcomers. Among clusters of the same standing, it repeatedly takes a
+// cluster from the value of the label spec.placement.spreadKey that has the fewest clusters so far;
+// within that value it takes the cluster with the lowest rank. The rank is a hash of the AppService
+// and the cluster (rendezvous hashing: Thaler and Ravishankar, "Using name-based mappings to
+// increase hit rates", 1998). Therefore each AppService prefers different clusters, and adding or
+// removing a member does not change the order of the other members.
 //
 // # How many replicas
 //
-// Without a policy that divides, a cluster runs spec.replicas, or those of the last override with replicas that matches it. Divided, the
-// clusters run spec.replicas together: each gets its quota, rounded up or down. This is apportionment by the largest remainder (Hamilton's
-// method: Balinski and Young, "Fair Representation", 1982), with bounds, and beginning with what there is:
+// Without a policy that divides replicas, a cluster runs spec.replicas, or the replicas of the last
+// matching override that sets them. With such a policy, the clusters together run spec.replicas,
+// and each cluster gets its quota, rounded up or down. This is apportionment by the largest
+// remainder (Hamilton's method: Balinski and Young, "Fair Representation", 1982), with bounds, and
+// it starts from the current replicas:
 //
-//  1. A quota is weight times level, but no less and no more than the cluster's bounds; the level is that at which the quotas add up to
-//     the total (water-filling: Ibaraki and Katoh, "Resource Allocation Problems", 1988, chapter 2). The bounds win over the total: when the
-//     least of all clusters is more than the total, or the most is less, each gets its least, or its most. One of weight 0 gets its least.
-//  2. The band of a cluster is its quota rounded down and rounded up. Each begins with what its entry says, or the end of the band that is
-//     next to it; without an entry of the plan, with the lower end.
-//  3. What is then missing is given in single replicas to those with the largest remainders, and what is too much is taken from those with
-//     the smallest, within the bands. Equal ones go by rank. So the sum is exact, and no other division within the
-//     bands moves fewer.
+//  1. A quota is weight times level, limited to the bounds of the cluster. The level is the one at
+//     which the quotas add up to the total (water-filling: Ibaraki and Katoh, "Resource Allocation
+//     Problems", 1988, chapter 2). The bounds take precedence over the total: if the minimums of
+//     all clusters add up to more than the total, or the maximums to less, each cluster gets its
+//     minimum, or its maximum. A cluster of weight 0 gets its minimum.
+//  2. The band of a cluster is its quota rounded down and its quota rounded up. A cluster that runs
+//     the AppService starts from the replicas of its entry, or from the nearest end of its band.
+//     Any other cluster starts from the lower end.
+//  3. Missing replicas are added one at a time to the clusters with the largest remainders, and
+//     surplus replicas are taken from the clusters with the smallest remainders, within the bands.
+//     Ties are resolved by rank. So the sum is exact, and no other division within the bands moves
+//     fewer replicas.
 //
-// A cluster with an entry that is not Ready gets no more than the entry says, or than its least: it could not start them. What its quota is more
-// than that is divided among the others by the same method. Only when those are at their most does it get more.
+// A cluster with an entry that is not Ready gets at most the replicas of its entry, or its minimum
+// if that is higher, because it could not start more. The rest of its quota is divided among the
+// other clusters by the same method. It gets more only when the other clusters are at their
+// maximums.
 //
 // # Autoscaling
 //
-// Duplicated, each cluster has the bounds of spec.autoscaling. Divided, minReplicas is divided as replicas are, and then maxReplicas over the
-// clusters that got some of it, each no less than its share of minReplicas. The others run nothing, and have no autoscaler.
+// Without division, each cluster has the bounds of spec.autoscaling. With division, minReplicas is
+// divided in the same way as replicas. Then maxReplicas is divided among the clusters that got a
+// part of minReplicas, and each gets at least its share of minReplicas. The other clusters run no
+// replicas and have no autoscaler.
 package placement

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// maxExamples is how many clusters, and how many requirements, are named for each reason that excludes clusters.
+	// maxExamples is the maximum number of clusters, and of requirements, that are listed for each
+	// reason.
 	maxExamples = 3
-	// maxRequirement is how many characters a requirement has at most.
+	// maxRequirement is the maximum length of a requirement in characters.
 	maxRequirement = 200
 )
 
-// Excluded groups the clusters that are not chosen by reason, sorted by it.
+// Excluded returns the clusters that are not chosen, grouped and sorted by reason.
 func (p Plan) Excluded() []v1alpha1.ExcludedClusters {
 	var excluded []v1alpha1.ExcludedClusters
-	requirements := map[string]map[string]int{} // by reason, how many clusters each excludes
+	requirements := map[string]map[string]int{} // by reason: the number of clusters that each requirement excludes
 	for _, decision := range p {
 		if decision.Chosen() {
 			continue
@@ -44,7 +45,8 @@ func (p Plan) Excluded() []v1alpha1.ExcludedClusters {
 	return excluded
 }
 
-// mostFrequent returns the requirements that exclude the most clusters; those that exclude as many in alphabetical order.
+// mostFrequent returns the requirements that exclude the most clusters, at most maxExamples.
+// Requirements with equal counts are in alphabetical order.
 func mostFrequent(counts map[string]int) []string {
 	var requirements []string
 	for requirement := range counts {
@@ -56,7 +58,7 @@ func mostFrequent(counts map[string]int) []string {
 	return requirements[:min(len(requirements), maxExamples)]
 }
 
-// bounded shortens a requirement that is too long.
+// bounded truncates a requirement that is longer than maxRequirement.
 func bounded(requirement string) string {
 	characters := []rune(requirement)
 	if len(characters) <= maxRequirement {

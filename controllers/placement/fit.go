@@ -9,20 +9,21 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// matcher is a ClusterMatch, compiled.
+// matcher is a compiled ClusterMatch.
 type matcher struct {
-	listed       map[string]bool // nil: every name
+	listed       map[string]bool // nil matches every name
 	selector     labels.Selector
 	requirements []requirement // of the selector
 }
 
-// requirement is one of a selector, and how it is written.
+// requirement is one requirement of a selector, with its text in selector syntax.
 type requirement struct {
 	labels.Requirement
 	text string
 }
 
-// compileMatch compiles the match at a path of the AppService, which the error names.
+// compileMatch compiles a ClusterMatch of the AppService. An error names path, which is the path of
+// its field.
 func compileMatch(path string, match v1alpha1.ClusterMatch) (matcher, error) {
 	selector, err := match.ClusterSelector.AsSelector()
 	if err != nil {
@@ -54,7 +55,7 @@ func (m matcher) selects(member *v1alpha1.MemberCluster) bool {
 	return m.selector.Matches(labels.Set(member.Labels))
 }
 
-// unmet returns the requirements of the selector that a member does not meet, as a selector is written.
+// unmet returns the requirements of the selector that the member does not meet, in selector syntax.
 func (m matcher) unmet(member *v1alpha1.MemberCluster) string {
 	var unmet []string
 	for i := range m.requirements {
@@ -65,7 +66,7 @@ func (m matcher) unmet(member *v1alpha1.MemberCluster) string {
 	return bounded(strings.Join(unmet, ","))
 }
 
-// criteria say which clusters fit a Placement.
+// criteria decide which clusters fit a Placement.
 type criteria struct {
 	matcher
 	tolerations []v1alpha1.Toleration
@@ -79,8 +80,8 @@ func compile(p *v1alpha1.Placement) (criteria, error) {
 	return criteria{matcher: match, tolerations: p.Tolerations}, err
 }
 
-// reason returns why a cluster does not fit, or takes nothing that it does not hold yet, and which requirement it does not meet. Both are
-// empty when it fits.
+// reason returns why a cluster does not fit, or why it accepts no new AppService, and the
+// requirement that it does not meet. Both are empty if the cluster fits.
 func (c criteria) reason(of candidate) (reason, requirement string) {
 	member := of.member
 	switch {
@@ -111,7 +112,8 @@ func (c criteria) reason(of candidate) (reason, requirement string) {
 	return "", ""
 }
 
-// untolerated returns the first taint of that effect that nothing tolerates, as kubectl writes taints, or "".
+// untolerated returns the first taint with this effect that the placement does not tolerate, in the
+// notation of kubectl. It returns "" if there is none.
 func (c criteria) untolerated(member *v1alpha1.MemberCluster, effect v1alpha1.TaintEffect) string {
 	for _, taint := range member.Spec.Taints {
 		if taint.Effect != effect || c.tolerates(taint) {
@@ -135,7 +137,7 @@ func (c criteria) tolerates(taint v1alpha1.Taint) bool {
 	return false
 }
 
-// missing has a decision for each name that is listed and that no member has.
+// missing returns a decision for each name in clusterNames that no member has.
 func (c criteria) missing(members []v1alpha1.MemberCluster) []Decision {
 	if c.listed == nil {
 		return nil
@@ -150,5 +152,5 @@ func (c criteria) missing(members []v1alpha1.MemberCluster) []Decision {
 			missing = append(missing, Decision{Cluster: name, Reason: v1alpha1.ReasonNoSuchCluster})
 		}
 	}
-	return missing // in no order: Decide sorts the plan
+	return missing // unsorted, because Decide sorts the plan
 }

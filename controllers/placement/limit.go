@@ -7,19 +7,21 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// standing orders clusters for a limit, which takes the lowest first, so that what runs stays where it runs.
+// standing is the priority of a cluster under a limit. The limit takes the lowest standing first,
+// so that an AppService stays on the clusters where it runs.
 type standing int
 
 const (
 	running        standing = iota // in the plan
-	starting                       // in the plan, and the cluster has taken on nothing yet
-	removalPending                 // left the plan, and not being removed yet
+	starting                       // in the plan, but the cluster has not taken the AppService on yet
+	removalPending                 // left the plan; the removal has not started
 	removing                       // being removed
-	newcomer                       // nothing there
+	newcomer                       // no entry
 )
 
-// standingOf returns the standing of a cluster with this entry. A cluster of the plan ranks before every cluster outside of it, whatever
-// runs on either: otherwise the two would change places for ever.
+// standingOf returns the standing of a cluster with this entry. A cluster in the plan ranks before
+// every cluster outside the plan, independent of what runs on either of them. Otherwise the two
+// clusters would swap places forever.
 func standingOf(entry *v1alpha1.ClusterStatus) standing {
 	if entry == nil {
 		return newcomer
@@ -35,10 +37,10 @@ func standingOf(entry *v1alpha1.ClusterStatus) standing {
 	return running
 }
 
-// contender is a candidate for one of the places that a limit leaves.
+// contender is a candidate that competes for a place under the limit.
 type contender struct {
 	candidate
-	spreadIndex int // how many with the same value of the spread label come before it
+	spreadIndex int // the number of contenders before it with the same value of the spread label
 }
 
 func (a contender) compare(b contender) int {
@@ -47,8 +49,10 @@ func (a contender) compare(b contender) int {
 
 // limit returns the candidates that the placement's limit takes, and the others.
 //
-// To take again and again from the value that has the fewest so far is to take by turn: all the firsts of their values come before all the
-// seconds. A cluster's turn counts those of a better standing too, for it has its turn only when they are all taken.
+// Repeatedly taking from the value with the fewest clusters so far is the same as taking by spread
+// index: the first contender of every value comes before the second contender of any value. The
+// spread index also counts contenders with a better standing, because a contender is taken only
+// after all of them.
 func limit(p *v1alpha1.Placement, candidates []candidate) (taken, others []candidate) {
 	if p == nil || p.Limit == nil || len(candidates) <= int(*p.Limit) {
 		return candidates, nil
@@ -60,7 +64,7 @@ func limit(p *v1alpha1.Placement, candidates []candidate) (taken, others []candi
 	slices.SortFunc(contenders, contender.compare)
 	turns := map[string]int{}
 	for i := range contenders {
-		value := contenders[i].member.Labels[p.SpreadKey] // "" without the label, or the key
+		value := contenders[i].member.Labels[p.SpreadKey] // "" if the label or the spread key is not set
 		contenders[i].spreadIndex = turns[value]
 		turns[value]++
 	}
@@ -73,7 +77,8 @@ func limit(p *v1alpha1.Placement, candidates []candidate) (taken, others []candi
 	return ordered[:most], ordered[most:]
 }
 
-// ranks order clusters for one AppService, and otherwise for each.
+// ranks is the hash from which the order of the clusters for one AppService is derived. Each
+// AppService has a different order.
 type ranks uint64
 
 func ranksOf(app *v1alpha1.AppService) ranks {
@@ -81,7 +86,7 @@ func ranksOf(app *v1alpha1.AppService) ranks {
 	return offset.with(app.Namespace).with("/").with(app.Name).with("/")
 }
 
-// with goes on with a 64-bit FNV-1a hash.
+// with adds the text to the 64-bit FNV-1a hash.
 func (r ranks) with(text string) ranks {
 	for i := range len(text) {
 		r = (r ^ ranks(text[i])) * 0x100000001b3
@@ -89,7 +94,8 @@ func (r ranks) with(text string) ranks {
 	return r
 }
 
-// of is the rank of a cluster. FNV hardly spreads the last letters, by which clusters differ: the finalizer of MurmurHash3 does.
+// of returns the rank of a cluster. FNV hardly spreads the last letters, in which the names of
+// clusters differ, so the finalizer of MurmurHash3 spreads them.
 func (r ranks) of(cluster string) uint64 {
 	x := uint64(r.with(cluster))
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd

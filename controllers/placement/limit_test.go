@@ -76,7 +76,7 @@ func TestDecide_keeps_to_the_limit(t *testing.T) {
 }
 
 func TestDecide_spreads_the_clusters_that_the_limit_takes(t *testing.T) {
-	// Two regions of four clusters, one of one, and two clusters that are in none.
+	// Two regions have four clusters each, one region has one, and two clusters have no region.
 	var fleet []v1alpha1.MemberCluster
 	for _, name := range []string{"eu-1", "eu-2", "eu-3", "eu-4", "us-1", "us-2", "us-3", "us-4", "ap-1"} {
 		fleet = append(fleet, member(name, label("region", name[:2])))
@@ -132,7 +132,8 @@ func TestDecide_changes_no_more_clusters_than_it_must(t *testing.T) {
 	}
 	lowered, raised := clustersOf(t, limitOf(4, first), fleet), clustersOf(t, limitOf(8, first), fleet)
 	moved := clustersOf(t, limitOf(6, first), without(first[2]))
-	// Those that run are all a subset of what a greater limit takes, and all but the one that left.
+	// A lower limit takes a subset of the running clusters, and a higher limit takes all of them.
+	// If a cluster is removed, all other running clusters stay.
 	if !subset(lowered, first) || !subset(first, raised) || len(lowered) != 4 || len(raised) != 8 {
 		t.Errorf("of 6 %v, 4: %v, 8: %v", first, lowered, raised)
 	}
@@ -142,7 +143,8 @@ func TestDecide_changes_no_more_clusters_than_it_must(t *testing.T) {
 	if joined := clustersOf(t, limitOf(6, first), append(slices.Clone(fleet), member("z-new", label("region", "new")))); !slices.Equal(first, joined) {
 		t.Errorf("%v, and after one joined %v", first, joined)
 	}
-	// Newcomers have the same order among each other whoever comes or goes: one that was not taken is of no account.
+	// The order of newcomers does not depend on which clusters are added or removed: removing a
+	// cluster that was not taken changes nothing.
 	unused := slices.IndexFunc(fleet, func(m v1alpha1.MemberCluster) bool { return !slices.Contains(first, m.Name) })
 	if again := clustersOf(t, limitOf(6, nil), without(fleet[unused].Name)); !slices.Equal(first, again) {
 		t.Errorf("%v, and without %s %v", first, fleet[unused].Name, again)
@@ -164,7 +166,8 @@ func TestDecide_does_not_prefer_some_clusters_for_all_AppServices(t *testing.T) 
 				load[cluster]++
 			}
 		}
-		// Each has 100 in the mean; the standard deviation is under 10, and 4 of them are 40.
+		// The mean is 100 per cluster. The standard deviation is under 10, and the test allows 40,
+		// which is four standard deviations.
 		for cluster, n := range load {
 			if n < 60 || n > 140 {
 				t.Errorf("%s has %d of %d", cluster, n, apps*limit)
@@ -176,7 +179,7 @@ func TestDecide_does_not_prefer_some_clusters_for_all_AppServices(t *testing.T) 
 	}
 }
 
-// clustersOf are those that a plan chooses.
+// clustersOf returns the clusters that a plan chooses.
 func clustersOf(t *testing.T, app *v1alpha1.AppService, fleet []v1alpha1.MemberCluster) []string {
 	t.Helper()
 	plan, err := placement.Decide(app, fleet)

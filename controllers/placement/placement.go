@@ -7,30 +7,34 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Decision is what was decided for one cluster.
+// Decision is the decision for one cluster.
 type Decision struct {
-	// Cluster is the name of a MemberCluster, or one that clusterNames lists and no MemberCluster has.
+	// Cluster is the name of a MemberCluster, or a name in clusterNames that no MemberCluster has.
 	Cluster string
-	// Reason is why the cluster is not chosen; empty when it is.
+	// Reason is the reason why the cluster is not chosen; empty if it is chosen.
 	Reason string
-	// Requirement is what the cluster does not meet, such as region=eu, where the reason is about one.
+	// Requirement is the requirement that the cluster does not meet, such as region=eu, if the
+	// reason refers to one.
 	Requirement string
-	// Replicas is how many pods the cluster is to run, when it is chosen; to begin with, where it is autoscaled.
+	// Replicas is the number of pods that a chosen cluster runs; the initial number if the cluster
+	// is autoscaled.
 	Replicas int32
-	// MinReplicas and MaxReplicas are the bounds of the cluster's autoscaler; 0 where spec.autoscaling gives it none.
+	// MinReplicas and MaxReplicas are the bounds of the autoscaler of the cluster; 0 if
+	// spec.autoscaling gives the cluster no autoscaler.
 	MinReplicas, MaxReplicas int32
-	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; 0 unless spec.replicaPolicy.weights is Allocatable.
+	// Weight is the CPU of the cluster in thousandths, from which its share was computed; 0 unless
+	// spec.replicaPolicy.weights is Allocatable.
 	Weight int64
 }
 
 // Chosen reports whether the cluster is in the plan.
 func (d Decision) Chosen() bool { return d.Reason == "" }
 
-// Plan has a decision for each cluster, sorted by name.
+// Plan contains one decision for each cluster, sorted by the name of the cluster.
 type Plan []Decision
 
-// Decide returns the plan for an AppService over all members. It fails only when one of its selectors cannot be understood; nothing
-// may be concluded for any cluster then.
+// Decide returns the plan of an AppService over all members. It fails only if a selector of the
+// AppService is invalid. Callers must then draw no conclusion for any cluster.
 func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, error) {
 	fits, err := compile(app.Spec.Placement)
 	if err != nil {
@@ -59,7 +63,7 @@ func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, e
 	return plan, nil
 }
 
-// candidate is a member, and what it has of the AppService.
+// candidate is a member and its entry of the AppService.
 type candidate struct {
 	member   *v1alpha1.MemberCluster
 	entry    *v1alpha1.ClusterStatus // nil for a newcomer
@@ -81,10 +85,12 @@ func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) [
 	return candidates
 }
 
-// runs reports whether the cluster runs the AppService, as part of its plan or until it is removed.
+// runs reports whether the cluster runs the AppService, either in its plan or until the removal
+// starts.
 func (c candidate) runs() bool { return c.standing <= removalPending }
 
-// Find returns the decision for the named cluster, or one that is not chosen.
+// Find returns the decision for the named cluster. Without one, it returns a decision that does not
+// choose the cluster.
 func (p Plan) Find(cluster string) Decision {
 	i, found := slices.BinarySearchFunc(p, cluster, func(d Decision, name string) int { return cmp.Compare(d.Cluster, name) })
 	if !found {

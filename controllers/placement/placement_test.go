@@ -273,7 +273,7 @@ func TestPlan_Excluded(t *testing.T) {
 	}
 }
 
-// What a test is about.
+// Builders for the AppServices, members and decisions of the tests.
 
 func chosen(cluster string, replicas int32) placement.Decision {
 	return placement.Decision{Cluster: cluster, Replicas: replicas}
@@ -322,7 +322,7 @@ func replicas(n int32) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { app.Spec.Replicas = &n }
 }
 
-// holding gives the AppService rows of these clusters.
+// holding adds entries of these clusters to the AppService.
 func holding(clusters ...string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
 		for _, cluster := range clusters {
@@ -333,7 +333,7 @@ func holding(clusters ...string) func(*v1alpha1.AppService) {
 
 func members(members ...v1alpha1.MemberCluster) []v1alpha1.MemberCluster { return members }
 
-// member is one that is Ready.
+// member returns a member that is Ready.
 func member(name string, changes ...func(*v1alpha1.MemberCluster)) v1alpha1.MemberCluster {
 	member := v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	setReady(&member, metav1.ConditionTrue)

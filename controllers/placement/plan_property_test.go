@@ -12,7 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// These are about everything that an AppService can say of clusters and replicas, all together.
+// These tests combine all fields of an AppService that concern clusters and replicas.
 
 func TestPlan_does_not_depend_on_the_order_of_members_and_rows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -39,7 +39,7 @@ func TestPlan_changes_nothing_of_what_it_is_made_from(t *testing.T) {
 	})
 }
 
-// Law 5: at rest nothing is written.
+// Invariant 5: at rest, nothing is written.
 func TestPlan_is_the_same_again_when_it_is_carried_out(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyQuestion(t)
@@ -51,7 +51,8 @@ func TestPlan_is_the_same_again_when_it_is_carried_out(t *testing.T) {
 	})
 }
 
-// What leaves a cluster waits for what arrives elsewhere, so rows may say more than the plan for a while. That changes nothing of it.
+// A removal or scale-down waits for surging clusters, so entries may have more replicas than the
+// plan for a while. The plan stays the same.
 func TestPlan_is_the_same_again_while_some_of_it_waits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyQuestion(t)
@@ -100,7 +101,7 @@ func TestPlan_keeps_to_the_limit_and_to_the_clusters_that_run(t *testing.T) {
 	})
 }
 
-// No value of the label has two newcomers more than another that could have more.
+// No value of the label has two newcomers more than another value that has clusters left.
 func TestPlan_spreads_newcomers_as_evenly_as_can_be(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fleet := fleetOf(rapid.IntRange(1, 12).Draw(t, "members"), func(i int) v1alpha1.MemberCluster {
@@ -128,7 +129,8 @@ func TestPlan_spreads_newcomers_as_evenly_as_can_be(t *testing.T) {
 
 func isRunning(row *v1alpha1.ClusterStatus) bool { return rowsWorth(row) == 0 }
 
-// rowsWorth says in other words than the package what the limit takes first.
+// rowsWorth returns the order in which the limit takes clusters. It is implemented independently of
+// the package.
 func rowsWorth(row *v1alpha1.ClusterStatus) int {
 	switch {
 	case row == nil:
@@ -145,7 +147,8 @@ func chosenOf(plan placement.Plan) placement.Plan {
 	return slices.DeleteFunc(slices.Clone(plan), func(d placement.Decision) bool { return !d.Chosen() })
 }
 
-// carryOut makes the rows what the plan says, and what is not in the plan one of what it may become.
+// carryOut sets the entries to the plan. An entry that is not in the plan gets one of the states
+// that it may have next.
 func carryOut(t *rapid.T, app *v1alpha1.AppService, plan placement.Plan) {
 	var rows []v1alpha1.ClusterStatus
 	for _, d := range plan {
@@ -164,8 +167,9 @@ func carryOut(t *rapid.T, app *v1alpha1.AppService, plan placement.Plan) {
 	app.Status.Clusters = rows
 }
 
-// anyQuestion is an AppService that says whatever it can, and a fleet. Sometimes a part of the fleet has gone dark, and the total has
-// changed, after it was carried out.
+// anyQuestion returns an AppService with any combination of fields, and a fleet. In some cases the
+// plan has been carried out, and afterwards a part of the fleet becomes not Ready and the total
+// changes.
 func anyQuestion(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	app, fleet := anyFirstQuestion(t)
 	if rapid.Bool().Draw(t, "is the first") {

@@ -55,7 +55,7 @@ func TestDecide_decides_exactly_once_for_every_member_and_every_name(t *testing.
 	})
 }
 
-// Law 2: a cluster never loses an AppService for what state it is in.
+// Invariant 2: an AppService is never removed from a cluster because of the state of the cluster.
 func TestDecide_never_takes_it_from_a_cluster_that_fits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
@@ -92,7 +92,7 @@ func decide(t *rapid.T, app *v1alpha1.AppService, fleet []v1alpha1.MemberCluster
 	return plan
 }
 
-// fits says in other words than the package what it is for a cluster to fit.
+// fits reports whether a cluster fits. It is implemented independently of the package.
 func fits(app *v1alpha1.AppService, member *v1alpha1.MemberCluster) bool {
 	if names := clusterNames(app); len(names) > 0 && !slices.Contains(names, member.Name) {
 		return false
@@ -122,7 +122,8 @@ func deepCopy(fleet []v1alpha1.MemberCluster) []v1alpha1.MemberCluster {
 	return list.DeepCopy().Items
 }
 
-// Whatever there can be. Few names and labels, so that they meet.
+// Generators of any AppService and any fleet. They use few names and labels, so that these often
+// match.
 
 var anyName = rapid.SampledFrom([]string{"a", "a-1", "b", "c", "d", "e", "f"})
 

@@ -10,10 +10,11 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxWeight is where weights end, so that those of a million clusters add up in 64 bits: 17 thousand million CPUs.
+// maxWeight is the maximum weight, so that the weights of a million clusters add up in 64 bits. It
+// equals 17 billion CPUs.
 const maxWeight = 1 << 44
 
-// replicaPolicy is what a spec says about replicas, compiled.
+// replicaPolicy is the compiled form of all fields of a spec that set replicas.
 type replicaPolicy struct {
 	divided     bool
 	allocatable bool
@@ -59,7 +60,7 @@ func compileReplicaPolicy(spec *v1alpha1.AppServiceSpec) (replicaPolicy, error) 
 	return c, nil
 }
 
-// decide sets how many replicas the chosen clusters run.
+// decide returns the decisions for the chosen clusters, with their replicas.
 func (c replicaPolicy) decide(app *v1alpha1.AppService, chosen []candidate) []Decision {
 	decisions := make([]Decision, len(chosen))
 	for i, of := range chosen {
@@ -84,7 +85,7 @@ func (c replicaPolicy) decide(app *v1alpha1.AppService, chosen []candidate) []De
 	return decisions
 }
 
-// overridden returns the replicas of a member after its overrides: the last that matches wins.
+// overridden returns the replicas of a member after its overrides. The last matching override wins.
 func (c replicaPolicy) overridden(replicas int32, member *v1alpha1.MemberCluster) int32 {
 	for _, o := range c.overrides {
 		if o.matches(member) {
@@ -111,7 +112,8 @@ func (c replicaPolicy) divideReplicas(total int64, chosen []candidate, decisions
 	}
 }
 
-// divideScaling divides the bounds of autoscaling: first the minimum, and then the maximum over the clusters that got some of it.
+// divideScaling divides the bounds of spec.autoscaling: first minReplicas, then maxReplicas among
+// the clusters that got a part of minReplicas.
 func (c replicaPolicy) divideScaling(scaling *v1alpha1.Autoscaling, chosen []candidate, decisions []Decision) {
 	least, most := scalingBounds(scaling)
 	bounds := c.boundsOf(chosen)
@@ -139,7 +141,8 @@ func (c replicaPolicy) divideScaling(scaling *v1alpha1.Autoscaling, chosen []can
 	}
 }
 
-// currentMin returns the minimum that a cluster scales to now. One without an autoscaler has its replicas for both bounds.
+// currentMin returns the current minimum of the autoscaler of a cluster. A cluster without an
+// autoscaler has its replicas as both bounds.
 func currentMin(entry *v1alpha1.ClusterStatus) int32 {
 	if entry.MaxReplicas == 0 {
 		return entry.Replicas
@@ -147,7 +150,7 @@ func currentMin(entry *v1alpha1.ClusterStatus) int32 {
 	return entry.MinReplicas
 }
 
-// currentMax returns the maximum that a cluster scales to now.
+// currentMax returns the current maximum of the autoscaler of a cluster.
 func currentMax(entry *v1alpha1.ClusterStatus) int32 {
 	if entry.MaxReplicas == 0 {
 		return entry.Replicas
@@ -174,7 +177,8 @@ func (c replicaPolicy) boundsOf(chosen []candidate) []shareBounds {
 	return all
 }
 
-// weightOf returns the weight to remember: that of a cluster whose share follows its capacity.
+// weightOf returns the weight to record in the status: the weight if the share follows the capacity
+// of the cluster, otherwise 0.
 func (c replicaPolicy) weightOf(t shareBounds) int64 {
 	if !c.allocatable {
 		return 0
@@ -182,7 +186,7 @@ func (c replicaPolicy) weightOf(t shareBounds) int64 {
 	return int64(t.weight)
 }
 
-// matchRule returns the bounds by the first rule that matches the member.
+// matchRule returns the bounds of the first rule that matches the member.
 func (c replicaPolicy) matchRule(member *v1alpha1.MemberCluster) shareBounds {
 	t := shareBounds{weight: 1, most: math.MaxInt32}
 	for _, r := range c.rules {
@@ -204,9 +208,10 @@ func (c replicaPolicy) matchRule(member *v1alpha1.MemberCluster) shareBounds {
 	return t
 }
 
-// capacities returns the CPUs of the clusters, in thousandths. An unknown capacity counts as the smallest known one. While the CPUs of a cluster
-// differ by less than a tenth from those that its share was computed from, or are no longer known, it keeps the latter: a node that comes
-// and goes moves nothing.
+// capacities returns the CPU of the clusters in thousandths. An unknown capacity counts as the
+// smallest known one. A cluster keeps the weight from which its share was computed while its CPU
+// differs from that weight by less than a tenth, or is no longer known. So a node that comes and
+// goes moves no replicas.
 func capacities(chosen []candidate) []uint64 {
 	all := make([]uint64, len(chosen))
 	smallest := uint64(maxWeight)
@@ -231,7 +236,8 @@ func capacities(chosen []candidate) []uint64 {
 	return all
 }
 
-// isNear reports whether a capacity is not known, or differs by less than a tenth from the weight that a share was computed from.
+// isNear reports whether a capacity is unknown, or differs by less than a tenth from the weight
+// from which the share was computed. It returns false if no valid weight is recorded.
 func isNear(capacity uint64, weight int64) bool {
 	if weight <= 0 || weight > maxWeight {
 		return false
@@ -240,7 +246,8 @@ func isNear(capacity uint64, weight int64) bool {
 	return capacity == 0 || max(difference, -difference) < (weight+9)/10
 }
 
-// thousandths of a quantity, from 0 to [maxWeight]: there is no telling what a member says of itself.
+// thousandths returns a quantity in thousandths, limited to the range from 0 to [maxWeight],
+// because a member may report any value.
 func thousandths(q resource.Quantity) uint64 {
 	switch {
 	case q.Sign() <= 0:

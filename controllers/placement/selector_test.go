@@ -8,7 +8,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// D8, law 5: an error that changes from time to time is a write at rest.
+// D8, invariant 5: an error whose text varies would cause writes at rest.
 func TestDecide_says_the_same_of_a_selector_that_is_wrong_twice(t *testing.T) {
 	app := app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"a": "not a value", "b": "nor this"}}))
 	_, first := placement.Decide(app, nil)

@@ -8,13 +8,15 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// outOfBounds says what to change where a division could not be exact, for the bounds of the clusters contradict what is to be divided; empty
-// where it is exact. The clusters run what comes closest. Short tells that they run less than is asked for.
+// outOfBounds returns what to change when a division is not exact. A division is not exact if the
+// bounds of the clusters contradict the total that is divided. The clusters then run the closest
+// possible division, and short reports whether they run less than the spec asks for. The
+// contradiction is empty if the division is exact.
 func (in report) outOfBounds() (contradiction string, short bool) {
 	if !in.IsDivided() {
 		return "", false
 	}
-	var replicas, least, most int64 // of all chosen; the bounds may be such that 32 bits do not hold their sum
+	var replicas, least, most int64 // sums over the chosen clusters; a sum of bounds may exceed 32 bits
 	var chosen bool
 	for _, decision := range in.Plan {
 		if decision.Chosen() && in.Members[decision.Cluster] != nil {
@@ -42,13 +44,14 @@ func (in report) outOfBounds() (contradiction string, short bool) {
 	), least < int64(wants) || most < int64(autoscaling.MaxReplicas)
 }
 
-// contradiction says which bounds keep the shares of all clusters from adding up to what a field asks for, and what can be done.
+// contradiction returns which bounds prevent the shares of all clusters from adding up to the value
+// of a field, and what to change. It returns "" if they add up.
 func (in report) contradiction(sum int64, wants int32, field string) string {
 	switch {
 	case sum < int64(wants):
 		raise := "maxReplicas"
 		if slices.ContainsFunc(in.App.Spec.ReplicaPolicy.Rules, func(r v1alpha1.ReplicaRule) bool { return r.Weight != nil && *r.Weight == 0 }) {
-			raise = "maxReplicas, or a weight of 0," // a cluster of that weight gets its minReplicas and no more
+			raise = "maxReplicas, or a weight of 0," // a cluster of weight 0 gets only its minReplicas
 		}
 		return fmt.Sprintf("the clusters' maxReplicas together allow %d of %d replicas: raise %s in spec.replicaPolicy.rules, add clusters, or lower %s", sum, wants, raise, field)
 	case sum > int64(wants):

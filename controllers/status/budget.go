@@ -7,20 +7,23 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// The hub's etcd refuses an object over 1.5 MiB. A status that is refused stops everything for its AppService: nothing is
-// planned or delivered any more. So what members say has a budget over all clusters; the rest of a cluster status is small.
+// The hub's etcd refuses an object over 1.5 MiB. If etcd refuses a status, everything stops for its
+// AppService: nothing is planned or delivered any more. Therefore the data that members report has
+// a budget over all clusters. The rest of a cluster status is small.
 const (
-	// maxMessages is how many cluster statuses of one reason have a message. The others have the reason alone.
+	// maxMessages is the maximum number of cluster statuses with the same reason that have a
+	// message. The others have only the reason.
 	maxMessages = 50
-	// messageBudget is how many bytes all messages together may take, as JSON.
+	// messageBudget is the maximum size of all messages together, in bytes of JSON.
 	messageBudget = 256 << 10
-	// addressBudget is how many bytes the addresses of all clusters together may take, as JSON.
+	// addressBudget is the maximum size of the addresses of all clusters together, in bytes of
+	// JSON.
 	addressBudget = 256 << 10
 )
 
-// limitTexts drops messages and addresses that exceed the budget, in order of name. So a cluster status that changes decides at
-// most about a few others: those that are next to the limit. What was dropped comes back when there is room and the cluster is
-// observed again.
+// limitTexts drops messages and addresses that exceed the budget, in order of cluster name. So a
+// change of one cluster status affects the texts of at most a few others, which are next to the
+// limit. A dropped text comes back when the budget allows it and the cluster is observed again.
 func limitTexts(entries []v1alpha1.ClusterStatus) {
 	said := map[string]int{}
 	messages, addresses := 0, 0
@@ -46,11 +49,12 @@ func limitTexts(entries []v1alpha1.ClusterStatus) {
 	}
 }
 
-// encodedSize returns how many bytes a text takes in etcd: some characters take six.
+// encodedSize returns the size of a text in etcd in bytes. JSON encodes some characters in six
+// bytes.
 func encodedSize(text any) int {
 	content, err := json.Marshal(text)
 	if err != nil {
-		return rollout.MaxMessage // strings have no such error
+		return rollout.MaxMessage // strings always marshal without an error
 	}
 	return len(content)
 }

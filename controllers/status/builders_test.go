@@ -25,8 +25,8 @@ var (
 
 func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
 
-// given is an input: an AppService of generation 2, without rows, plan, members or observations but those
-// that the case is about.
+// given returns an input with an AppService of generation 2. It has only the entries, plan, members
+// and observations that the case sets.
 func given(changes ...func(*rollout.Input)) rollout.Input {
 	in := rollout.Input{
 		App:          &v1alpha1.AppService{},
@@ -42,7 +42,7 @@ func given(changes ...func(*rollout.Input)) rollout.Input {
 	return in
 }
 
-// then is the input after its status was written, and something else.
+// then returns the input after its status was written and the changes were made.
 func then(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
 	in.App = in.App.DeepCopy()
 	in.App.Status = statusOf(in)
@@ -56,7 +56,7 @@ func later(d time.Duration) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(d)) }
 }
 
-// restarted has seen nothing yet.
+// restarted removes all observations, as after a restart.
 func restarted(in *rollout.Input) { in.Observations = map[string]observation.Observation{} }
 
 func deleting(in *rollout.Input) { in.App.DeletionTimestamp = &before }
@@ -69,7 +69,7 @@ func annotated(key, value string) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.App.Annotations = map[string]string{key: value} }
 }
 
-// remembering has a member have on record that it was let go of.
+// remembering sets a tombstone of the AppService in the status of a member.
 func remembering(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.Members[cluster].Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: uid}}
@@ -80,7 +80,7 @@ func planError(err error) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Plan, in.PlanError = nil, err }
 }
 
-// has gives the AppService rows.
+// has adds entries to the status of the AppService.
 func has(rows ...v1alpha1.ClusterStatus) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.App.Status.Clusters = append(in.App.Status.Clusters, rows...) }
 }
@@ -93,7 +93,7 @@ func chosen(cluster string) func(*rollout.Input) {
 	}
 }
 
-// notChosen leaves a member out that is Ready.
+// notChosen adds a member that is Ready and not in the plan.
 func notChosen(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSelectorMismatch})
@@ -112,7 +112,7 @@ func decide(in *rollout.Input, decision placement.Decision) {
 	})
 }
 
-// unreachable makes a member one that cannot be observed.
+// unreachable sets a member that is not Ready, so that it cannot be observed.
 func unreachable(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Members[cluster] = member(cluster, metav1.ConditionFalse) }
 }
@@ -127,7 +127,8 @@ func member(name string, ready metav1.ConditionStatus) *v1alpha1.MemberCluster {
 	return member
 }
 
-// row is that of a cluster that runs two replicas of the present generation since an hour.
+// row returns an entry of a cluster that has run two replicas of the present generation for an
+// hour.
 func row(cluster string, phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
 	row := v1alpha1.ClusterStatus{
 		Name:               cluster,
@@ -155,24 +156,25 @@ func because(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Reason, row.Message = reason, message }
 }
 
-// plannedFor says which generation, and how many of it, the cluster is to run.
+// plannedFor sets the generation, and the number of replicas, that the cluster is to run.
 func plannedFor(generation int64, replicas int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Generation, row.Replicas = generation, replicas }
 }
 
-// tookOn says which generation the cluster has taken on.
+// tookOn sets the generation that the cluster has taken on.
 func tookOn(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = generation }
 }
 
-// moves gives a row a transition.
+// moves sets the transition of an entry.
 func moves(transition v1alpha1.TransitionType, cause v1alpha1.TransitionCause) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
 		row.Transition = v1alpha1.ClusterTransition{Type: transition, Cause: cause}
 	}
 }
 
-// seen is an answer to two replicas of the present generation, with two pods ready.
+// seen returns the observation of two planned replicas of the present generation, with two pods
+// ready.
 func seen(phase v1alpha1.ClusterPhase, changes ...func(*observation.Observation)) observation.Observation {
 	seen := observation.Observation{UID: uid, Generation: generation, Planned: 2, Phase: phase, Applied: generation, Replicas: 2, ReadyReplicas: 2}
 	for _, change := range changes {
@@ -193,7 +195,8 @@ func answering(generation int64) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Generation, seen.Applied = generation, generation }
 }
 
-// goneSince is what delivery says when nothing is left: which Removing row it answers.
+// goneSince sets an observation that nothing is left on the cluster. The time identifies the
+// Removing entry that the observation refers to.
 func goneSince(t metav1.Time) func(*observation.Observation) {
 	return func(seen *observation.Observation) {
 		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.GoneSince = 0, 0, 0, t
@@ -205,7 +208,7 @@ func statusOf(in rollout.Input) v1alpha1.AppServiceStatus {
 	return status.Compute(in, rollout.Plan(in))
 }
 
-// divided has the clusters run so many replicas together.
+// divided sets a policy by which the clusters run this number of replicas together.
 func divided(total int32) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.App.Spec.Replicas = &total
@@ -213,29 +216,30 @@ func divided(total int32) func(*rollout.Input) {
 	}
 }
 
-// autoscaling has members scale the pods, within bounds.
+// autoscaling sets bounds within which the members scale the pods.
 func autoscaling(least, most int32) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.App.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: &least, MaxReplicas: most}
 	}
 }
 
-// Letters say in short what becomes of clusters a, b, c …, in that order.
+// Letters stand for the states of the clusters a, b, c …, in that order.
 const (
-	runs     = 'r' // chosen, and Ready
+	runs     = 'r' // chosen and Ready
 	edited   = 'e' // no longer chosen since an edit
 	drifts   = 'd' // no longer chosen, without an edit
 	going    = 'G' // being removed since an edit
 	drifting = 'D' // being removed, without an edit
-	dead     = 'U' // being removed since an edit, cannot be reached
-	darkness = 'u' // no longer chosen since an edit, cannot be reached
-	begun    = 'R' // Removing, said of what is expected
-	waits    = 'w' // RemovalPending, said of what is expected
-	held     = 'h' // RemovalNeedsApproval, said of what is expected
-	unknown  = '?' // Unknown, said of what is expected
+	dead     = 'U' // being removed since an edit; unreachable
+	darkness = 'u' // no longer chosen since an edit; unreachable
+	begun    = 'R' // expected: Removing
+	waits    = 'w' // expected: RemovalPending
+	held     = 'h' // expected: RemovalNeedsApproval
+	unknown  = '?' // expected: Unknown
 )
 
-// clusters is an input with a cluster for each letter. Generation 1 was before the last edit, and generation 2 is the present.
+// clusters returns an input with one cluster for each letter. Generation 1 is from before the last
+// edit, and generation 2 is the present generation.
 func clusters(letters string) rollout.Input {
 	in := given()
 	for i, letter := range letters {
@@ -283,7 +287,7 @@ const (
 	waitsToRemove  = "it is removed when the cluster can be reached; see MemberCluster east"
 )
 
-// old is a row that runs the generation before.
+// old returns an entry that runs the previous generation.
 func old(cluster string, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
 	return row(cluster, v1alpha1.ClusterReady, append([]func(*v1alpha1.ClusterStatus){plannedFor(1, 3), tookOn(1)}, changes...)...)
 }

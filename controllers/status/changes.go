@@ -8,18 +8,19 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// Change is something that became of a cluster, which people are told once.
+// Change is a change of a cluster that is reported to people once.
 type Change struct {
 	Cluster string
-	// Reason is that of the entry, Ready, or why there is no entry any more.
+	// Reason is the reason of the entry, Ready, or the reason why the entry was removed.
 	Reason  string
 	Message string
-	// Bad tells whether somebody may have to do something.
+	// Bad reports whether a person may have to act.
 	Bad bool
 }
 
-// Changes returns what people are told once of a status that was written: bad news first, then by name. Intermediate states are left
-// out, except for pods that cannot run, because they rarely recover by waiting.
+// Changes returns the changes to report once after a status was written. Bad changes come first,
+// and each group is sorted by cluster name. Intermediate states are left out, except for pods that
+// cannot run, because those rarely recover by waiting.
 func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	in := report{Input: from}
 	var changes []Change
@@ -55,7 +56,7 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	return changes
 }
 
-// fullMessage returns the message of a cluster status, also when it exceeds the budget of the status.
+// fullMessage returns the message of a cluster status, even if the budget of the status dropped it.
 func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
 	if seen := in.ObservationOf(entry.Name); entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
 		return rollout.BoundMessage(seen.Message)
@@ -63,7 +64,7 @@ func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
 	return cmp.Or(entry.Message, "it is "+string(entry.Phase))
 }
 
-// entryRemoved returns the change of an entry that ended.
+// entryRemoved returns the change for an entry that is no longer in the status.
 func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
 	seen := in.ObservationOf(entry.Name)
 	detached, confirmed := entry.Phase == v1alpha1.ClusterDetached, seen != nil && rollout.ConfirmsRemoval(*seen, entry)

@@ -13,7 +13,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// conditions returns Placed and Ready and, while they are true, Suspended, and Reconciling or Stalled.
+// conditions returns the conditions Placed and Ready. It also returns Suspended, Reconciling and
+// Stalled, each only while it is True; at most one of Reconciling and Stalled is True. An
+// AppService that is being deleted has no Placed condition.
 func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
 	if in.IsDeleting() {
 		message := "removing it " + removingFrom(entries)
@@ -37,7 +39,7 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 	}
 	if contradiction, short := in.outOfBounds(); contradiction != "" {
 		conditions := unplaced(v1alpha1.ReasonReplicasOutOfBounds, contradiction)
-		if short && len(in.NotReadyCandidates(true)) > 0 { // there may be room soon
+		if short && len(in.NotReadyCandidates(true)) > 0 { // a candidate may become Ready soon
 			conditions[len(conditions)-1].Type = v1alpha1.ConditionReconciling
 		}
 		return append(conditions, in.suspension()...)
@@ -46,7 +48,8 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))
 }
 
-// unplaced are the conditions while what is asked for cannot be done, until somebody changes it.
+// unplaced returns the conditions of an AppService whose spec cannot be fulfilled until a person
+// changes something.
 func unplaced(reason, message string) []metav1.Condition {
 	return []metav1.Condition{
 		condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, reason, message),
@@ -55,7 +58,8 @@ func unplaced(reason, message string) []metav1.Condition {
 	}
 }
 
-// placed is about what the placement chose, whatever the clusters run.
+// placed returns the Placed condition. It depends on the placement and not on what the clusters
+// run.
 func (in report) placed() metav1.Condition {
 	if contradiction, _ := in.outOfBounds(); contradiction != "" {
 		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonReplicasOutOfBounds, contradiction)
@@ -72,7 +76,7 @@ func (in report) placed() metav1.Condition {
 	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", rollout.CountClusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
 }
 
-// readiness is the Ready condition: the worst of the entries decides.
+// readiness returns the Ready condition, which the worst of the entries decides.
 func readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, notes []string) metav1.Condition {
 	status, reason := metav1.ConditionFalse, v1alpha1.ReasonProgressing
 	switch {
@@ -93,8 +97,8 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: strings.TrimSpace(message)}
 }
 
-// keepTimes gives each condition the generation, and the time of its last transition: the one it has, when
-// its status is the same.
+// keepTimes sets the observed generation and the time of the last transition of each condition. A
+// condition whose status has not changed keeps its time.
 func (in report) keepTimes(conditions []metav1.Condition) []metav1.Condition {
 	for i := range conditions {
 		next := &conditions[i]
@@ -107,7 +111,7 @@ func (in report) keepTimes(conditions []metav1.Condition) []metav1.Condition {
 	return conditions
 }
 
-// behind returns the conditions while the hub is behind, or none.
+// behind returns the conditions while the hub is behind, otherwise nil.
 func (in report) behind(entries []v1alpha1.ClusterStatus) []metav1.Condition {
 	var ahead []v1alpha1.ClusterStatus
 	for _, entry := range entries {

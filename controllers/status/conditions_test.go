@@ -331,7 +331,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 				in("e", v1alpha1.ClusterUnknown), in("f", v1alpha1.ClusterRemoving), in("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: generation,
-				Replicas:           2, // 4 clusters with 2, one with none: 1.6
+				Replicas:           2, // 4 clusters with 2 pods and 1 with none: the mean is 1.6
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary: v1alpha1.ClusterSummary{
 					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 8, LastKnownReadyReplicas: 4,
@@ -393,7 +393,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 	}
 }
 
-// in gives the AppService a cluster that is in a phase already, and stays there.
+// in adds a cluster to the AppService that is in a phase already and stays in it.
 func in(cluster string, phase v1alpha1.ClusterPhase) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		row := row(cluster, phase)
@@ -421,7 +421,7 @@ func excluded(cluster, reason string) func(*rollout.Input) {
 	return func(in *rollout.Input) { decide(in, placement.Decision{Cluster: cluster, Reason: reason}) }
 }
 
-// had gives the AppService conditions that are True since then.
+// had adds conditions to the AppService that have been True since this time.
 func had(since metav1.Time, types ...string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		for _, kind := range types {
@@ -432,7 +432,7 @@ func had(since metav1.Time, types ...string) func(*rollout.Input) {
 	}
 }
 
-// conditions are new ones of the present generation.
+// conditions returns the conditions as new ones of the present generation.
 func conditions(conditions ...metav1.Condition) []metav1.Condition {
 	for i := range conditions {
 		conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = generation, now
@@ -444,7 +444,7 @@ func is(kind string, status metav1.ConditionStatus, reason, message string) meta
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// Every reason that placement excludes a cluster for has words of its own.
+// Each reason for which placement excludes a cluster has its own text.
 func TestPlaced_says_why_for_every_reason(t *testing.T) {
 	files, err := filepath.Glob("../placement/*.go")
 	if err != nil || len(files) == 0 {

@@ -7,8 +7,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// kstatus is Reconciling while something is under way, Stalled when only failures are left, and nothing
-// when all is done. A cluster that cannot be observed may come back: that is under way.
+// kstatus returns Reconciling while work is in progress, Stalled when only failures are left, and
+// no condition when all work is done. A cluster that cannot be observed counts as work in progress,
+// because it may come back.
 func kstatus(ready metav1.Condition, sum v1alpha1.ClusterSummary) []metav1.Condition {
 	switch {
 	case sum.Failed > 0 && sum.Progressing == 0 && sum.Unknown == 0:

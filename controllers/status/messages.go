@@ -10,7 +10,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// runningOn says where it runs: "on 3 clusters: east, north, south".
+// runningOn returns the clusters that run the AppService: "on 3 clusters: east, north, south".
 func runningOn(entries []v1alpha1.ClusterStatus) string {
 	var names []string
 	for _, entry := range entries {
@@ -21,7 +21,8 @@ func runningOn(entries []v1alpha1.ClusterStatus) string {
 	return "on " + rollout.ListClusters(names)
 }
 
-// removingFrom says where it is being removed, and what blocks that.
+// removingFrom returns the clusters from which the AppService is being removed, and what blocks the
+// removals.
 func removingFrom(entries []v1alpha1.ClusterStatus) string {
 	var names []string
 	for _, entry := range entries {
@@ -30,13 +31,14 @@ func removingFrom(entries []v1alpha1.ClusterStatus) string {
 	return "from " + rollout.ListClusters(names)
 }
 
-// notReady says where it is not ready and why, what is worst first. What all clusters that fail have in common is said once, in full.
+// notReady returns the clusters that are not ready with their reasons, the worst first. A failure
+// that all failing clusters share is given once, in full.
 func notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
 	if sum.Clusters == 0 {
 		return "no cluster is chosen; see status.placement.excluded"
 	}
 	var failing []v1alpha1.ClusterStatus
-	var names, others []string // others do not fail
+	var names, others []string // others are not failing
 	for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterProgressing, v1alpha1.ClusterPending} {
 		for _, entry := range entries {
 			if entry.Phase != phase {
@@ -58,12 +60,13 @@ func notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) str
 	return fmt.Sprintf("%d of %s not ready: %s", len(names), rollout.CountClusters(sum.Clusters), rollout.CapNames(names))
 }
 
-// isFailing reports whether a cluster status says what is wrong: it is Failed, or it is still rolling out and its pods cannot run.
+// isFailing reports whether a cluster status describes a failure: the cluster is Failed, or it is
+// still rolling out and its pods cannot run.
 func isFailing(entry v1alpha1.ClusterStatus) bool {
 	return entry.Phase == v1alpha1.ClusterFailed || entry.Phase == v1alpha1.ClusterProgressing && isPodFailure(entry.Reason)
 }
 
-// isPodFailure reports whether pods with that reason do not become ready by waiting, as a rule.
+// isPodFailure reports whether pods with this reason usually do not become ready by waiting.
 func isPodFailure(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonContainerConfig, v1alpha1.ReasonFailedMount:
@@ -72,14 +75,15 @@ func isPodFailure(reason string) bool {
 	return false
 }
 
-// sharedFailure returns the failure that all failing clusters have in common, as in "refused by all 3 clusters: Deployment web: …", or
-// nothing when there is none. Where they share the reason alone, it has the message of the first. One cluster of several has nothing in
-// common with others; the message then is in its status.
+// sharedFailure returns the failure that all failing clusters share, such as "refused by all 3
+// clusters: Deployment web: …", or "" if there is none. If the clusters share only the reason, the
+// result has the message of the first cluster that has one. If only one of several clusters fails,
+// the result is "", because the message is in the status of that cluster.
 func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 	if len(failing) == 0 || len(failing) == 1 && all > 1 {
 		return ""
 	}
-	var saying []v1alpha1.ClusterStatus // the others may have lost their message to the budget of the status
+	var saying []v1alpha1.ClusterStatus // the budget of the status may have dropped the messages of the others
 	for _, entry := range failing {
 		if entry.Reason != failing[0].Reason {
 			return ""
@@ -112,7 +116,7 @@ func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 	return fmt.Sprintf("%s: %s", what, saying[0].Message)
 }
 
-// whyNone says why no cluster is chosen.
+// whyNone returns why no cluster is chosen.
 func whyNone(plan placement.Plan) string {
 	if len(plan) == 0 {
 		return "there is no MemberCluster; add a cluster by a kubeconfig Secret"
@@ -120,7 +124,8 @@ func whyNone(plan placement.Plan) string {
 	return fmt.Sprintf("none of %s is chosen%s", rollout.CountClusters(int32(len(plan))), whyNot(": ", plan))
 }
 
-// whyNot says why clusters are not chosen, such as "3 clusters with other labels (want region=eu)", after an introduction; "" when all are.
+// whyNot returns why clusters are not chosen, such as "3 clusters with other labels (want
+// region=eu)", after the introduction. It returns "" if all clusters are chosen.
 func whyNot(introduction string, plan placement.Plan) string {
 	var reasons []string
 	for _, excluded := range plan.Excluded() {
@@ -141,7 +146,7 @@ func whyNot(introduction string, plan placement.Plan) string {
 	return introduction + strings.Join(reasons, ", ")
 }
 
-// excludedBy says in words what the reasons of status.placement.excluded mean.
+// excludedBy describes each reason of status.placement.excluded in words.
 var excludedBy = map[string]string{
 	v1alpha1.ReasonNotNamed:          "that clusterNames does not list",
 	v1alpha1.ReasonSelectorMismatch:  "with other labels",
@@ -154,7 +159,8 @@ var excludedBy = map[string]string{
 	v1alpha1.ReasonSecretMissing:     "without a Secret",
 }
 
-// nameWithReason returns a cluster with its reason, unless that is the usual one.
+// nameWithReason returns the name of a cluster with its reason. It omits the reason if that is the
+// usual one.
 func nameWithReason(entry v1alpha1.ClusterStatus, usual string) string {
 	if entry.Reason == usual {
 		return entry.Name

@@ -5,8 +5,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// scaleReplicas returns how many pods there are on the clusters of the plan, in the unit of spec.replicas: together where they divide
-// the replicas, otherwise on one of them, which is the mean, rounded up.
+// scaleReplicas returns the number of pods on the clusters of the plan, in the unit of
+// spec.replicas. If the clusters divide the replicas, it is the sum over all clusters. Otherwise it
+// is the mean per cluster, rounded up.
 func (in report) scaleReplicas(entries []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, entry := range entries {

@@ -15,14 +15,15 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
-// A row is a part of one object in the hub's etcd, which takes 1.5 MiB: it has to stay small.
+// All entries are a part of one object in the hub's etcd, which accepts 1.5 MiB. Therefore an entry
+// must stay small.
 func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
 	const clusters = 1000
 	tests := map[string]struct {
 		in   rollout.Input
-		most int // bytes of all
+		most int // maximum size of the whole status, in bytes
 	}{
-		"Ready":   {fleet(clusters), 157_000}, // with a revision of 13 bytes, 170 for each
+		"Ready":   {fleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
 		"Unknown": {fleet(clusters, allUnreachable), 350_000},
 		"Pending": {fleet(clusters, restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
 	}
@@ -41,7 +42,8 @@ func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
 	}
 }
 
-// What members say has a budget, or else one bad edit would make a status that etcd refuses.
+// Data that members report has a budget. Without it, one bad edit would produce a status that etcd
+// refuses.
 func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	tests := map[string]func(name string, i int) observation.Observation{
 		"one reason": func(name string, i int) observation.Observation {
@@ -79,7 +81,7 @@ func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	}
 }
 
-// A cluster that fails or heals changes the text of one other cluster at most.
+// A cluster that fails or recovers changes the text of at most one other cluster.
 func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 	failed := fleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
@@ -107,7 +109,7 @@ func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 	}
 }
 
-// An event tells what happened, though the status has no room for it.
+// An event has the full message even if the budget of the status dropped it.
 func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T) {
 	in := fleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
@@ -141,7 +143,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// fleet runs on so many clusters and is at rest.
+// fleet returns an input that runs on this number of clusters and is at rest.
 func fleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
 	in := given()
 	for i := range clusters {

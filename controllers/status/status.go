@@ -12,13 +12,13 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// report is what a status is computed from.
+// report is the input from which a status is computed.
 type report struct {
 	rollout.Input
 	rollout.Decision
 }
 
-// Compute returns the status of an AppService for which this was decided from that input.
+// Compute returns the status of an AppService for a decision that was made from this input.
 func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceStatus {
 	in := report{from, decision}
 	entries := slices.Clone(decision.Entries)
@@ -38,7 +38,8 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 	}
 }
 
-// placement returns why clusters are not in the plan, and by which placement it was made. An AppService that is being deleted has no plan.
+// placement returns why clusters are not in the plan, and the hash of the placement from which the
+// plan was made. An AppService that is being deleted has no plan.
 func (in report) placement() v1alpha1.PlacementStatus {
 	if in.IsDeleting() {
 		return v1alpha1.PlacementStatus{}
@@ -46,8 +47,8 @@ func (in report) placement() v1alpha1.PlacementStatus {
 	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash}
 }
 
-// summarize counts the cluster statuses. Replicas that were ready when a cluster was observed last are known only while its
-// MemberCluster is Ready.
+// summarize counts the cluster statuses. The ready replicas of a cluster are current only while its
+// MemberCluster is Ready. Otherwise they count as last known ready replicas.
 func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	for _, entry := range entries {

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// suspension returns the Suspended condition while it is true.
+// suspension returns the Suspended condition while the AppService is suspended.
 func (in report) suspension() []metav1.Condition {
 	if !in.IsSuspended() {
 		return nil
@@ -19,7 +19,8 @@ func (in report) suspension() []metav1.Condition {
 		"spec.suspend stops all changes; the clusters keep what they run")}
 }
 
-// pendingChanges says what would be done if the AppService was not suspended; "" if nothing would.
+// pendingChanges returns the changes that would be made if the AppService were not suspended. It
+// returns "" if there are none.
 func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 	if !in.IsSuspended() {
 		return ""
@@ -58,7 +59,7 @@ func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 	return strings.Join(waits, "; ")
 }
 
-// suspendedMessage says what is pending, and what is not ready.
+// suspendedMessage returns which changes are pending and which clusters are not ready.
 func suspendedMessage(waits string, entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
 	message := "suspended: " + waits
 	if sum.Ready < sum.Clusters {

@@ -11,8 +11,8 @@ import (
 // maxMessage is the maximum length of an error message in a span, in bytes.
 const maxMessage = 256
 
-// safeMessage returns the message of an error for a span. Of a network error it returns only the kind,
-// because its text contains addresses and queries.
+// safeMessage returns the message of an error for a span. For a network error it returns only the
+// kind, because the text of a network error contains addresses and queries.
 func safeMessage(err error) string {
 	var request *url.Error
 	var network net.Error

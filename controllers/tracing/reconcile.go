@@ -34,16 +34,17 @@ const (
 type Work struct {
 	// Name is the name of the span.
 	Name string
-	// App is the AppService as it was read.
+	// App is the AppService in the version that was read.
 	App metav1.Object
 	// Cluster is the member; empty for work on the hub.
 	Cluster string
-	// Settled reports that the generation was Ready before, so the work no longer belongs to the edit.
+	// Settled reports whether the generation was Ready before. The work then no longer belongs to
+	// the edit.
 	Settled bool
 }
 
-// Reconcile records one reconciliation and emits a span on End if it changed something, failed or had
-// a new outcome. It is safe for concurrent use. A nil Reconcile records nothing.
+// Reconcile records one reconciliation and emits a span on End if it changed something, failed or
+// had a new outcome. It is safe for concurrent use. A nil Reconcile records nothing.
 type Reconcile struct {
 	work      Work
 	startTime time.Time
@@ -112,10 +113,10 @@ func (r *Reconcile) End(err error) {
 	}
 }
 
-// parent returns the context of the parent span: that of the edit, or none for settled work.
+// parent returns a context with the parent span, which is the edit. Settled work has no parent.
 func (r *Reconcile) parent() context.Context {
 	if r.work.Settled {
-		return context.Background() // a trace of its own
+		return context.Background() // a separate trace
 	}
 	return trace.ContextWithRemoteSpanContext(context.Background(), r.editTrace())
 }

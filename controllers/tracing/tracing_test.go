@@ -52,7 +52,8 @@ func TestTraceForGeneration(t *testing.T) {
 	})
 }
 
-// scene is a reconciliation whose requests go to a server that responds with the status in the path.
+// scene is a reconciliation whose requests go to a server that responds with the status in the
+// path.
 type scene struct {
 	*testing.T
 	ended  *tracetest.InMemoryExporter
@@ -76,7 +77,8 @@ func newScene(t *testing.T) *scene {
 
 var app = &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Generation: 3}
 
-// reconcile records a reconciliation that sends requests, each "METHOD STATUS", and returns an error.
+// reconcile records a reconciliation that sends requests, each "METHOD STATUS", and returns an
+// error.
 func (s *scene) reconcile(work Work, err error, requests ...string) {
 	s.Helper()
 	work.Name, work.App = "deliver", app

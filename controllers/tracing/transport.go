@@ -14,7 +14,8 @@ import (
 // maxRequests is the maximum number of requests that one reconciliation records.
 const maxRequests = 64
 
-// Attributes of the span of a request: those of OpenTelemetry's conventions that contain no address.
+// Attributes of the span of a request. They are attributes of the OpenTelemetry conventions that
+// contain no address.
 const (
 	methodKey = attribute.Key("http.request.method")
 	statusKey = attribute.Key("http.response.status_code")

@@ -45,7 +45,7 @@ func (f *Fence) check() error {
 	return nil
 }
 
-// closedError says why the fence is closed.
+// closedError is the reason why the fence is closed.
 type closedError string
 
 // Error returns the reason.
