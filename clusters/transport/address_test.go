@@ -12,7 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// dialled are addresses, and the reason with which they are refused when they are dialled.
+// dialled maps each address to the reason with which the dialer rejects it.
 var dialled = map[string]struct {
 	addresses []string
 	want      string
@@ -38,7 +38,7 @@ func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
 			t.Run(name+" "+address, func(t *testing.T) {
 				got := v1alpha1.ReasonAccepted
 				if err := checkAddress(false)("tcp", address, nil); err != nil {
-					got = err.(*kubeconfig.RejectedError).Reason //nolint:errorlint // it is returned as such
+					got = err.(*kubeconfig.RejectedError).Reason //nolint:errorlint // the dialer returns it unwrapped
 				}
 				if got != test.want {
 					t.Errorf("%s, want %s", got, test.want)
@@ -48,7 +48,7 @@ func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
 	}
 }
 
-// docs/kubeconfig.md lists all these addresses, and no others, each with the reason.
+// docs/kubeconfig.md lists exactly these addresses, each with its reason.
 func TestDialledAddressesAreDocumented(t *testing.T) {
 	document, err := os.ReadFile("../../docs/kubeconfig.md")
 	if err != nil {
