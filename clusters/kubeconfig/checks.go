@@ -108,7 +108,7 @@ func verifiedTLS(in input) *RejectedError {
 func httpsServer(in input) *RejectedError {
 	server, err := url.Parse(in.cluster.Server)
 	if err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil || !isPort(server.Port()) ||
-		strings.ContainsAny(in.cluster.Server, "?#") { // even if nothing follows, because the path of a request would
+		strings.ContainsAny(in.cluster.Server, "?#") { // also at the end, because a path follows
 		return reject(v1alpha1.ReasonServerRefused, "server must be an https URL such as https://api.example:6443")
 	}
 	return nil
