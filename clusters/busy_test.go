@@ -138,7 +138,8 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			}
 			return true
 		}
-		return synthesized(listOf(120), func(w http.ResponseWriter, r *http.Request) { // takes 10 s, too
+		// The list takes 10 s, too.
+		return synthesized(listOf(120), func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; ; i++ {
 				event := synthetic("throttled", i+1)
 				event = strings.Replace(event, `"filler":"`, `"filler":"`+strings.Repeat("x", 3<<20), 1)

@@ -27,7 +27,7 @@ var (
 	published = &output{} // its events, and each version of its MemberClusters
 	given     = &strict{} // the credentials that the operator was given
 	addresses = &strict{} // the addresses of the members
-	servers   = &strict{} // the addresses of API servers, which the metrics of the tests' own clients contain
+	servers   = &strict{} // addresses of API servers, for the metrics of the tests' clients
 )
 
 // strict holds texts that must not be emitted. It is safe for concurrent use.

@@ -226,13 +226,15 @@ func TestRotation(t *testing.T) {
 		t.Parallel()
 		w := shared(t)
 		m := w.newMember(t, w.own(t, "fleet-certificate"), "rotates-certificate")
-		m.front, m.ca, m.link = nil, w.member.environment.Config.CAData, newLink(t, w.member.address()) // the front cannot pass on a certificate
+		// The member has no front, because a front cannot pass on a client certificate.
+		m.front, m.ca, m.link = nil, w.member.environment.Config.CAData, newLink(t, w.member.address())
 		user := "certified"
 		m.allow(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
 		first, second := w.member.as(user), w.member.as(user)
 		e := m.join(t, withCertificate(first.CertData, first.KeyData))
 		lists, before := w.member.lists(user), w.member.credentials(user)
-		eventually(t, soon, func() error { // see settles; without a front, nothing counts the watches
+		// See settles. Without a front, nothing counts the watches.
+		eventually(t, soon, func() error {
 			if time.Since(e.at) < 3*time.Second {
 				return errors.New("too early")
 			}

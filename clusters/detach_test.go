@@ -157,7 +157,8 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 			t.Parallel()
 			w := shared(t)
 			m := w.newMember(t, w.operator, "outlives-"+name)
-			m.create(t, m.kubeconfig(t), "env", "test") // a copied label of the Secret does not count as an administrator's edit
+			// A copied label of the Secret does not count as an administrator's edit.
+			m.create(t, m.kubeconfig(t), "env", "test")
 			m.engaged(t, 1, soon)
 			say(t, m)
 			m.remove(t)
@@ -391,7 +392,8 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 		victim, other := w.newMember(t, w.operator, "owner-lost"), w.newMember(t, w.operator, "owner-taker")
 		id := victim.front.identity()
 		e := victim.join(t)
-		victim.front.become("somewhere else") // it is disconnected, and keeps the identity that it had
+		// The member is disconnected, and its MemberCluster keeps the old identity.
+		victim.front.become("somewhere else")
 		victim.ends(t, e, noticed)
 		other.front.become(id)
 		other.create(t, other.kubeconfig(t))

@@ -142,7 +142,8 @@ func TestFaults(t *testing.T) {
 func TestAWatchThatTellsNothing(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
-	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second } // a healthy watch is lost then, too
+	// With this limit, a healthy watch is lost, too.
+	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second }
 	o := w.own(t, "fleet-silent-watches", soonSilent)
 	for name, fault := range map[string]http.HandlerFunc{"sends a byte a second": dripping, "says nothing": mute} {
 		t.Run("a member that "+name+" to watches", func(t *testing.T) {
@@ -225,7 +226,8 @@ func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 	m.mend(t)
 	timed(t, "connected", func() {
 		second := m.engaged(t, 2, mended)
-		second.has(t, m.name, soon) // it may have been engaged, and fail again, before the fault was fixed
+		// The member may have been engaged, and fail again, before the fault was fixed.
+		second.has(t, m.name, soon)
 		second.works(t)
 		m.goesOn(t, second)
 	})

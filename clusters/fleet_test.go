@@ -131,7 +131,8 @@ func withServer(address string) edit {
 
 func withCertificate(certificate, key []byte) edit {
 	return func(_ *api.Cluster, user *api.AuthInfo) {
-		given.add(strings.Split(string(key), "\n")[1]) // one line is enough, because output is checked line by line
+		// One line of the key is enough, because output is checked line by line.
+		given.add(strings.Split(string(key), "\n")[1])
 		user.Token, user.ClientCertificateData, user.ClientKeyData = "", certificate, key
 	}
 }

@@ -60,7 +60,8 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 				go func() { _, _ = io.Copy(io.Discard, response.Body) }()
 			}
 			stalled := int64(-1)
-			for now := sent.Load(); now != stalled || now < watches<<20; now = sent.Load() { // until the member can send no more
+			// Wait until the member can send no more.
+			for now := sent.Load(); now != stalled || now < watches<<20; now = sent.Load() {
 				stalled = now
 				<-time.After(200 * time.Millisecond)
 			}

@@ -58,7 +58,7 @@ func newFront(t testing.TB, behind *apiServer) *front {
 		},
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true,
-			IdleConnTimeout: time.Second, // so that no idle connection is mistaken for the operator's
+			IdleConnTimeout: time.Second, // idle ones must not be mistaken for the operator's
 		},
 		ModifyResponse: f.identify,
 		FlushInterval:  -1, // flush at once, for watches

@@ -19,7 +19,7 @@ const (
 	silent              // accepts connections and holds all data until the mode changes
 	slow                // delays each chunk
 	drop                // answers no SYN, as a firewall does; open connections are silent
-	halfway             // passes only the server's first bytes on each connection: part of its TLS hello
+	halfway             // passes only the first bytes of the server: part of its TLS hello
 )
 
 // firstBytes is how many bytes pass in the mode halfway.

@@ -56,7 +56,7 @@ func TestSecret(t *testing.T) {
 			CredentialsExpirationTime: ends,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
-				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // the token is valid for an hour, and less than a fifth of that has passed
+				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // the token is new, and valid for an hour
 				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"),
 			},
 		}

@@ -86,7 +86,7 @@ func TestStatusOf(t *testing.T) {
 				s := status(1, facts1,
 					ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
 					credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now))
-				s.Conditions[2].LastTransitionTime = long // this condition does not concern the Secret
+				s.Conditions[2].LastTransitionTime = long // does not concern the Secret
 				return s
 			}(),
 		},

@@ -17,9 +17,11 @@ import (
 // a bounded amount of the hub's memory. This test does not run in parallel with others, because it
 // measures the process.
 func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
-	const most = 1 << 30 // includes memory that is not collected yet; without limits, it would be over 20 GiB
+	// most includes memory that is not collected yet. Without limits, it would be over 20 GiB.
+	const most = 1 << 30
 	w := shared(t)
-	o := w.own(t, "fleet-memory", byDefault, func(o *setup) { o.ReadRate = 1 << 30 }) // a high rate, because the memory limit must not depend on throttling
+	// The rate is high, because the limit on memory must not depend on throttling.
+	o := w.own(t, "fleet-memory", byDefault, func(o *setup) { o.ReadRate = 1 << 30 })
 	const list, watch = "", "watch"
 	tests := []struct {
 		name, verb string

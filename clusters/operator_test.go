@@ -112,7 +112,7 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{
 			SkipNameValidation:      &again, // this process runs several operators
-			MaxConcurrentReconciles: 8,      // code that must not run concurrently ensures that itself
+			MaxConcurrentReconciles: 8,      // code that must not run concurrently locks itself
 		},
 	})
 	if err != nil {

@@ -63,7 +63,8 @@ func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
 	m.front.fail(ofAllKinds(200))
 	m.shows(t, 0, joined)
 	m.operator = w.own(t, fleet, func(o *setup) {
-		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20 // the hub throttles the member for some eight seconds
+		// With these values, the hub throttles the member for some eight seconds.
+		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20
 	})
 	m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid True Accepted")
 	m.engaged(t, 1, soon)

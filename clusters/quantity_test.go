@@ -55,7 +55,7 @@ func quantities(frame, quantity string) http.HandlerFunc {
 			return
 		}
 		select {
-		case <-time.After(1500 * time.Millisecond): // a watch that ends at once is recorded as a failure for that
+		case <-time.After(1500 * time.Millisecond): // a watch that ends at once would fail for that reason
 			_, _ = io.WriteString(w, answer)
 		case <-r.Context().Done():
 		}

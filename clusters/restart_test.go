@@ -28,7 +28,9 @@ func TestARestartWritesNothing(t *testing.T) {
 	refused.shows(t, soon, "Ready False NoConnection, CredentialsValid False FileRefused")
 	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified")
 	healthy.join(t)
-	const events = 5 // Connected, Accepted; NoConnection, FileRefused; Unreachable: written a moment later
+	// The events are Connected, Accepted; NoConnection, FileRefused; Unreachable. They are written
+	// a moment after the conditions.
+	const events = 5
 	eventually(t, soon, func() error {
 		written := slices.DeleteFunc(slices.Clone(w.hub.writes(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
 		if len(written) != events {

@@ -124,7 +124,9 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	m := w.newMember(t, o, "flapping")
 	m.join(t)
 	const window = 35 * time.Second
-	for end := time.Now().Add(window); time.Now().Before(end); { // it disconnects as soon as it is connected, and returns as soon as the hub has noticed
+	// The member disconnects as soon as it is connected, and returns as soon as the hub has
+	// noticed.
+	for end := time.Now().Add(window); time.Now().Before(end); {
 		e := m.newest()
 		m.link.turn(t, refuse)
 		m.ends(t, e, soon)
