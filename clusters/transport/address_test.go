@@ -38,7 +38,7 @@ func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
 			t.Run(name+" "+address, func(t *testing.T) {
 				got := v1alpha1.ReasonAccepted
 				if err := checkAddress(false)("tcp", address, nil); err != nil {
-					got = err.(*kubeconfig.RejectedError).Reason //nolint:errorlint // the dialer returns it unwrapped
+					got = err.(*kubeconfig.RejectedError).Reason //nolint:errorlint // it is returned as such
 				}
 				if got != test.want {
 					t.Errorf("%s, want %s", got, test.want)
