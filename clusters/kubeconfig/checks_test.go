@@ -160,7 +160,7 @@ func padded(raw []byte, size int) []byte {
 	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
 }
 
-// kubeconfig files of kubeadm and minikube name several files. If the message named another file
+// Kubeconfig files of kubeadm and minikube name several files. If the message named another file
 // each time, the MemberCluster would be written on every reconciliation.
 func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
