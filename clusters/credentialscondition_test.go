@@ -58,8 +58,8 @@ func TestCredentialsConditionFollowsTheExpiry(t *testing.T) {
 	}
 }
 
-// If a member refuses credentials that have expired, the reason is Expired, whatever the member says
-// about them.
+// If a member refuses credentials that have expired, the reason is Expired, whatever the member
+// says about them.
 func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
 	refused := &transport.StatusError{Code: http.StatusUnauthorized}
 	ended, valid := testcert.New(-time.Hour).TLS(), identityA().TLS()
