@@ -28,12 +28,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// apiServer is a real one, which keeps an audit log.
+// apiServer is a real API server with an audit log.
 type apiServer struct {
 	environment *envtest.Environment
 	admin       client.Client
 	users       sync.Mutex
-	id          types.UID // of its kube-system namespace
+	id          types.UID // the UID of its kube-system namespace
 	auditLog    string
 }
 
@@ -46,7 +46,7 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	}
 	s := &apiServer{environment: &envtest.Environment{
 		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute,
-		ControlPlaneStopTimeout: time.Second, // then they are killed: in good order, it takes 20 seconds
+		ControlPlaneStopTimeout: time.Second, // then it is killed: a graceful stop takes 20 seconds
 	}}
 	policy := filepath.Join(dir, "policy.json")
 	s.auditLog = filepath.Join(dir, "audit.log")
@@ -54,10 +54,10 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 		return nil, err
 	}
 	server := s.environment.ControlPlane.GetAPIServer()
-	server.CertDir = dir // else its certificates go when it is stopped
+	server.CertDir = dir // otherwise the certificates are deleted when it stops
 	server.Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
 	as, err := s.environment.Start()
-	if err != nil { // perhaps with all of it running
+	if err != nil { // its processes may be running nevertheless
 		return nil, errors.Join(err, s.environment.Stop())
 	}
 	servers.add(s.address())
@@ -75,9 +75,9 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	return s, found
 }
 
-// as returns how to come to the server as a user, with a new client certificate.
+// as returns a configuration for a user of the server, with a new client certificate.
 func (s *apiServer) as(name string) *rest.Config {
-	s.users.Lock() // envtest's authority is not safe for concurrent use
+	s.users.Lock() // envtest's certificate authority is not safe for concurrent use
 	defer s.users.Unlock()
 	user, err := s.environment.AddUser(envtest.User{Name: name}, nil)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *apiServer) as(name string) *rest.Config {
 	return rest.CopyConfig(user.Config())
 }
 
-// address is the server's host and port.
+// address returns the server's host and port.
 func (s *apiServer) address() string {
 	at, err := url.Parse(s.environment.Config.Host)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *apiServer) address() string {
 	return at.Host
 }
 
-// request is one that the API server served.
+// request is a request that the API server served.
 type request struct {
 	Verb string
 	URI  string `json:"requestURI"`
@@ -106,7 +106,7 @@ type request struct {
 	ObjectRef struct{ Resource, Name string }
 }
 
-// served are the requests of a user, each of them once: a watch when it has begun.
+// served returns the requests of a user, each of them once. A watch is included when it has begun.
 func (s *apiServer) served(user string) (requests []request) {
 	file, err := os.Open(s.auditLog)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *apiServer) served(user string) (requests []request) {
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return requests // a last line without an end is still being written
+			return requests // an incomplete last line is still being written
 		}
 		var entry struct {
 			request
@@ -133,7 +133,7 @@ func (s *apiServer) served(user string) (requests []request) {
 	}
 }
 
-// lists are the requests of a user that read all objects of a kind.
+// lists returns the requests of a user that list a whole collection.
 func (s *apiServer) lists(user string) (lists []string) {
 	for _, r := range s.served(user) {
 		if r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true") {
@@ -143,7 +143,7 @@ func (s *apiServer) lists(user string) (lists []string) {
 	return lists
 }
 
-// writes are the requests of a user that change something.
+// writes returns the requests of a user that write.
 func (s *apiServer) writes(user string) (writes []string) {
 	for _, r := range s.served(user) {
 		if !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
@@ -163,7 +163,7 @@ var kinds = func() *runtime.Scheme {
 
 const credentialExtra = "authentication.kubernetes.io/credential-id"
 
-// credentials are what a user came with, in order.
+// credentials returns the credentials that a user presented, in order.
 func (s *apiServer) credentials(user string) (ids []string) {
 	for _, r := range s.served(user) {
 		for _, id := range r.User.Extra[credentialExtra] {
@@ -175,7 +175,7 @@ func (s *apiServer) credentials(user string) (ids []string) {
 	return ids
 }
 
-// fromFile reads the first object of that kind in a file of many.
+// fromFile reads the first object of the given kind from a file with several objects.
 func fromFile(path string, object client.Object) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {

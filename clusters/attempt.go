@@ -8,8 +8,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// attempt tries a kubeconfig in a goroutine of its own, so that the current session is supervised
-// meanwhile. Make before break: the current session ends when the attempt has succeeded.
+// attempt tries a kubeconfig in a separate goroutine, so that the supervision of the current
+// session continues. Make before break: the current session ends only after the attempt has
+// succeeded.
 type attempt struct {
 	want desiredState
 	// isRetry is true if the last attempt failed.
@@ -21,7 +22,7 @@ type attempt struct {
 	// session is about to be published.
 	decided atomic.Bool
 
-	// done is closed when the attempt has ended. The result may be read only then.
+	// done is closed when the attempt has ended. The result may be read only after that.
 	done chan struct{}
 	// session is the new session. It is nil if the credentials of the previous session work and can
 	// be swapped in place.
@@ -63,7 +64,7 @@ func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
 	return nil, nil
 }
 
-// reconnect returns a new session that is published.
+// reconnect connects, publishes the new session and returns it.
 func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
 	next, err := m.connect(ctx, a)
 	if err != nil {
@@ -80,7 +81,7 @@ func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
 	return next, nil
 }
 
-// ended returns a channel that is closed when the attempt has ended; nil if there is no attempt.
+// ended returns a channel that is closed when the attempt has ended, or nil if there is no attempt.
 func (a *attempt) ended() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -95,7 +96,7 @@ func (a *attempt) supersede() {
 	}
 }
 
-// finish acts on the result of the attempt.
+// finish processes the result of the attempt.
 func (m *member) finish(ctx context.Context) {
 	a := m.attempt
 	m.attempt = nil
@@ -109,7 +110,8 @@ func (m *member) finish(ctx context.Context) {
 	case ctx.Err() != nil:
 	case a.err != nil:
 		m.failedAttempt(a)
-	case a.session == nil && m.session != a.previous: // it was closed meanwhile; the next step connects
+	// The session was closed meanwhile; the next step connects.
+	case a.session == nil && m.session != a.previous:
 	default:
 		if a.session == nil {
 			m.session.connection.Rotate(a.want.config)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// synthetic is a Deployment of some 20 KiB, as one with its managed fields has.
+// synthetic returns a Deployment of some 20 KiB, the size of a Deployment with managed fields.
 func synthetic(name string, revision int) string {
 	container := `{"name":"app","image":"registry.example/team/app:v1.2.3","env":[` +
 		strings.Repeat(`{"name":"A_VARIABLE","value":"a value of usual length"},`, 10) + `{"name":"Z"}]}`
@@ -23,7 +23,8 @@ func synthetic(name string, revision int) string {
 		name, revision, strings.Repeat("x", 19<<10), container)
 }
 
-// synthesized answers lists and watches of Deployments, and leaves all else to the API server.
+// synthesized answers lists and watches of Deployments, and passes other requests to the API
+// server.
 func synthesized(list, watch http.HandlerFunc) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/deployments") {
@@ -39,10 +40,10 @@ func synthesized(list, watch http.HandlerFunc) fault {
 	}
 }
 
-// byDefault has the limits of production.
+// byDefault sets the limits of production.
 func byDefault(o *setup) { o.MaxListBytes = 0 }
 
-// listOf answers with a list of so many Deployments.
+// listOf answers with a list of that many Deployments.
 func listOf(count int) http.HandlerFunc {
 	var all bytes.Buffer
 	all.WriteString(listHead)
@@ -57,7 +58,8 @@ func listOf(count int) http.HandlerFunc {
 }
 
 // A member that is merely big and busy is never disconnected: it lists 3,000 Deployments, 60 MiB,
-// and then sends 2 MiB of events a second. Not beside other tests: it takes much of the machine.
+// and then sends 2 MiB of events a second. This test does not run in parallel with others, because
+// it uses much of the machine.
 func TestABigBusyMemberStaysConnected(t *testing.T) {
 	const objects, seconds = 3000, 20
 	w := shared(t)
@@ -114,15 +116,15 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 	m.shows(t, 0, joined)
 }
 
-// A watch that the hub throttles is neither silent nor slow, and probes get through beside it. The
-// event takes longer than a watch may be silent.
+// A watch that the hub throttles counts neither as silent nor as slow, and probes get through
+// meanwhile. The event takes longer than a watch may be silent.
 func TestAThrottledMemberStaysConnected(t *testing.T) {
 	w := shared(t)
 	o := w.own(t, "fleet-throttled", func(o *setup) {
 		o.WatchSilence, o.ConnectTimeout, o.ReadBurst, o.ReadRate = 6*time.Second, 6*time.Second, 64<<10, 256<<10
 	})
 	m := w.newMember(t, o, "throttled")
-	// Another kind's watch would be silent.
+	// A watch of any other kind would be silent.
 	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Has("watch") && !strings.HasSuffix(r.URL.Path, "/deployments") {
 			w.Header().Set("Content-Type", "application/json")
@@ -136,7 +138,8 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			}
 			return true
 		}
-		return synthesized(listOf(120), func(w http.ResponseWriter, r *http.Request) { // takes 10 s, too
+		// The list takes 10 s, too.
+		return synthesized(listOf(120), func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; ; i++ {
 				event := synthetic("throttled", i+1)
 				event = strings.Replace(event, `"filler":"`, `"filler":"`+strings.Repeat("x", 3<<20), 1)

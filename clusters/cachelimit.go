@@ -28,7 +28,8 @@ type cacheLimit struct {
 	exceeded   atomic.Bool
 }
 
-// add counts an object instead of the previous one, and reports whether it fits. Either may be nil.
+// add counts an object in place of the previous one, and reports whether the object fits. Either
+// may be nil.
 func (l *cacheLimit) add(object, previous any) bool {
 	more := weightOf(object) - weightOf(previous)
 	used := l.used.Add(more)
@@ -41,7 +42,7 @@ func (l *cacheLimit) add(object, previous any) bool {
 	return false
 }
 
-// err returns an error once an object did not fit: the cache is incomplete from then on.
+// err returns an error if any object did not fit, because the cache is incomplete from then on.
 func (l *cacheLimit) err() error {
 	if !l.exceeded.Load() {
 		return nil
@@ -58,7 +59,7 @@ func weightOf(object any) int64 {
 	return objectOverhead + beyond(reflect.ValueOf(object))
 }
 
-// beyond returns the memory that a value refers to, in addition to its own size.
+// beyond returns the memory that a value references, in addition to its own size.
 func beyond(v reflect.Value) (bytes int64) {
 	switch v.Kind() {
 	case reflect.String:
@@ -87,7 +88,7 @@ func beyond(v reflect.Value) (bytes int64) {
 		if v.IsNil() {
 			return 0
 		}
-		slots := 8 // at least, and an eighth stays free
+		slots := 8 // at least 8, and an eighth stays free
 		for slots*7/8 < v.Len() {
 			slots *= 2
 		}
@@ -99,8 +100,8 @@ func beyond(v reflect.Value) (bytes int64) {
 	return bytes
 }
 
-// locationType is shared by all times.
+// locationType is not counted, because all times share their location.
 var locationType = reflect.TypeFor[*time.Location]()
 
-// refers reports whether a value of a type may refer to others.
+// refers reports whether a value of this type may reference other memory.
 func refers(t reflect.Type) bool { return t.Kind() > reflect.Complex128 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// weighed is a Deployment with so many containers, each of which has a text.
+// weighed returns a Deployment with that many containers, each with a text.
 func weighed(containers, text int) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.NewTime(time.Now()),
@@ -27,7 +27,7 @@ func weighed(containers, text int) *appsv1.Deployment {
 	return d
 }
 
-// What is counted is at least what the runtime says, and not much more.
+// The counted weight is at least what the runtime measures, and not much more.
 func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
 	for name, build := range map[string]func() *appsv1.Deployment{
 		"an empty one":                 func() *appsv1.Deployment { return &appsv1.Deployment{} },

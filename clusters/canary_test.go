@@ -20,17 +20,17 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// What the operator emits holds no credential, and no address of a member but in the log: that is
-// checked over all that the tests of this package had it emit.
+// The operator emits no credential, and an address of a member only in the log. A check covers
+// everything that the operator emits during the tests of this package.
 var (
 	logged    = &output{} // its log
-	published = &output{} // its events and MemberClusters, each time that one changed
-	given     = &strict{} // the credentials that it was given
+	published = &output{} // its events, and each version of its MemberClusters
+	given     = &strict{} // the credentials that the operator was given
 	addresses = &strict{} // the addresses of the members
-	servers   = &strict{} // the addresses of API servers, which the metrics of the tests' own clients hold
+	servers   = &strict{} // addresses of API servers, for the metrics of the tests' clients
 )
 
-// strict are texts that must not be emitted. It is safe for concurrent use.
+// strict holds texts that must not be emitted. It is safe for concurrent use.
 type strict struct {
 	mu    sync.Mutex
 	texts []string
@@ -42,7 +42,7 @@ func (s *strict) add(text string) {
 	s.texts = append(s.texts, text)
 }
 
-// in are the texts that occur.
+// in returns the texts that occur in a text.
 func (s *strict) in(text string) (found []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *strict) in(text string) (found []string) {
 	return found
 }
 
-// leaks are the lines of what was emitted that hold what they must not.
+// leaks returns the emitted lines that contain a forbidden text.
 func leaks() (lines []string) {
 	for _, source := range []struct {
 		what  string
@@ -77,7 +77,7 @@ func leaks() (lines []string) {
 	return lines
 }
 
-// measured are the metrics, a line for each.
+// measured returns the metrics, one line for each.
 func measured() (lines []string) {
 	families, err := metrics.Registry.Gather()
 	if err != nil {
@@ -91,7 +91,7 @@ func measured() (lines []string) {
 	return lines
 }
 
-// publish keeps all that is told on a hub from now on.
+// overhear records all events and MemberClusters of a hub from now on.
 func (w *world) overhear(ctx context.Context) error {
 	heard, err := cache.New(w.hub.environment.Config, cache.Options{Scheme: kinds})
 	if err != nil {
@@ -117,8 +117,8 @@ func (w *world) overhear(ctx context.Context) error {
 	return nil
 }
 
-// What a member says is told in conditions, events and the log. It may say what it was told: the
-// token.
+// Messages of a member appear in conditions, events and the log. A member may echo the token that
+// it received.
 func TestAMemberThatQuotesTheToken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -19,16 +19,16 @@ import (
 const (
 	// surveyInterval is how often the cluster info is read.
 	surveyInterval = 5 * time.Minute
-	// surveyTimeout limits one reading of the cluster info, surveyPageTimeout the time that the hub
-	// waits for one page of nodes.
+	// surveyTimeout limits one read of the cluster info, and surveyPageTimeout the wait for one
+	// page of nodes.
 	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
 )
 
-// clusterInfo is what a member says of itself.
+// clusterInfo is what a member reports about itself.
 type clusterInfo struct {
 	id      types.UID
 	version string
-	// allocatable is the sum over the nodes; nil when it is not known.
+	// allocatable is the sum over the nodes, or nil if it is not known.
 	allocatable corev1.ResourceList
 	// nodesCondition is the conditionState of the AllocatableKnown condition.
 	nodesCondition conditionState
@@ -39,20 +39,22 @@ func (f clusterInfo) equal(other clusterInfo) bool {
 		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
 }
 
-// probe returns the identity of a member, the UID of its kube-system namespace. It shows that the
-// member is reachable, is an API server, accepts the credentials, and is still the same cluster.
+// probe returns the identity of a member: the UID of its kube-system namespace. A successful probe
+// shows that the member is reachable, is an API server, and accepts the credentials. The caller
+// compares the identity.
 func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	var namespace metav1.PartialObjectMetadata
 	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
 		return "", err
 	}
 	if id := string(namespace.UID); id == "" || id != transport.Truncate(transport.Sanitize(id), maxShortText) {
-		return "", transport.ErrNotAPIServer // no API server gives such a UID, which goes into statuses and messages
+		// No API server returns such a UID. The UID appears in statuses and messages.
+		return "", transport.ErrNotAPIServer
 	}
 	return namespace.UID, nil
 }
 
-// readClusterInfo returns the info of a member. What cannot be read stays as it was.
+// readClusterInfo returns the info of a member. Values that cannot be read keep their known state.
 func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) clusterInfo {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
@@ -72,23 +74,24 @@ func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) cluste
 	return known
 }
 
-// maxShortText is the longest version or identity, in bytes.
+// maxShortText is the length of the longest version or identity, in bytes.
 const maxShortText = 64
 
-// maxResourceNames is how many resources are summed up.
+// maxResourceNames is the largest number of resources that are summed.
 const maxResourceNames = 64
 
-// maxQuantity is more than any node has of anything: an exabyte.
+// maxQuantity is more than any node has of any resource: an exabyte.
 const maxQuantity = 1e18
 
-// add adds resources to a sum, except quantities that no node can have.
+// add adds resources to a sum, but skips quantities that no node can have.
 func add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total, known := sum[name]
 		if !known && (len(sum) >= maxResourceNames || len(validation.IsQualifiedName(string(name))) > 0) {
 			continue
 		}
-		if size := quantity.AsApproximateFloat64(); size < 0 || size > maxQuantity { // adding 1 to 1e2000000000 takes a gigabyte
+		// The limit is needed because adding 1 to 1e2000000000 takes a gigabyte.
+		if size := quantity.AsApproximateFloat64(); size < 0 || size > maxQuantity {
 			continue
 		}
 		total.Add(quantity)

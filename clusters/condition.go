@@ -17,7 +17,7 @@ type conditionState struct {
 	reason, message string
 }
 
-// diagnose turns the error of a connection into the conditionState of the member's Ready condition.
+// conditionFor returns the state of the member's Ready condition for a connection error.
 func conditionFor(err error) conditionState {
 	var refusal *kubeconfig.RejectedError
 	if errors.As(err, &refusal) {

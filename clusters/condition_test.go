@@ -29,7 +29,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// The errors are those of real connections to servers on this machine.
+// The errors come from real connections to servers on this machine.
 func TestConditionFor(t *testing.T) {
 	unreachable := func(message string) conditionState {
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
@@ -63,7 +63,7 @@ func TestConditionFor(t *testing.T) {
 		"demands a client certificate, TLS 1.3": {
 			serving(t, identityAnswer, demanding(tls.VersionTLS13)), unauthorized("the member demands a client certificate"),
 		},
-		"demands a client certificate, TLS 1.2": { // which has no alert of its own for this
+		"demands a client certificate, TLS 1.2": { // TLS 1.2 has no separate alert for this
 			serving(t, identityAnswer, demanding(tls.VersionTLS12)),
 			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
 		},
@@ -114,7 +114,7 @@ func TestConditionFor(t *testing.T) {
 	}
 }
 
-// canary is in what a kubeconfig or a member says, and must be in no message.
+// canary is part of what a kubeconfig or a member says, and no message may contain it.
 const canary = "canary"
 
 var (
@@ -131,7 +131,7 @@ func probing(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (types
 	return probe(ctx, connection)
 }
 
-// to is a target at an address, with the CA in PEM form.
+// to returns a Config for an address, with the CA in PEM form.
 func to(address string, ca []byte) *kubeconfig.Config {
 	if ca == nil {
 		ca = identityA().Certificate
@@ -141,7 +141,7 @@ func to(address string, ca []byte) *kubeconfig.Config {
 	return &kubeconfig.Config{Server: "https://" + address, CA: ca, CAPool: pool, Token: "canary-token"}
 }
 
-// refusing is an address where nobody listens any more.
+// refusing returns an address at which no server listens any more.
 func refusing(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -151,7 +151,7 @@ func refusing(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// accepting is the address of a listener that does something with each connection.
+// accepting returns the address of a listener that calls serve for each connection.
 func accepting(t *testing.T, serve func(net.Conn)) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -171,7 +171,7 @@ func accepting(t *testing.T, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// serving is a target at a server over TLS.
+// serving returns a Config for a TLS server.
 func serving(t *testing.T, handler http.HandlerFunc, changes ...func(*httptest.Server, *kubeconfig.Config)) *kubeconfig.Config {
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -197,14 +197,14 @@ func expired(server *httptest.Server, member *kubeconfig.Config) {
 	*member = *to(server.Listener.Addr().String(), old.Certificate)
 }
 
-// plainHTTP is a target at a server without TLS.
+// plainHTTP returns a Config for a server without TLS.
 func plainHTTP(t *testing.T) *kubeconfig.Config {
 	server := httptest.NewServer(http.HandlerFunc(identityAnswer))
 	t.Cleanup(server.Close)
 	return to(server.Listener.Addr().String(), nil)
 }
 
-// demanding has a server demand client certificates, as a proxy before an API server may.
+// demanding makes a server demand client certificates, as a proxy before an API server may.
 func demanding(version uint16) func(*httptest.Server, *kubeconfig.Config) {
 	return func(server *httptest.Server, _ *kubeconfig.Config) {
 		known := x509.NewCertPool()
@@ -213,7 +213,7 @@ func demanding(version uint16) func(*httptest.Server, *kubeconfig.Config) {
 	}
 }
 
-// bringing has a target bring a client certificate.
+// bringing adds a client certificate to a Config.
 func bringing(p testcert.Pair) func(*httptest.Server, *kubeconfig.Config) {
 	return func(server *httptest.Server, member *kubeconfig.Config) {
 		if p.TLS().Leaf.NotAfter.Before(time.Now()) {
@@ -239,7 +239,7 @@ func code(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, canary, status) }
 }
 
-// redirecting leads to a server that would do, and that nobody must come to.
+// redirecting redirects to a valid server that no request may reach.
 func redirecting(t *testing.T) http.HandlerFunc {
 	elsewhere := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("the redirect was followed, with Authorization %q", r.Header.Get("Authorization"))
@@ -314,7 +314,7 @@ func TestAProbeReturnsTheIdentityAndSendsTheToken(t *testing.T) {
 	}
 }
 
-// What a name resolves to is known only then.
+// The address that a name resolves to is known only when it is dialled.
 func TestAddressesAreGuardedWhenTheyAreDialled(t *testing.T) {
 	dialled := make(chan struct{}, 10)
 	_, port, _ := net.SplitHostPort(accepting(t, func(net.Conn) { dialled <- struct{}{} }))

@@ -6,15 +6,17 @@ import (
 	"time"
 )
 
-// maxSlotHold is the longest a member occupies a connect slot. After that it is waiting for the
-// network, which costs the hub almost nothing, so it continues without a slot.
+// maxSlotHold is the longest time for which a member occupies a connect slot. After that, the
+// member is waiting for the network, which costs the hub almost nothing, so it continues without a
+// slot.
 const maxSlotHold = 2 * time.Second
 
-// retrySlots is how many members whose last attempt failed may list at the same time.
+// retrySlots is how many members may list at the same time after a failed attempt.
 const retrySlots = 8
 
-// connectSlots limit how many members list at the same time, because lists cost the hub memory.
-// Members that failed before have slots of their own, so that no healthy member queues behind them.
+// connectSlots limits how many members list at the same time, because lists cost the hub memory.
+// Members whose last attempt failed have separate slots, so that no healthy member queues behind
+// them.
 type connectSlots struct {
 	first, retry chan struct{}
 }
@@ -23,8 +25,8 @@ func newConnectSlots(count int) connectSlots {
 	return connectSlots{first: make(chan struct{}, count), retry: make(chan struct{}, retrySlots)}
 }
 
-// acquire waits for a slot and returns a function that releases it. The slot is released after
-// maxSlotHold in any case.
+// acquire waits for a slot and returns a function that releases it. The slot is always released
+// after maxSlotHold.
 func (s connectSlots) acquire(ctx context.Context, failedBefore bool) (release func(), err error) {
 	slots := s.first
 	if failedBefore {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// queue lets as many as asked for enter a lane, and counts those that are through. They stay until
-// they are told.
+// queue starts that many goroutines that wait for a slot, and counts those that have acquired one.
+// Each keeps its slot until the test sends on leave.
 func queue(t *testing.T, l connectSlots, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
 	through, leave = &atomic.Int64{}, make(chan struct{})
 	for range many {
@@ -73,7 +73,7 @@ func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
 		if waited != maxSlotHold {
 			t.Errorf("the second waited for %s, want %s", waited, maxSlotHold)
 		}
-		first() // it has no place any more, and must not give away the second's
+		first() // its slot has expired, so it must not release the second's
 		third, waited := enter()
 		if waited != maxSlotHold {
 			t.Errorf("the third waited for %s, want %s", waited, maxSlotHold)
@@ -86,7 +86,7 @@ func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
 			t.Errorf("the fourth waited for %s", waited)
 		}
 		fourth()
-		time.Sleep(2 * maxSlotHold) // no timer takes away what was given back by hand
+		time.Sleep(2 * maxSlotHold) // no timer releases a slot that was released by hand
 		if len(l.first) != 0 {
 			t.Errorf("%d places are taken, by nobody", len(l.first))
 		}

@@ -23,9 +23,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// A panic ends the operator, with one exception: a panic while the data of a member is decoded
-// fails the session of that member. A member is hostile input, and one bad member must not end the
-// others.
+// A panic ends the operator, with one exception: a panic while the hub decodes the data of a member
+// ends only the session of that member. A member is hostile input, and one bad member must not
+// affect the others.
 
 // errUndecodable fails a session because the decoder panicked on the data of the member.
 var errUndecodable = errors.New("the decoder panics on what the member sends; the operator's log has the stack")
@@ -35,10 +35,10 @@ func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
 	return runtime.NewClientNegotiator(serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, schema.GroupVersion{})
 }
 
-// contain returns a ListerWatcher that turns panics of the decoder into errors, and refuses lists
-// in pages. client-go decodes a list in the goroutine of the caller, but watch events in a
-// goroutine of its own that takes no decoder. So this takes the body of the watch's response and
-// decodes it itself.
+// contain returns a ListerWatcher that turns panics of the decoder into errors, and refuses paged
+// lists. client-go decodes a list in the caller's goroutine. It decodes watch events in its own
+// goroutine, and that decoder cannot be replaced. So contain takes the body of a watch's response
+// and decodes the events itself.
 func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	contained := &toolscache.ListWatch{
@@ -51,7 +51,7 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 		WatchFuncWithContext: inner.WatchWithContext,
 	}
 	switch object.(type) {
-	case runtime.Unstructured, *metav1.PartialObjectMetadata: // have decoders of their own, which know no types to panic
+	case runtime.Unstructured, *metav1.PartialObjectMetadata: // have separate decoders, which call no code of types
 	default:
 		contained.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			taken := &takenBody{}
@@ -69,11 +69,11 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 	return contained
 }
 
-// errPages ends a list that a member sends in pages although the hub asks for the whole list.
+// errPages ends a list that a member sends in pages although the hub requested the whole list.
 var errPages = &transport.LimitError{Message: "the member sends a page of a list where the whole list was requested; no API server does"}
 
-// refusePages returns an error if a list is not whole. The limit on lists holds for one response,
-// and client-go's pager would follow the pages without end and keep them all in memory.
+// refusePages returns an error if a list is incomplete. The limit on lists applies to one response,
+// and client-go's pager would follow the pages without end and keep all of them in memory.
 func refusePages(list runtime.Object) error {
 	whole, err := meta.ListAccessor(list)
 	if err == nil && whole.GetContinue() != "" {
@@ -84,7 +84,8 @@ func refusePages(list runtime.Object) error {
 
 // decode returns the events in the body of a watch.
 func (s *session) decode(ctx context.Context, body io.ReadCloser) (watch.Interface, error) {
-	decoder, events, framer, err := s.decoders.StreamDecoder(runtime.ContentTypeJSON, nil) // of no other type is any answer
+	// No response has any other type.
+	decoder, events, framer, err := s.decoders.StreamDecoder(runtime.ContentTypeJSON, nil)
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
 	}
@@ -106,7 +107,7 @@ func (d *survivingDecoder) Decode() (action watch.EventType, object runtime.Obje
 	return d.Decoder.Decode()
 }
 
-// survive is deferred. It turns a panic into an error, and fails the session if the kind is
+// survive is called by defer. It turns a panic into an error, and ends the session if the kind is
 // required for the engagement.
 func (s *session) survive(ctx context.Context, err *error) {
 	panicked := recover()
@@ -114,17 +115,17 @@ func (s *session) survive(ctx context.Context, err *error) {
 		return
 	}
 	*err = errUndecodable
-	s.logPanic.Do(func() { // client-go tries again
+	s.logPanic.Do(func() { // only once, because client-go retries
 		s.health.Log.Error(errors.New(transport.Sanitize(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))
 	})
 	if transport.IsRequired(ctx) {
 		s.undecodable.Store(true)
-		s.health.OnRefused() // ends the waiting for the caches
+		s.health.OnRefused() // ends the wait for the caches
 	}
 }
 
-// takenBody receives the body of a response from takeBody. It is also the key of the context that
-// requests it.
+// takenBody receives the body of a response from takeBody. It is also the context key for such a
+// request.
 type takenBody struct{ body io.ReadCloser }
 
 // takeBody is a RoundTripper that passes the body of a watch's response to the takenBody of the
@@ -140,5 +141,5 @@ func (t *takeBody) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the next transport, so that client-go can find it.
 func (t *takeBody) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Volatile is a kind whose decoding panics where its text says so.
+// Volatile is a kind whose decoding panics if its text says so.
 type Volatile struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -51,8 +51,8 @@ func (l *VolatileList) DeepCopyObject() runtime.Object {
 
 var volatileKind = schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("Volatile")
 
-// watchingVolatiles has the operator watch that kind too; transform is what its caches do with the
-// objects.
+// watchingVolatiles makes the operator watch Volatiles too; transform is the transform function of
+// its caches.
 func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*setup) {
 	t.Helper()
 	kinds := runtime.NewScheme()
@@ -69,7 +69,7 @@ func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*set
 	}
 }
 
-// volatiles has the front serve objects of that kind: those of a list, and then one event.
+// volatiles makes the front serve Volatiles: first those of a list, then one event.
 func (m *member) volatiles(listed, event string) {
 	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/apis/example.com/v1/volatiles") {
@@ -95,8 +95,8 @@ func volatile(name string) string {
 	return `{"kind": "Volatile", "apiVersion": "example.com/v1", "metadata": {"namespace": "default", "name": "` + name + `", "resourceVersion": "2"}}`
 }
 
-// What panics in the decoding of what one member sends fails that member's session, and nothing
-// else. client-go ends the process for it: without containment, this test ends here.
+// A panic while the hub decodes the data of one member ends that member's session only. client-go
+// would end the process: without containment, this test would end here.
 func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
 	t.Parallel()
 	if !utilruntime.ReallyCrash {
@@ -141,7 +141,7 @@ func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
 	beside.goesOn(t, healthy)
 }
 
-// So does what panics in what caches do with the objects before they keep them.
+// A panic in the transform function of a cache ends the session too.
 func TestAPanicOfATransformFailsTheSession(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

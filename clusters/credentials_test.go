@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// badEdits are changes of a member's kubeconfig for the worse, and what is shown of them.
+// badEdits returns edits that break a member's kubeconfig, and the conditions that they lead to.
 func badEdits() map[string]struct {
 	edit func(*testing.T, *member) edit
 	want string // of CredentialsValid
@@ -65,13 +65,13 @@ func badEdits() map[string]struct {
 	}
 }
 
-// endedToken says that it ended in 2001.
+// endedToken claims to have expired in 2001.
 const endedToken = "e30.eyJleHAiOjk4MTE3MzEwNn0.Y2FuYXJ5"
 
-// label makes a member's name of a test's.
+// label returns a member name for the name of a test.
 func label(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
 
-// program is one that must not be run.
+// program names a program that must not run.
 func program(t *testing.T, _ *member) edit {
 	directory := t.TempDir()
 	ran, program := filepath.Join(directory, "ran"), filepath.Join(directory, "program")
@@ -88,7 +88,7 @@ func program(t *testing.T, _ *member) edit {
 	}
 }
 
-// tokenFile is a pipe that must not be opened.
+// tokenFile names a pipe that must not be opened.
 func tokenFile(t *testing.T, m *member) edit {
 	token, _ := m.token(t)
 	pipe := filepath.Join(t.TempDir(), "token")
@@ -98,7 +98,7 @@ func tokenFile(t *testing.T, m *member) edit {
 	var opened atomic.Bool
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		file, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when somebody opens it for reading
+		file, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when a reader opens the pipe
 		opened.Store(true)
 		if err == nil {
 			_, _ = file.WriteString(token)
@@ -194,8 +194,8 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 	}
 }
 
-// After a rotation, all is as before but the credentials: the same Cluster is engaged, and nothing
-// was listed anew.
+// A rotation changes nothing but the credentials: the same Cluster stays engaged, and no kind is
+// listed again.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	t.Run("a token is swapped in place", func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestRotation(t *testing.T) {
 		if now := w.member.lists(m.user()); !slices.Equal(lists, now) {
 			t.Errorf("%s", cmp.Diff(lists, now))
 		}
-		if now, _ := m.link.count(); now != accepted+1 { // the trial's
+		if now, _ := m.link.count(); now != accepted+1 { // the connection of the trial
 			t.Errorf("%d connections were made besides the trial's", now-accepted-1)
 		}
 	})
@@ -226,13 +226,15 @@ func TestRotation(t *testing.T) {
 		t.Parallel()
 		w := shared(t)
 		m := w.newMember(t, w.own(t, "fleet-certificate"), "rotates-certificate")
-		m.front, m.ca, m.link = nil, w.member.environment.Config.CAData, newLink(t, w.member.address()) // a certificate cannot be passed on
+		// The member has no front, because a front cannot pass on a client certificate.
+		m.front, m.ca, m.link = nil, w.member.environment.Config.CAData, newLink(t, w.member.address())
 		user := "certified"
 		m.allow(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
 		first, second := w.member.as(user), w.member.as(user)
 		e := m.join(t, withCertificate(first.CertData, first.KeyData))
 		lists, before := w.member.lists(user), w.member.credentials(user)
-		eventually(t, soon, func() error { // see settles; there is no front that knows of the watches
+		// See settles. Without a front, nothing counts the watches.
+		eventually(t, soon, func() error {
 			if time.Since(e.at) < 3*time.Second {
 				return errors.New("too early")
 			}
@@ -295,7 +297,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// uses waits until what an engagement reads is read with a credential.
+// uses waits until the reads of an engagement use a credential.
 func (m *member) uses(t *testing.T, e engagement, user, credential string) {
 	t.Helper()
 	eventually(t, soon, func() error {

@@ -58,7 +58,8 @@ func TestCredentialsConditionFollowsTheExpiry(t *testing.T) {
 	}
 }
 
-// A client certificate or a token that has ended is not accepted, whatever the member says of it.
+// If a member refuses credentials that have expired, the reason is Expired, whatever the member
+// says about them.
 func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
 	refused := &transport.StatusError{Code: http.StatusUnauthorized}
 	ended, valid := testcert.New(-time.Hour).TLS(), identityA().TLS()
@@ -84,10 +85,10 @@ func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
 	}
 }
 
-// jwt is a token with claims; nobody checks its signature.
+// jwt returns a token with these claims; no code verifies its signature.
 func jwt(claims string) string {
 	return "canary." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".canary"
 }
 
-// remote is an alert that a server has sent.
+// remote returns an alert that a server sent.
 func remote(alert tls.AlertError) error { return &net.OpError{Op: "remote error", Err: alert} }

@@ -17,9 +17,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// detachOthers detaches the MemberClusters that were made from a Secret and that it no longer
-// describes: all of them if claim is nil, otherwise those of another name. It returns when to
-// reconcile again; 0 for never.
+// detachOthers detaches the MemberClusters that were created from a Secret which no longer
+// describes them: all of them if claim is nil, otherwise those with another name. It returns when
+// to reconcile again, or 0 for never.
 func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *kubeconfig.MemberSecret) (again time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
@@ -39,8 +39,8 @@ func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedNa
 	return again, nil
 }
 
-// detach writes to a MemberCluster that its Secret is missing. After the grace period it deletes
-// the MemberCluster if that is disposable. It returns when to reconcile again; 0 for never.
+// detach records in a MemberCluster that its Secret is missing. After the grace period it deletes
+// the MemberCluster if that is disposable. It returns when to reconcile again, or 0 for never.
 func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
 	now := metav1.Now().Rfc3339Copy()
 	status := statusWithoutSecret(mc, now)
@@ -49,17 +49,18 @@ func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (ag
 		return 0, err
 	}
 	if !isDisposable(mc) {
-		return 0, nil // a change of it is reconciled
+		return 0, nil // a change of the MemberCluster triggers the next reconciliation
 	}
 	grace := r.provider.options.SecretGrace
 	if left := grace - now.Sub(status.SecretMissingSince.Time); mc.HasSecret() || left > 0 {
 		return max(left, time.Second), nil
 	}
-	// Somebody may cordon the cluster at this moment, so only the version that was read is deleted.
+	// An administrator may cordon the cluster at this moment, so only the version that was read is
+	// deleted.
 	err = r.hub.Delete(ctx, mc, client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil // the cache is outdated, and its update is reconciled
+		return 0, nil // the cache is outdated, and its update triggers a reconciliation
 	case err != nil:
 		return 0, fmt.Errorf("delete MemberCluster: %w", err)
 	}
@@ -87,7 +88,7 @@ func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.M
 	return status
 }
 
-// isDisposable reports whether a MemberCluster has nothing that a person has set: no spec, no
+// isDisposable reports whether a MemberCluster has no setting of an administrator: no spec, no
 // tombstones, and no labels or annotations except ours.
 func isDisposable(mc *v1alpha1.MemberCluster) bool {
 	ours := appliedLabels(mc)

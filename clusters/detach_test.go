@@ -42,7 +42,7 @@ func (m *member) editStatus(t *testing.T, change func(*v1alpha1.MemberClusterSta
 	}
 }
 
-// missedLongAgo has the Secret be missing for longer than any grace period.
+// missedLongAgo sets the time since which the Secret is missing to before any grace period.
 func (m *member) missedLongAgo(t *testing.T) {
 	t.Helper()
 	m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) {
@@ -50,7 +50,7 @@ func (m *member) missedLongAgo(t *testing.T) {
 	})
 }
 
-// deleteMemberCluster deletes it by hand.
+// deleteMemberCluster deletes the MemberCluster as an administrator does.
 func (m *member) deleteMemberCluster(t *testing.T) {
 	t.Helper()
 	if err := m.hub.admin.Delete(ctx, m.memberCluster(t)); err != nil {
@@ -58,7 +58,7 @@ func (m *member) deleteMemberCluster(t *testing.T) {
 	}
 }
 
-// isGone waits until there is no MemberCluster.
+// isGone waits until the MemberCluster does not exist.
 func (m *member) isGone(t *testing.T) {
 	t.Helper()
 	eventually(t, soon, func() error {
@@ -69,7 +69,7 @@ func (m *member) isGone(t *testing.T) {
 	})
 }
 
-// said is what people have said about a member.
+// said changes the fields of a member that administrators own.
 func said(mc *v1alpha1.MemberCluster) {
 	mc.Spec.Unschedulable = true
 	mc.Spec.Taints = []v1alpha1.Taint{{Key: "maintenance", Effect: v1alpha1.TaintNoSchedule}}
@@ -157,7 +157,8 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 			t.Parallel()
 			w := shared(t)
 			m := w.newMember(t, w.operator, "outlives-"+name)
-			m.create(t, m.kubeconfig(t), "env", "test") // a label of the Secret is nothing that anybody said
+			// A copied label of the Secret does not count as an administrator's edit.
+			m.create(t, m.kubeconfig(t), "env", "test")
 			m.engaged(t, 1, soon)
 			say(t, m)
 			m.remove(t)
@@ -169,7 +170,7 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 			}
 			if len(m.memberCluster(t).Status.Abandoned) > 0 {
 				m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) { s.Abandoned = nil })
-			} else { // one edit only: it is deleted at once
+			} else { // a single edit, because the MemberCluster is deleted at once
 				m.edit(t, func(mc *v1alpha1.MemberCluster) {
 					mc.Spec = v1alpha1.MemberClusterSpec{}
 					delete(mc.Labels, "team")
@@ -195,8 +196,8 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 	})
 }
 
-// seen waits until the operator has reconciled what happened to this member before: another Secret
-// is reconciled after it.
+// seen waits until the operator has reconciled all earlier changes of this member. It creates
+// another Secret, which is reconciled after them.
 func (m *member) seen(t *testing.T) {
 	t.Helper()
 	next := m.newMember(t, m.operator, m.name+"-next")
@@ -204,7 +205,8 @@ func (m *member) seen(t *testing.T) {
 	next.shows(t, soon, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 }
 
-// The time is in the status: a restart of the operator neither forgets it nor begins anew.
+// The status stores the time, so a restart of the operator neither loses it nor starts the grace
+// period over.
 func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -228,8 +230,8 @@ func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
 	}
 }
 
-// A Secret that went while the operator was away is missing from when that is found. So is one
-// whose namespace is no source any more.
+// A Secret that was deleted while the operator was down counts as missing from the time at which
+// the operator notices. The same applies to a Secret whose namespace is no longer a source.
 func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -254,8 +256,8 @@ func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
 	}
 }
 
-// An operator that is started without the namespace of the Secrets: the members are detached, and
-// their identities stay theirs.
+// An operator that starts without the namespace of the Secrets detaches the members, and their
+// MemberClusters keep their identities.
 func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -291,7 +293,7 @@ func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
 	}
 }
 
-// What alerts look at says that a member is down as long as there is a MemberCluster.
+// The metrics for alerts report a member as down as long as its MemberCluster exists.
 func TestAMemberIsDownWhileItsSecretIsMissing(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -305,7 +307,7 @@ func TestAMemberIsDownWhileItsSecretIsMissing(t *testing.T) {
 	m.measures(t, map[string]float64{})
 }
 
-// measures waits until the metrics of the member are these; -1 stands for any value.
+// measures waits until the metrics of the member have these values; -1 stands for any value.
 func (m *member) measures(t *testing.T, want map[string]float64) {
 	t.Helper()
 	eventually(t, soon, func() error {
@@ -332,8 +334,8 @@ func (m *member) measures(t *testing.T, want map[string]float64) {
 	})
 }
 
-// An operator that is started with a wrong selector once: every member is detached, and nothing
-// that anybody said is lost, however long it takes to notice.
+// An operator that once starts with a wrong selector detaches every member. No administrator's
+// setting is lost, however long the mistake stays unnoticed.
 func TestAWrongSelector(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -378,8 +380,8 @@ func TestAWrongSelector(t *testing.T) {
 	}
 }
 
-// The identity belongs to the MemberCluster: while it is there, another Secret that leads to the
-// same cluster does not take its place, though the member is not connected.
+// The MemberCluster owns the identity: while it exists, another Secret that leads to the same
+// cluster cannot take the identity, even though the member is not connected.
 func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 	t.Parallel()
 	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"
@@ -390,7 +392,8 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 		victim, other := w.newMember(t, w.operator, "owner-lost"), w.newMember(t, w.operator, "owner-taker")
 		id := victim.front.identity()
 		e := victim.join(t)
-		victim.front.become("somewhere else") // it is not connected, and goes on owning what it was
+		// The member is disconnected, and its MemberCluster keeps the old identity.
+		victim.front.become("somewhere else")
 		victim.ends(t, e, noticed)
 		other.front.become(id)
 		other.create(t, other.kubeconfig(t))
@@ -414,7 +417,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 		}
 		next := w.own(t, fleet)
 		victim.operator, other.operator = next, next
-		other.create(t, other.kubeconfig(t)) // as when a Secret is renamed
+		other.create(t, other.kubeconfig(t)) // as if a Secret was renamed
 		other.shows(t, soon, duplicate)
 		other.says(t, "kubectl delete membercluster owner-detached")
 		other.neverEngaged(t, 0)
@@ -423,7 +426,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 	})
 }
 
-// A Secret that makes another member now detaches the one that it made before.
+// A Secret that now describes another member detaches the member that it described before.
 func TestASecretThatMakesAnotherMember(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

@@ -18,12 +18,13 @@ import (
 )
 
 // A controller of multicluster-runtime runs on every member whose kubeconfig is in a Secret of the
-// namespace "fleet". It is built with the returned manager (mcbuilder.ControllerManagedBy), which
-// engages it with each member. Manager.Start then runs everything.
+// namespace "fleet". The controller is built with the returned manager
+// (mcbuilder.ControllerManagedBy), which engages the controller with each member. Manager.Start
+// then runs everything.
 func Example() {
 	wire := func(ctx context.Context, hub *rest.Config) (mcmanager.Manager, error) {
-		// The mapper has every kind that is used on a member, so that no member is asked for its
-		// API.
+		// The mapper knows every kind that is used on members, so the hub needs no discovery on any
+		// member.
 		mapper := meta.NewDefaultRESTMapper(nil)
 		mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 		provider, err := clusters.New(ctx, clusters.Options{Scheme: kinds, Mapper: mapper, Watch: []client.Object{&appsv1.Deployment{}}})
@@ -34,7 +35,7 @@ func Example() {
 			Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"}),
 		}}
 		m, err := mcmanager.New(hub, provider, manager.Options{
-			Scheme:         kinds, // has corev1 and v1alpha1
+			Scheme:         kinds, // includes corev1 and v1alpha1
 			LeaderElection: true,  // only the leader connects to members
 			Cache:          cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
 		})

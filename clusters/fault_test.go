@@ -26,16 +26,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// badMember is a way in which a member can be bad.
+// badMember is one way in which a member can be faulty.
 type badMember struct {
 	name string
-	// turn makes a member so. What it does to the link and the front, mend takes back.
+	// turn makes a member faulty. mend reverts its changes to the link and the front.
 	turn func(testing.TB, *member)
-	// fresh is what is shown when the Secret is new, joined when the member was healthy before, in
-	// the words of the Ready condition; goesOn when nothing is amiss, "" when it cannot be so. The
-	// credentials say what follows.
+	// fresh is the expected Ready condition of a member whose Secret is new, and joined that of a
+	// member that was healthy before. goesOn means that the fault has no effect, "" that the case
+	// is impossible. The expected CredentialsValid condition follows from these.
 	fresh, joined string
-	// Each is to be shown within this time; default soon.
+	// The condition must be reported within this time; the default is soon.
 	freshWithin, joinedWithin time.Duration
 }
 
@@ -45,19 +45,18 @@ const (
 	unhealthy   = "Unknown Unhealthy"
 	forbids     = "False Forbidden"
 
-	// A list that hangs is given up, and said, when ConnectTimeout is over.
+	// A list that hangs is abandoned and reported after ConnectTimeout.
 	afterTimeout = 75 * time.Second
-	// Watches that fail are given up when they have for 15 seconds, at the second probe that sees
-	// it.
+	// Failing watches are abandoned after 15 seconds of failures, at the second probe that notices.
 	afterTrouble = time.Minute
-	// A member that is mended is connected again within this time: it was away for less than a
-	// minute.
+	// A member is connected again within this time after its fault is fixed, because it was
+	// unavailable for less than a minute.
 	mended = time.Minute
 )
 
 func badMembers() []badMember {
 	return []badMember{
-		// The network.
+		// Faults of the network.
 		{name: "refuses connections", turn: linked(refuse), fresh: unreachable, joined: unreachable},
 		{name: "drops SYNs", turn: linked(drop), fresh: unreachable, joined: unreachable},
 		{name: "accepts and is silent", turn: linked(silent), fresh: unreachable, joined: unreachable},
@@ -66,7 +65,7 @@ func badMembers() []badMember {
 		{name: "has a certificate of another CA", turn: led(func(_ testing.TB, m *member) string { return m.hub.address() }), fresh: unhealthy, joined: unhealthy},
 		{name: "has a certificate of another name", turn: led(otherName), fresh: unhealthy, joined: unhealthy},
 		{name: "is another cluster", turn: func(_ testing.TB, m *member) { m.front.become("another-" + m.front.identity()) }, joined: "False IdentityChanged"},
-		// Answers to everything.
+		// Faulty responses to all requests.
 		{name: "hangs", turn: all(hang), fresh: unreachable, joined: unreachable},
 		{name: "takes 10 s for each answer", turn: all(late(10 * time.Second)), fresh: unreachable, joined: unreachable},
 		{name: "answers 401", turn: all(code(http.StatusUnauthorized)), fresh: "False Unauthorized", joined: "False Unauthorized"},
@@ -77,20 +76,20 @@ func badMembers() []badMember {
 		{name: "redirects", turn: all(redirect), fresh: unhealthy, joined: unhealthy},
 		{name: "answers with a gzip bomb", turn: all(bomb), fresh: unhealthy, joined: unhealthy},
 		{name: "answers with huge headers", turn: all(hugeHeaders), fresh: unreachable, joined: unreachable},
-		// Answers to what is listed, watched and written, but not to probes.
+		// Faulty responses to lists, watches and writes, but not to probes.
 		{name: "hangs but for probes", turn: others(hang), fresh: unreachable, joined: unreachable, freshWithin: afterTimeout, joinedWithin: afterTrouble},
 		{name: "answers 403 but to probes", turn: others(code(http.StatusForbidden)), fresh: forbids, joined: forbids, joinedWithin: afterTrouble},
 		{name: "answers 429 but to probes", turn: others(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
 		{name: "answers 503 but to probes", turn: others(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
 		{name: "answers with a gzip bomb but to probes", turn: others(bomb), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		// Lists. A watch goes on where it was, and needs none.
+		// Faulty lists. A watch resumes at its last resource version and needs no list.
 		{name: "answers 403 to lists", turn: lists(code(http.StatusForbidden)), fresh: forbids, joined: goesOn},
 		{name: "sends a list of 1 GB", turn: lists(endless), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
 		{name: "sends its lists in pages without end", turn: lists(pages), fresh: unhealthy, joined: goesOn},
 		{name: "sends a relist in pages without end", turn: relists(pages), joined: unhealthy, joinedWithin: afterTimeout},
 		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
 		{name: "has an absurd quantity", turn: lists(quantities(listHead+"%s]}", `"1e-2000000000"`)), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
-		// Watches.
+		// Faulty watches.
 		{name: "answers 503 to watches", turn: watches(code(http.StatusServiceUnavailable)), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "answers watches with an error that does not end", turn: watches(neverDone), joined: unhealthy, joinedWithin: afterTrouble},
 		{name: "tells watches an absurd quantity", turn: watches(quantities(event, `1234567890123456789e2000000000`)), joined: unhealthy, joinedWithin: afterTrouble},
@@ -102,8 +101,8 @@ func badMembers() []badMember {
 	}
 }
 
-// Each fault hits members that are healthy, and members whose Secret is new. It is said what is
-// wrong, in time; and once it is mended, they are connected again by themselves.
+// Each fault hits healthy members and members whose Secret is new. The operator reports the fault
+// in time, and reconnects the members by itself after the fault is fixed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -139,11 +138,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A watch that is open and tells nothing would leave a member Ready for ever, with a cache of old.
+// An open watch without events would leave a member Ready forever, with an outdated cache.
 func TestAWatchThatTellsNothing(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
-	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second } // a healthy one is lost then, too
+	// With this limit, a healthy watch is lost, too.
+	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second }
 	o := w.own(t, "fleet-silent-watches", soonSilent)
 	for name, fault := range map[string]http.HandlerFunc{"sends a byte a second": dripping, "says nothing": mute} {
 		t.Run("a member that "+name+" to watches", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAWatchThatTellsNothing(t *testing.T) {
 	}
 }
 
-// Trouble before the caches were in step has passed.
+// Failures before the caches were in sync do not count later.
 func TestAMemberThatWasNotWellAtFirstIsEngagedForGood(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -173,7 +173,7 @@ func TestAMemberThatWasNotWellAtFirstIsEngagedForGood(t *testing.T) {
 	m.shows(t, 0, joined)
 }
 
-// relists has the watches end for being too old, and the lists that follow answered so.
+// relists ends the watches as too old, and answers the following lists with do.
 func relists(do http.HandlerFunc) func(testing.TB, *member) {
 	return answered(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("watch") {
@@ -184,13 +184,13 @@ func relists(do http.HandlerFunc) func(testing.TB, *member) {
 	}, func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.RawQuery != "" })
 }
 
-// tomorrow says to come back in a day.
+// tomorrow answers with a Retry-After of a day.
 func tomorrow(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Retry-After", "86400")
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// neverDone answers with an error whose text never comes.
+// neverDone answers with an error whose body never ends.
 func neverDone(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 	if http.NewResponseController(w).Flush() == nil {
@@ -198,7 +198,7 @@ func neverDone(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mute begins to answer, and says nothing.
+// mute sends the header of a response, and no body.
 func mute(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if http.NewResponseController(w).Flush() == nil {
@@ -206,7 +206,7 @@ func mute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// breaks has a member join, then turn bad, and then mended.
+// breaks makes a member join, turn faulty, and recover.
 func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 	t.Helper()
 	first, id := m.join(t), m.front.identity()
@@ -226,15 +226,16 @@ func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
 	m.mend(t)
 	timed(t, "connected", func() {
 		second := m.engaged(t, 2, mended)
-		second.has(t, m.name, soon) // it may have been engaged before it was mended, to fail again
+		// The member may have been engaged, and fail again, before the fault was fixed.
+		second.has(t, m.name, soon)
 		second.works(t)
 		m.goesOn(t, second)
 	})
 }
 
-// settles waits until the watches of a member go on where they were when they are cut. client-go
-// lists again after a watch that ends within a second without an event, and counts from the moment
-// at which the initial objects were in the cache.
+// settles waits until the watches of a member would resume after a disconnect. client-go lists
+// again after a watch that ends within a second without an event, and counts from the moment at
+// which the initial objects were in the cache.
 func (m *member) settles(t testing.TB) {
 	t.Helper()
 	begun := time.Now()
@@ -250,7 +251,7 @@ func (m *member) settles(t testing.TB) {
 	})
 }
 
-// works waits until an engagement can read. One whose member has just sent much may be throttled
+// works waits until an engagement can read. A member that has just sent much data may be throttled
 // for a while.
 func (e engagement) works(t testing.TB) {
 	t.Helper()
@@ -259,8 +260,8 @@ func (e engagement) works(t testing.TB) {
 	})
 }
 
-// conditions are those of a member that is not well: the credentials are what they were, unless it
-// refuses them.
+// conditions returns the conditions of a faulty member. The credentials keep their condition,
+// unless the member refuses them.
 func conditions(ready, credentials string) string {
 	if ready == "False Unauthorized" {
 		credentials = ready
@@ -268,7 +269,7 @@ func conditions(ready, credentials string) string {
 	return "Ready " + ready + ", CredentialsValid " + credentials
 }
 
-// timed logs how long something takes.
+// timed logs how long do takes.
 func timed(t testing.TB, what string, do func()) {
 	t.Helper()
 	begun := time.Now()
@@ -276,21 +277,21 @@ func timed(t testing.TB, what string, do func()) {
 	t.Logf("%s after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// mend takes a fault of the link or the front back.
+// mend reverts a fault of the link or the front.
 func (m *member) mend(t testing.TB) {
 	t.Helper()
 	m.front.fail(nil)
 	m.link.lead(m.front.address())
 	m.link.turn(t, pass)
-	m.link.cut() // what hangs in the fault
+	m.link.cut() // closes requests that hang in the fault
 }
 
-// linked is a fault of the link.
+// linked returns a fault of the link.
 func linked(to mode) func(testing.TB, *member) {
 	return func(t testing.TB, m *member) { m.link.turn(t, to) }
 }
 
-// led has another server answer.
+// led redirects the link to another server.
 func led(to func(testing.TB, *member) string) func(testing.TB, *member) {
 	return func(t testing.TB, m *member) {
 		m.link.lead(to(t, m))
@@ -298,8 +299,8 @@ func led(to func(testing.TB, *member) string) func(testing.TB, *member) {
 	}
 }
 
-// answered has the front answer some requests so. What is connected is cut, so that watches begin
-// anew and meet it.
+// answered makes the front answer the selected requests with do. It resets the open connections, so
+// that watches restart and meet the fault.
 func answered(do http.HandlerFunc, which func(*http.Request) bool) func(testing.TB, *member) {
 	return func(_ testing.TB, m *member) {
 		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
@@ -332,7 +333,7 @@ func watches(do http.HandlerFunc) func(testing.TB, *member) {
 	return answered(do, func(r *http.Request) bool { return r.URL.Query().Has("watch") })
 }
 
-// once answers one request so, and tells the others to go away; a watch of each kind begins anew at
+// once answers one request with do and aborts the others, because a watch of each kind restarts at
 // the same time.
 func once(do http.HandlerFunc) http.HandlerFunc {
 	var first sync.Once
@@ -366,7 +367,7 @@ func redirect(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "https://redirected.invalid", http.StatusTemporaryRedirect)
 }
 
-// aMillionZeros is a megabyte in the gzip format, of which any number can follow each other.
+// aMillionZeros is a megabyte of zeros in gzip format. Any number of copies can be concatenated.
 var aMillionZeros = sync.OnceValue(func() []byte {
 	var zeros bytes.Buffer
 	compressed := gzip.NewWriter(&zeros)
@@ -375,7 +376,7 @@ var aMillionZeros = sync.OnceValue(func() []byte {
 	return zeros.Bytes()
 })
 
-// bomb is a gigabyte in a megabyte.
+// bomb sends a megabyte that decompresses to a gigabyte.
 func bomb(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
@@ -389,7 +390,7 @@ func hugeHeaders(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// flood sends a piece again and again, up to a gigabyte.
+// flood sends a piece repeatedly, up to a gigabyte.
 func flood(w io.Writer, piece string) {
 	pieces := []byte(strings.Repeat(piece, 32<<10/len(piece)))
 	for sent := 0; sent < 1<<30; {
@@ -409,7 +410,7 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 	flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`)
 }
 
-// pages answers each request for a list with a page, after which there is another one.
+// pages answers each list request with a page that has a continuation.
 func pages(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, strings.Replace(listHead, `"resourceVersion"`, `"continue": "more", "resourceVersion"`, 1)+`{"metadata": {"name": "x"}}]}`)
@@ -448,8 +449,8 @@ func dripping(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// another is a certificate for another name than a front's, by an authority of its own that all
-// members trust.
+// another is a certificate for a name that is not a front's. Its own authority signs it, and all
+// members trust that authority.
 var another = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -476,8 +477,8 @@ func otherName(t testing.TB, _ *member) string {
 	return server.Listener.Addr().String()
 }
 
-// A member whose connections stay open and carry nothing is found out within 45 seconds at the
-// probes of production.
+// With the probes of production, the hub detects within 45 seconds that a member's open connections
+// carry no data.
 func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -485,5 +486,5 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	m.breaks(t, badMember{turn: linked(silent), joined: unreachable}, 45*time.Second)
 }
 
-// asInProduction has the probes of production.
+// asInProduction sets the probe interval of production.
 func asInProduction(o *setup) { o.ProbeInterval = 10 * time.Second }

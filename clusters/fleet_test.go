@@ -33,14 +33,14 @@ type member struct {
 	operator *operator
 	name     string
 	account  *corev1.ServiceAccount
-	front    *front // nil for a member that is the API server itself
+	front    *front // nil if the link leads to the API server itself
 	link     *link
 	ca       []byte
 }
 
-const memberNamespace = "default" // on the member, of the users and their objects
+const memberNamespace = "default" // the namespace on the member of the users and their objects
 
-// newMember has no Secret yet. What the test leaves of it goes with the test.
+// newMember returns a member without a Secret. Cleanup removes the member with the test.
 func (w *world) newMember(t testing.TB, o *operator, name string) *member {
 	t.Helper()
 	m := w.newStranger(t, o, name)
@@ -48,7 +48,7 @@ func (w *world) newMember(t testing.TB, o *operator, name string) *member {
 	return m
 }
 
-// newStranger is a member whose user may do nothing there.
+// newStranger returns a member whose user has no permissions there.
 func (w *world) newStranger(t testing.TB, o *operator, name string) *member {
 	t.Helper()
 	m := &member{world: w, operator: o, name: name, front: newFront(t, w.member)}
@@ -59,13 +59,13 @@ func (w *world) newStranger(t testing.TB, o *operator, name string) *member {
 	return m
 }
 
-// move gives the member another address. The old one goes on.
+// move gives the member another address. The old address stays available.
 func (m *member) move(t testing.TB) {
 	t.Helper()
 	m.link = newLink(t, m.link.server)
 }
 
-// allow lets a user do what a member must grant: what config/member grants.
+// allow grants a user the permissions that a member must grant, as in config/member.
 func (m *member) allow(t testing.TB, user rbacv1.Subject) {
 	t.Helper()
 	m.make(t, m.world.member, &rbacv1.ClusterRoleBinding{
@@ -74,7 +74,7 @@ func (m *member) allow(t testing.TB, user rbacv1.Subject) {
 	})
 }
 
-// make creates an object that goes with the test.
+// make creates an object, and deletes it with the test.
 func (m *member) make(t testing.TB, on *apiServer, object client.Object) {
 	t.Helper()
 	if err := on.admin.Create(ctx, object); err != nil {
@@ -83,7 +83,7 @@ func (m *member) make(t testing.TB, on *apiServer, object client.Object) {
 	t.Cleanup(func() { _ = on.admin.Delete(ctx, object) })
 }
 
-// token returns a new token of the member's user, and how to revoke it.
+// token returns a new token of the member's user, and a function that revokes the token.
 func (m *member) token(t testing.TB) (token string, revoke func()) {
 	t.Helper()
 	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, GenerateName: m.name + "-"}}
@@ -94,7 +94,7 @@ func (m *member) token(t testing.TB) (token string, revoke func()) {
 	if err := m.world.member.admin.SubResource("token").Create(ctx, m.account, ask); err != nil {
 		t.Fatal(err)
 	}
-	given.add(ask.Status.Token[:64]) // messages are cut short
+	given.add(ask.Status.Token[:64]) // messages are truncated
 	given.add(ask.Status.Token[strings.LastIndex(ask.Status.Token, ".")+1:])
 	return ask.Status.Token, func() {
 		if err := m.world.member.admin.Delete(ctx, bound); err != nil {
@@ -103,7 +103,7 @@ func (m *member) token(t testing.TB) (token string, revoke func()) {
 	}
 }
 
-// tokenID is what the audit log calls a token.
+// tokenID returns the ID of a token in the audit log.
 func tokenID(token string) string {
 	var claims struct{ JTI string }
 	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
@@ -113,12 +113,12 @@ func tokenID(token string) string {
 	return "JTI=" + claims.JTI
 }
 
-// user is what the member's API server calls the user.
+// user returns the name of the user on the member's API server.
 func (m *member) user() string {
 	return "system:serviceaccount:" + memberNamespace + ":" + m.name
 }
 
-// edit changes a good kubeconfig into the one that a case is about.
+// edit changes a valid kubeconfig for one test case.
 type edit func(*api.Cluster, *api.AuthInfo)
 
 func withToken(token string) edit {
@@ -131,12 +131,14 @@ func withServer(address string) edit {
 
 func withCertificate(certificate, key []byte) edit {
 	return func(_ *api.Cluster, user *api.AuthInfo) {
-		given.add(strings.Split(string(key), "\n")[1]) // the others hold no more, and lines are told one by one
+		// One line of the key is enough, because output is checked line by line.
+		given.add(strings.Split(string(key), "\n")[1])
 		user.Token, user.ClientCertificateData, user.ClientKeyData = "", certificate, key
 	}
 }
 
-// kubeconfig is for the member by its link, with a new token, changed.
+// kubeconfig returns a kubeconfig for the member through its link, with a new token, after the
+// edits.
 func (m *member) kubeconfig(t testing.TB, edits ...edit) []byte {
 	t.Helper()
 	token, _ := m.token(t)
@@ -157,12 +159,12 @@ func (m *member) kubeconfig(t testing.TB, edits ...edit) []byte {
 	return raw
 }
 
-// key of the member's Secret.
+// key returns the key of the member's Secret.
 func (m *member) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: m.operator.namespace, Name: m.name}
 }
 
-// create makes the member's Secret.
+// create creates the member's Secret.
 func (m *member) create(t testing.TB, kubeconfig []byte, labels ...string) {
 	t.Helper()
 	secret := &corev1.Secret{
@@ -193,7 +195,7 @@ func (m *member) change(t testing.TB, change func(*corev1.Secret)) {
 	}
 }
 
-// replace changes what the member's Secret holds.
+// replace changes the content of the member's Secret.
 func (m *member) replace(t testing.TB, kubeconfig []byte) {
 	t.Helper()
 	m.change(t, func(secret *corev1.Secret) { secret.Data = map[string][]byte{"kubeconfig": kubeconfig} })
@@ -208,7 +210,7 @@ func (m *member) remove(t testing.TB) {
 	}
 }
 
-// leave deletes the member's Secret and, as nobody else may, its MemberCluster.
+// leave deletes the member's Secret and, as an administrator would, its MemberCluster.
 func (m *member) leave(t testing.TB) {
 	m.remove(t)
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
@@ -220,7 +222,7 @@ func (m *member) leave(t testing.TB) {
 	})
 }
 
-// memberCluster is the member's, or an empty one.
+// memberCluster returns the member's MemberCluster, or an empty one.
 func (m *member) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
 	t.Helper()
 	mc := &v1alpha1.MemberCluster{}
@@ -230,17 +232,17 @@ func (m *member) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
 	return mc
 }
 
-// summary tells the two conditions of a MemberCluster.
+// summary formats the two conditions of a MemberCluster.
 func summary(mc *v1alpha1.MemberCluster) string {
 	ready := cmp.Or(meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
 	credentials := cmp.Or(meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionCredentialsValid), &metav1.Condition{})
 	return fmt.Sprintf("Ready %s %s, CredentialsValid %s %s", ready.Status, ready.Reason, credentials.Status, credentials.Reason)
 }
 
-// joined is what a MemberCluster shows when all is well.
+// joined is the summary of a healthy MemberCluster.
 const joined = "Ready True Connected, CredentialsValid True Accepted"
 
-// detached is what a MemberCluster shows without its Secret.
+// detached is the summary of a MemberCluster without its Secret.
 const detached = "Ready False SecretMissing, CredentialsValid False SecretMissing"
 
 // shows waits until the MemberCluster shows these conditions.
@@ -254,14 +256,14 @@ func (m *member) shows(t testing.TB, within time.Duration, want string) {
 	})
 }
 
-// join makes the Secret and waits until the member is engaged and shows so.
+// join creates the Secret and waits until the member is engaged and its MemberCluster is Ready.
 func (m *member) join(t testing.TB, edits ...edit) engagement {
 	t.Helper()
 	m.create(t, m.kubeconfig(t, edits...))
 	return m.engaged(t, 1, soon)
 }
 
-// engaged waits until the member has been engaged so many times, and shows so.
+// engaged waits until the member has been engaged that many times and its MemberCluster is Ready.
 func (m *member) engaged(t testing.TB, times int, within time.Duration) engagement {
 	t.Helper()
 	var all []engagement
@@ -307,7 +309,7 @@ func (m *member) ends(t testing.TB, e engagement, within time.Duration) {
 	}
 }
 
-// deploy makes a Deployment on the member that the operator's caches are to have.
+// deploy creates a Deployment on the member that the operator's caches are expected to have.
 func (m *member) deploy(t testing.TB, name string) {
 	t.Helper()
 	pod := map[string]string{"app": name}
@@ -328,7 +330,7 @@ func (e engagement) has(t testing.TB, name string, within time.Duration) {
 	})
 }
 
-// events are those of the hub.
+// events returns the events of the hub.
 func (m *member) events(t testing.TB) []eventsv1.Event {
 	t.Helper()
 	var events eventsv1.EventList

@@ -15,14 +15,14 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// throttledOptions throttle at once.
+// throttledOptions returns options that throttle at once.
 func throttledOptions() transport.Options {
 	return transport.Options{ReadRate: 1, ReadBurst: transport.MinReadBurst, MaxListBytes: 1 << 30, AllowLoopback: true}
 }
 
-// A stream that the hub does not read takes from the flow control of its HTTP/2 connection. The
-// connection's window is much larger than those of all streams that there can be, so probes on the
-// same connection get through; and of HTTP/1.1 each has its own.
+// A stream that the hub does not read uses the flow-control window of its HTTP/2 connection. The
+// window of the connection is much larger than the windows of all possible streams, so probes on
+// the same connection get through. With HTTP/1.1, each request has its own connection.
 func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,8 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 				go func() { _, _ = io.Copy(io.Discard, response.Body) }()
 			}
 			stalled := int64(-1)
-			for now := sent.Load(); now != stalled || now < watches<<20; now = sent.Load() { // until the member can send no more
+			// Wait until the member can send no more.
+			for now := sent.Load(); now != stalled || now < watches<<20; now = sent.Load() {
 				stalled = now
 				<-time.After(200 * time.Millisecond)
 			}
@@ -74,7 +75,7 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 	}
 }
 
-// Headers are no part of a body that can be limited.
+// Headers are not part of the body, so the limit on the body does not cover them.
 func TestLargeHeadersAreRefused(t *testing.T) {
 	const maxHeaderBytes = 64 << 10 // see package transport
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {

@@ -24,22 +24,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// front is an API server as one member shows it: it passes every request to the real one, with the
-// member's own credentials, but has an identity and a certificate of its own, and faults in what it
-// answers.
+// front is a member's view of the shared API server. It passes every request to the real API server
+// with the member's own credentials, but has its own identity and certificate, and can inject
+// faults into responses.
 type front struct {
 	server *httptest.Server
 
 	mu    sync.Mutex
 	id    types.UID
 	fault fault
-	open  map[*http.Request]time.Time // the watches, and when each began
+	open  map[*http.Request]time.Time // the open watches, and when each began
 }
 
-// fault answers a request in the place of the API server, or tells that it does not.
+// fault answers a request in place of the API server, or reports that it does not.
 type fault func(http.ResponseWriter, *http.Request) (answered bool)
 
-// newFront ends with the test.
+// newFront starts a front that stops with the test.
 func newFront(t testing.TB, behind *apiServer) *front {
 	t.Helper()
 	at, err := url.Parse(behind.environment.Config.Host)
@@ -58,10 +58,10 @@ func newFront(t testing.TB, behind *apiServer) *front {
 		},
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true,
-			IdleConnTimeout: time.Second, // so that none is taken for the operator's
+			IdleConnTimeout: time.Second, // idle ones must not be mistaken for the operator's
 		},
 		ModifyResponse: f.identify,
-		FlushInterval:  -1, // watches
+		FlushInterval:  -1, // flush at once, for watches
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func newFront(t testing.TB, behind *apiServer) *front {
 	return f
 }
 
-// note notes that a watch begins, and returns how to note that it ends.
+// note records the beginning of a watch, and returns a function that records its end.
 func (f *front) note(r *http.Request) (end func()) {
 	if !r.URL.Query().Has("watch") {
 		return func() {}
@@ -96,7 +96,7 @@ func (f *front) note(r *http.Request) (end func()) {
 	}
 }
 
-// watches are how many there are, and when the newest began.
+// watches returns the number of open watches, and when the newest began.
 func (f *front) watches() (open int, newest time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *front) watches() (open int, newest time.Time) {
 	return len(f.open), newest
 }
 
-// identify gives the kube-system namespace the member's own UID.
+// identify replaces the UID of the kube-system namespace with the member's own UID.
 func (f *front) identify(response *http.Response) error {
 	if !asksIdentity(response.Request) || response.StatusCode != http.StatusOK {
 		return nil
@@ -137,34 +137,34 @@ func (f *front) identity() types.UID {
 	return f.id
 }
 
-// become makes it another cluster.
+// become changes the identity of the cluster.
 func (f *front) become(id types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.id = id
 }
 
-// fail gives all requests from now on to the fault first; nil mends it.
+// fail passes all requests from now on to the fault first; nil removes the fault.
 func (f *front) fail(fault fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
 }
 
-// address is host and port.
+// address returns the host and port.
 func (f *front) address() string { return f.server.Listener.Addr().String() }
 
-// authority is what signed its certificate, and one more, in PEM form.
+// authority returns the certificate that signs the front's, and one more, in PEM form.
 func (f *front) authority() []byte {
 	return slices.Concat(pemOf(f.server.Certificate().Raw), pemOf(another().Certificate[0]))
 }
 
-// pemOf is a certificate in PEM form.
+// pemOf returns a certificate in PEM form.
 func pemOf(certificate []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 }
 
-// beyondProbes answers everything but what a probe asks.
+// beyondProbes answers every request except a probe's.
 func beyondProbes(do http.HandlerFunc) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if asksIdentity(r) {
@@ -175,5 +175,5 @@ func beyondProbes(do http.HandlerFunc) fault {
 	}
 }
 
-// hang answers nothing until the client gives up.
+// hang does not answer until the client cancels the request.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A member that cannot be observed is not Ready for longer than a minute.
+// A member that cannot be observed stays Ready for at most a minute.
 const noticed = time.Minute
 
 func TestHealth(t *testing.T) {
@@ -81,7 +81,7 @@ func TestHealth(t *testing.T) {
 		if err := w.member.admin.Delete(ctx, binding); err != nil {
 			t.Fatal(err)
 		}
-		m.link.cut() // the watches that there are would go on for some minutes
+		m.link.cut() // the open watches would continue for some minutes
 		m.ends(t, e, noticed)
 		m.shows(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True Accepted")
 	})

@@ -15,18 +15,18 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// identityError is why a cluster that answers is not used as the member.
+// identityError explains why a reachable cluster is not used as the member.
 type identityError struct {
 	reason, message string
-	// contestedID is the identity that belongs to another member; empty for any other error.
+	// contestedID is the identity that belongs to another member, or empty.
 	contestedID types.UID
 }
 
 // Error returns the message.
 func (e *identityError) Error() string { return e.message }
 
-// identify returns an error unless a cluster that answers may be the member: it must have the
-// pinned or the acknowledged identity, and no other member may own that.
+// identify returns an error unless a reachable cluster may be the member: it must have the pinned
+// or the acknowledged identity, and no other member may own that identity.
 func (m *member) identify(ctx context.Context, id types.UID) error {
 	want := m.latestDesired()
 	pinned := cmp.Or(want.pinned, m.observed().info.id)
@@ -39,15 +39,15 @@ func (m *member) identify(ctx context.Context, id types.UID) error {
 	return m.provider.claimIdentity(ctx, m, id)
 }
 
-// owner is the MemberCluster that owns an identity by its status.clusterID. The zero value stands
-// for none.
+// owner is the MemberCluster that owns an identity through its status.clusterID. The zero value
+// means none.
 type owner struct {
 	name multicluster.ClusterName
 	// secretMissing reports that the MemberCluster has no Secret any more.
 	secretMissing bool
 }
 
-// duplicateError returns the error of a cluster whose identity another member owns.
+// duplicateError returns the error for a cluster whose identity another member owns.
 func duplicateError(id types.UID, of owner) *identityError {
 	shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
 	message := fmt.Sprintf("the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, of.name)
@@ -81,7 +81,7 @@ func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) e
 	return nil
 }
 
-// releaseUnusedClaims releases the identities that the member has claimed and does not have.
+// releaseUnusedClaims releases claimed identities that are not the member's.
 func (m *member) releaseUnusedClaims() {
 	keep := cmp.Or(m.observed().info.id, m.latestDesired().pinned)
 	if m.session != nil {
@@ -94,8 +94,7 @@ func (m *member) releaseUnusedClaims() {
 	}
 }
 
-// releaseIdentities releases the identities of a member, except the one that it keeps. The caller
-// holds the lock.
+// releaseIdentities releases all identities of a member except keep. The caller holds the lock.
 func (p *Provider) releaseIdentities(name multicluster.ClusterName, keep types.UID) {
 	maps.DeleteFunc(p.identities, func(id types.UID, holder multicluster.ClusterName) bool { return holder == name && id != keep })
 }
@@ -110,7 +109,7 @@ func identityOf(mc client.Object) []string {
 	return nil
 }
 
-// ownerOf returns the MemberCluster that owns an identity: the oldest one if there are several,
+// ownerOf returns the MemberCluster that owns an identity, or the oldest one if there are several,
 // which an older version may have left. A MemberCluster owns its identity as long as it exists,
 // connected or not.
 func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {

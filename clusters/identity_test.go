@@ -16,10 +16,10 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// A Secret that was tried in vain is tried again within this time.
+// A Secret whose connection failed is retried within this time.
 const retried = time.Minute
 
-// accept acknowledges that the member is another cluster from now on.
+// accept acknowledges that the member is now another cluster.
 func (m *member) accept(t *testing.T, id types.UID) {
 	t.Helper()
 	mc := m.memberCluster(t)
@@ -30,7 +30,7 @@ func (m *member) accept(t *testing.T, id types.UID) {
 	}
 }
 
-// consumes waits until the acknowledgement of an identity, which has been used, is gone.
+// consumes waits until the used acknowledgement of an identity is removed.
 func (m *member) consumes(t *testing.T) {
 	t.Helper()
 	eventually(t, soon, func() error {
@@ -41,7 +41,7 @@ func (m *member) consumes(t *testing.T) {
 	})
 }
 
-// is waits until the MemberCluster shows an identity.
+// is waits until the MemberCluster reports an identity.
 func (m *member) is(t *testing.T, id types.UID) {
 	t.Helper()
 	eventually(t, soon, func() error {
@@ -52,7 +52,7 @@ func (m *member) is(t *testing.T, id types.UID) {
 	})
 }
 
-// neverEngaged checks that there was no engagement since so many.
+// neverEngaged checks that the member has had at most since engagements.
 func (m *member) neverEngaged(t *testing.T, since int) {
 	t.Helper()
 	if now := len(m.operator.engagements.of(m.name)); now > since {
@@ -83,7 +83,7 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.engaged(t, 2, retried)
 		m.is(t, "another")
 		m.consumes(t)
-		m.front.become(old) // the acknowledgement is not of this one
+		m.front.become(old) // the acknowledgement does not cover this identity
 		m.shows(t, noticed, changed+"True Accepted")
 		m.neverEngaged(t, 2)
 		m.front.become("another")
@@ -176,7 +176,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 	t.Run("after a restart the one that was the cluster before is it again", func(t *testing.T) {
 		t.Parallel()
 		w := shared(t)
-		for i := range 3 { // by chance, the wrong one would be first sometimes
+		for i := range 3 { // repeated, because the order may be right by chance
 			namespace := fmt.Sprintf("fleet-twins-%d", i)
 			o := w.own(t, namespace)
 			first, second := w.newMember(t, o, fmt.Sprintf("twin-z-%d", i)), w.newMember(t, o, fmt.Sprintf("twin-a-%d", i))
@@ -221,8 +221,8 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 	})
 }
 
-// A member that alternates its answers cannot have itself tried, and its status written, again and
-// again.
+// A member that alternates its responses cannot cause endless connection attempts and status
+// writes.
 func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -257,7 +257,7 @@ func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
 	liar.engaged(t, 1, soon)
 }
 
-// The same name from two Secrets: the one that had it first is the member.
+// Two Secrets describe a member of the same name: the Secret that had the name first is used.
 func TestTwoSecretsOfOneName(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -282,5 +282,5 @@ func TestTwoSecretsOfOneName(t *testing.T) {
 	m.shows(t, 0, joined)
 	m.remove(t)
 	m.ends(t, e, soon)
-	m.engaged(t, 2, 2*time.Minute) // from the other one
+	m.engaged(t, 2, 2*time.Minute) // from the other Secret
 }

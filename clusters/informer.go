@@ -9,19 +9,19 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer is client-go's controller (reflector, queue and loop) with an indexer, as a cache needs
-// it. It calls its handlers itself: the shared informer has two goroutines and a buffer of 16 KiB
-// for each handler, and another goroutine for all of them. The handlers here only add to a queue.
-// There is no resync, and handlers cannot be removed.
+// informer combines client-go's controller (reflector, queue and loop) with an indexer, as a cache
+// needs it. It calls its handlers directly. The shared informer has two goroutines and a buffer of
+// 16 KiB for each handler, and one more goroutine for all of them. The handlers here only add to a
+// queue. There is no resync, and handlers cannot be removed.
 type informer struct {
-	toolscache.SharedIndexInformer // nil, for the methods that no cache calls
+	toolscache.SharedIndexInformer // nil; provides the methods that no cache calls
 
 	ctx        context.Context
 	store      toolscache.Indexer
 	controller toolscache.Controller
 	transform  toolscache.TransformFunc
-	// survive is deferred by what is done to objects before they are stored; it turns a panic into
-	// an error. Nil lets panics pass.
+	// survive is deferred while objects are processed before they are stored; it turns a panic into
+	// an error. If it is nil, panics are not recovered.
 	survive func(ctx context.Context, err *error)
 	failed  toolscache.WatchErrorHandlerWithContext
 	limit   *cacheLimit
@@ -31,9 +31,9 @@ type informer struct {
 	handlers []toolscache.ResourceEventHandler
 }
 
-// newInformer returns an informer that runs on a context. It lists and then watches, so that the
-// list uses a connection of its own (see package transport). A streaming list would use that of the
-// watch.
+// newInformer returns an informer that runs on a context. The informer lists and then watches, so
+// that the list uses a separate connection (see package transport). A streaming list would use the
+// connection of the watch.
 func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtime.Object, indexers toolscache.Indexers, limit *cacheLimit) *informer {
 	if funcs, ok := lw.(*toolscache.ListWatch); ok {
 		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
@@ -50,13 +50,13 @@ func newInformer(ctx context.Context, lw toolscache.ListerWatcher, object runtim
 	return i
 }
 
-// listing reports that a client does not support streaming lists.
+// listing declares that a client does not support streaming lists.
 type listing struct{}
 
-// IsWatchListSemanticsUnSupported is asked by client-go.
+// IsWatchListSemanticsUnSupported returns true, so that client-go lists and then watches.
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
 
-// transformed returns an object as it is stored.
+// transformed returns an object in the form in which it is stored.
 func (i *informer) transformed(object any) (_ any, err error) {
 	if i.transform == nil {
 		return object, nil
@@ -76,8 +76,8 @@ func (i *informer) process(object any, initial bool) error {
 	return nil
 }
 
-// take updates the store before it calls the handlers: a handler that is added meanwhile finds the
-// object in the store, or is called.
+// take updates the store before it calls the handlers. A handler that is added meanwhile therefore
+// either finds the object in the store or is called.
 func (i *informer) take(delta toolscache.Delta, initial bool) error {
 	if delta.Type == toolscache.Deleted {
 		if before, found, _ := i.store.Get(delta.Object); found {
@@ -135,7 +135,7 @@ func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler,
 	return i.controller, nil // synced when the informer is
 }
 
-// The rest of what caches call.
+// The following methods are the others that caches call.
 
 // AddEventHandler adds a handler.
 func (i *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -150,7 +150,7 @@ func (i *informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHan
 // RemoveEventHandler does nothing.
 func (i *informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
-// HasSynced reports whether the first list is in the store and the handlers were called.
+// HasSynced reports whether the first list is in the store and all handlers were called for it.
 func (i *informer) HasSynced() bool { return i.controller.HasSynced() }
 
 // HasSyncedChecker returns a checker that is done when HasSynced is true.
@@ -172,16 +172,17 @@ func (i *informer) GetIndexer() toolscache.Indexer { return i.store }
 // GetStore returns the store.
 func (i *informer) GetStore() toolscache.Store { return i.store }
 
-// AddIndexers adds to the store's indexes.
+// AddIndexers adds indexes to the store.
 func (i *informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
 
-// SetTransform is called before the informer runs.
+// SetTransform sets the transform function. It must be called before the informer runs.
 func (i *informer) SetTransform(f toolscache.TransformFunc) error {
 	i.transform = f
 	return nil
 }
 
-// SetWatchErrorHandlerWithContext is called before the informer runs.
+// SetWatchErrorHandlerWithContext sets the error handler. It must be called before the informer
+// runs.
 func (i *informer) SetWatchErrorHandlerWithContext(f toolscache.WatchErrorHandlerWithContext) error {
 	i.failed = f
 	return nil

@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// told keeps what a handler was told.
+// told records the calls of an event handler.
 type told struct {
 	mu   sync.Mutex
 	what []string
@@ -72,7 +72,7 @@ func TestInformer(t *testing.T) {
 	lists <- []corev1.Service{*service("a", "1"), *service("b", "1")}
 	go i.RunWithContext(context.Background())
 	<-i.HasSyncedChecker().Done()
-	first.waitFor(t, "add a", "add b") // before it is in step
+	first.waitFor(t, "add a", "add b") // before the informer is in sync
 	stream.Modify(service("a", "2"))
 	stream.Delete(service("a", "3"))
 	stream.Add(service("c", "4"))
@@ -83,7 +83,7 @@ func TestInformer(t *testing.T) {
 	if len(later.what) != 2 {
 		t.Errorf("a handler that came later was told %q", later.what)
 	}
-	// What is gone from a later list was deleted.
+	// Objects that are missing from a later list are reported as deleted.
 	old := stream
 	stream = watch.NewFake()
 	lists <- []corev1.Service{*service("c", "4")}

@@ -53,8 +53,8 @@ func TestIsolation(t *testing.T) {
 				m := bad(t, w, o, i)
 				m.create(t, m.kubeconfig(t))
 			}
-			for i := range 3 { // each of them, not only one that is lucky
-				// A probe of a member that is silent takes five seconds, a list thirty.
+			for i := range 3 { // each of them must be fast, so one lucky run is not enough
+				// A probe of a silent member takes five seconds, a list thirty.
 				if took := join(fmt.Sprintf("beside-%s-%d", name, i)); took > 2*alone+4*time.Second {
 					t.Errorf("it took %s, and %s alone", took, alone)
 				}
@@ -63,7 +63,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// allowIdentityOnly lets the member's user know which cluster it is, and nothing more.
+// allowIdentityOnly permits the member's user to read the cluster's identity, and nothing else.
 func (m *member) allowIdentityOnly(t *testing.T) {
 	t.Helper()
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}}

@@ -13,16 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// One bad member never slows another, and neither do all sorts of them at once.
+// Bad members never slow other members, even when many kinds of faults occur at once.
 //
-// Two operators have three healthy members each; one of them gets all the bad members besides. Each
-// write through that one has a twin through the other, right before or after it: what else the
-// machine has to do, the faults of this test among it, slows the two alike, and what is left is
-// what the operator does to members that have bad company. The median is over all pairs of both
-// turns, so no good turn can hide a bad one. What both operators lose to a bad member that eats the
-// processor is not seen here; that is bounded by the back-off and the response limiter.
+// Two operators have three healthy members each, and one of them has all the bad members too. Each
+// write through that operator is paired with a write through the other operator, directly before or
+// after it. Other load on the machine, including the faults of this test, slows both writes of a
+// pair alike. The remaining difference is the effect of the operator on members next to bad ones.
+// The median covers all pairs of both turns, so that a good turn cannot hide a bad one. This test
+// does not see the time that both operators lose to a bad member that uses the processor; the
+// back-off and the response limiter bound that.
 //
-// Not beside other tests: it measures time.
+// This test does not run in parallel with others, because it measures time.
 func TestHealthyMembersAreNotSlowed(t *testing.T) {
 	w := shared(t)
 	alone, beside := w.own(t, "fleet-alone", asInProduction), w.own(t, "fleet-beside", asInProduction)
@@ -70,7 +71,7 @@ func TestHealthyMembersAreNotSlowed(t *testing.T) {
 	}
 }
 
-// writer writes to a member as its engagement lets it.
+// writer writes to a member through the client of its engagement.
 type writer struct {
 	client client.Client
 	app    appsv1.Deployment
@@ -82,7 +83,7 @@ func (m *member) writer(t *testing.T, e engagement) *writer {
 	return &writer{e.cluster.GetClient(), appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: m.name}}}
 }
 
-// write is one request; it changes an annotation.
+// write sends one request, which changes an annotation.
 func (w *writer) write(i int) (time.Duration, error) {
 	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"written": "%d"}}}`, i)
 	begun := time.Now()
@@ -90,7 +91,7 @@ func (w *writer) write(i int) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// writeTo makes 150 pairs of writes, and adds how long they took.
+// writeTo makes 150 pairs of writes, and records how long they took.
 func writeTo(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 	t.Helper()
 	const each, pace = 50, 60 * time.Millisecond // as the rate limit of a member permits
@@ -103,7 +104,7 @@ func writeTo(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 			for i := range each {
 				<-tick.C
 				for turn := range 2 {
-					side := (i + turn) % 2 // no side is always the first
+					side := (i + turn) % 2 // neither side is always the first
 					d, err := pair[side].write(i)
 					if err != nil {
 						t.Error(err)

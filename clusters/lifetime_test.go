@@ -39,8 +39,8 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
 			}
 		}
-		// A few more are those of the tests' own clients. One for each member that left would be 30
-		// more.
+		// A few more belong to the tests' own clients. One leak for each member that left would add
+		// 30.
 		if g, f := runtime.NumGoroutine(), descriptors(t); g > goroutines+10 || f > files+10 {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
@@ -50,7 +50,7 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 	})
 }
 
-// joinAndLeave has members join, each in its way, be rotated or cut, and leave.
+// joinAndLeave makes members join, each in its way, be rotated or disconnected, and leave.
 func joinAndLeave(t *testing.T, members []*member) {
 	t.Helper()
 	var healthy []*member

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// mode is what a link does with connections.
+// mode determines how a link treats connections.
 type mode int
 
 const (
-	pass    mode = iota // as if it was not there
-	refuse              // nobody listens, and what was connected is reset
-	silent              // accepts, and lets nothing through: what is under way is held until it passes again
-	slow                // holds up each piece of what is sent by some time
-	drop                // answers no SYN, as a firewall does; what was connected is silent
-	halfway             // lets through the beginning of what the server sends on a connection: a part of its TLS hello
+	pass    mode = iota // passes everything on unchanged
+	refuse              // refuses new connections and resets open ones
+	silent              // accepts connections and holds all data until the mode changes
+	slow                // delays each chunk
+	drop                // answers no SYN, as a firewall does; open connections are silent
+	halfway             // passes only the first bytes of the server: part of its TLS hello
 )
 
-// firstBytes is how much passes halfway.
+// firstBytes is how many bytes pass in the mode halfway.
 const firstBytes = 100
 
 // link is a TCP proxy with faults, between the operator and one member. Its address stays the same
@@ -34,14 +34,15 @@ type link struct {
 	server   string
 	mode     mode
 	delay    time.Duration
-	changed  chan struct{} // closed, and made anew, with each change of the mode
+	changed  chan struct{} // closed and replaced with each change of the mode
 	listener net.Listener
 	dropping []int                 // the sockets of a listener whose queue is full
 	open     map[net.Conn]struct{} // the operator's connections
 	accepted int
 }
 
-// newLink passes to the server's address until it is told otherwise, and ends with the test.
+// newLink passes connections to the server's address until the test changes that. It ends with the
+// test.
 func newLink(t testing.TB, server string) *link {
 	t.Helper()
 	l := &link{address: reserve(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
@@ -51,8 +52,8 @@ func newLink(t testing.TB, server string) *link {
 	return l
 }
 
-// reserve returns an address that nobody else can listen at while the test runs: a socket is bound
-// to it. It is not that of an API server which has been stopped.
+// reserve returns an address at which no other process can listen during the test, because a socket
+// is bound to it. reserve never returns the address of an API server that was stopped.
 func reserve(t testing.TB) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -78,7 +79,7 @@ func reserve(t testing.TB) string {
 	return address
 }
 
-// turn changes the mode, also for what is connected.
+// turn changes the mode, for open connections too.
 func (l *link) turn(t testing.TB, to mode) {
 	t.Helper()
 	if err := l.set(to, 0); err != nil {
@@ -115,7 +116,7 @@ func (l *link) set(to mode, delay time.Duration) error {
 	return nil
 }
 
-// fullQueue listens at an address with a queue of one, and takes that place: Linux drops every
+// fullQueue listens at an address with a queue of one, and fills the queue: Linux drops every
 // further SYN.
 func fullQueue(address string) (sockets []int, err error) {
 	at, err := net.ResolveTCPAddr("tcp4", address)
@@ -138,28 +139,28 @@ func fullQueue(address string) (sockets []int, err error) {
 	)
 }
 
-// lead lets new connections go to another server.
+// lead directs new connections to another server.
 func (l *link) lead(server string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.server = server
 }
 
-// to is the server.
+// to returns the address of the server.
 func (l *link) to() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.server
 }
 
-// cut resets what is connected. New connections are served as before.
+// cut resets all open connections. New connections are served as before.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reset()
 }
 
-// count returns how many connections were accepted since the beginning, and how many are open.
+// count returns the number of connections accepted so far, and the number that are open.
 func (l *link) count() (accepted, open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +245,7 @@ func (l *link) is(m mode) bool {
 	return l.mode == m
 }
 
-// hold returns when what is to be sent may go on, or the connection has ended.
+// hold blocks until the mode lets data pass, or the connection has ended.
 func (l *link) hold(toOperator bool, ended <-chan struct{}) {
 	for {
 		l.mu.Lock()

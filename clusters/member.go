@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxProbeFailures is how many probes in a row may fail before a member is disengaged.
+	// A member is disengaged after maxProbeFailures failed probes in a row.
 	maxProbeFailures = 3
-	// maxBackoff bounds the time between two attempts to connect. An attempt costs no more than a
+	// maxBackoff limits the time between two connection attempts. An attempt costs no more than a
 	// probe.
 	maxBackoff = 30 * time.Second
-	// A session that lasted less than stableAfter is short. The next one is delayed by up to
-	// maxShortSessionBackoff, so that a member that comes and goes causes few events and few status
+	// A session that lasted less than stableAfter is short. The next session is then delayed by up
+	// to maxShortSessionBackoff, so that a member that flaps causes few events and few status
 	// writes.
 	stableAfter            = 2 * time.Minute
 	maxShortSessionBackoff = 4 * time.Minute
@@ -42,10 +42,10 @@ type member struct {
 
 	mu       sync.Mutex
 	desired  desiredState
-	rejected *kubeconfig.RejectedError // why the Secret is rejected; nil if it is not
+	rejected *kubeconfig.RejectedError // why the Secret is rejected, or nil
 	snapshot snapshot                  // of the connection
 
-	// Only the goroutine uses these.
+	// Only the member's goroutine uses these.
 	session         *session
 	activeConfig    *kubeconfig.Config // of the session
 	attempt         *attempt
@@ -86,7 +86,7 @@ func (m *member) latestDesired() desiredState {
 	return m.desired
 }
 
-// observed returns the snapshot of the member, and in it why its Secret is rejected, if it is.
+// observed returns the snapshot of the member, including the reason if its Secret is rejected.
 func (m *member) observed() snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,9 +117,9 @@ func (m *member) update(change func(*snapshot)) {
 	m.provider.changed(m.secret)
 }
 
-// run is the member's goroutine. It ends with the context and closes everything. It waits for
-// nothing that can take longer than a probe: attempts to connect and cluster info have goroutines
-// of their own.
+// run is the member's goroutine. When the context ends, it closes everything and returns. It waits
+// only for operations that take no longer than a probe: connection attempts and reads of the
+// cluster info have separate goroutines.
 func (m *member) run(ctx context.Context) {
 	defer m.closeSession()
 	defer m.abort()
@@ -136,13 +136,13 @@ func (m *member) run(ctx context.Context) {
 	}
 }
 
-// step starts what is due, and returns the time until the next step.
+// step starts the operations that are due, and returns the time until the next step.
 func (m *member) step(ctx context.Context) time.Duration {
 	want := m.latestDesired()
 	if want.config == nil {
 		return idleInterval
 	}
-	if want.isNews(m.lastDesired) { // news is tried at once
+	if want.isNews(m.lastDesired) { // a new state is tried at once
 		if m.attempt != nil && m.attempt.want.config != want.config {
 			m.attempt.supersede()
 		}
@@ -162,7 +162,7 @@ func (m *member) step(ctx context.Context) time.Duration {
 	return m.untilNextStep()
 }
 
-// untilNextStep returns the time until something is due.
+// untilNextStep returns the time until the next operation is due.
 func (m *member) untilNextStep() time.Duration {
 	next := idleInterval
 	if m.session != nil {

@@ -56,11 +56,11 @@ func TestSecret(t *testing.T) {
 			CredentialsExpirationTime: ends,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
-				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // for an hour: a fifth is not over
+				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // the token is new, and valid for an hour
 				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"),
 			},
 		}
-		eventually(t, soon, func() error { // it is surveyed after it was engaged
+		eventually(t, soon, func() error { // the cluster info is read after the engagement
 			if diff := cmp.Diff(want, m.memberCluster(t).Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 				return fmt.Errorf("(-want +got)\n%s", diff)
 			}

@@ -13,8 +13,9 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// statusOf returns the status of a MemberCluster from its previous one and the snapshot of the
-// member. What is not known yet stays as it is, so that a restart changes nothing by itself.
+// statusOf returns the status of a MemberCluster from its previous status and the snapshot of the
+// member. Values that are not known yet stay unchanged, so that a restart changes nothing by
+// itself.
 func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.ObservedGeneration = mc.Generation
@@ -45,8 +46,8 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 	return status
 }
 
-// set sets a condition to the known state. If that is not known, the condition stays as it is, or
-// is set to the first state.
+// set sets a condition to the known state. If no state is known, the condition stays unchanged, or
+// gets the first state if it does not exist.
 func set(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
 	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
 		known = conditionState{previous.Status, previous.Reason, previous.Message}
@@ -58,7 +59,7 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 	})
 }
 
-// at returns the state of accepted credentials at a time, which depends on when they expire.
+// at returns the state of accepted credentials at a time, which depends on their expiry.
 func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionState {
 	if v != accepted || expires.End.IsZero() {
 		return v
@@ -73,7 +74,8 @@ func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionSt
 	return v
 }
 
-// recheckAfter returns after how long the state of credentials changes by time alone; 0 for never.
+// recheckAfter returns the time until the state of credentials changes without any other event, or
+// 0 for never.
 func recheckAfter(expires kubeconfig.Expiry, now time.Time) time.Duration {
 	if expires.End.IsZero() {
 		return 0
@@ -91,8 +93,8 @@ func timeOrNil(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// holdsLabels reports whether a MemberCluster has the labels of its Secret, and none that the
-// Secret had before. Labels of other field managers are not touched.
+// holdsLabels reports whether a MemberCluster has the labels of its Secret, and no label that was
+// removed from the Secret. It ignores labels of other field managers.
 func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	for key, value := range want {
 		if has, found := mc.Labels[key]; !found || has != value {
@@ -102,7 +104,7 @@ func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(want)), appliedLabels(mc))
 }
 
-// appliedLabels returns the sorted keys of the labels whose field manager is ours.
+// appliedLabels returns the sorted keys of the labels that our field manager owns.
 func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 	var keys []string
 	for _, entry := range mc.ManagedFields {

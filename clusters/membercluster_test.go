@@ -19,7 +19,7 @@ import (
 func TestStatusOf(t *testing.T) {
 	var (
 		long     = metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-		now      = metav1.Time{} // whenever it was set
+		now      = metav1.Time{} // any time of a transition
 		facts1   = clusterInfo{id: "uid", version: "v1.36.3"}
 		silent   = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"}
 		refused  = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
@@ -86,7 +86,7 @@ func TestStatusOf(t *testing.T) {
 				s := status(1, facts1,
 					ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
 					credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now))
-				s.Conditions[2].LastTransitionTime = long // it is not about the Secret
+				s.Conditions[2].LastTransitionTime = long // does not concern the Secret
 				return s
 			}(),
 		},
@@ -119,12 +119,13 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// withoutSecret is the status when the Secret is gone.
+// withoutSecret returns the status of a member whose Secret is deleted.
 func withoutSecret(status v1alpha1.MemberClusterStatus) v1alpha1.MemberClusterStatus {
 	return statusWithoutSecret(&v1alpha1.MemberCluster{Status: status}, metav1.Now())
 }
 
-// A member that waits for an identity is told of what becomes of the MemberCluster that owns it.
+// A member that waits for an identity is reconciled when the MemberCluster that owns the identity
+// changes.
 func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
 	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, snapshot: snapshot{contestedID: "uid"}}
 	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, snapshot: snapshot{contestedID: "another uid"}}
@@ -181,7 +182,7 @@ func TestHoldsLabels(t *testing.T) {
 	}
 }
 
-// Replicas may be divided by it: nothing is moved because a permission was lost.
+// The allocatable resources may divide replicas, so a lost permission must not move any replica.
 func TestStatus_keeps_what_the_nodes_could_hold(t *testing.T) {
 	cpus := func(n string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}

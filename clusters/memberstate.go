@@ -11,28 +11,28 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// desiredState is what the reconciler wants of a member.
+// desiredState is the state of a member that the reconciler requests.
 type desiredState struct {
-	// config is the latest accepted kubeconfig; nil before there is one.
+	// config is the latest accepted kubeconfig, or nil if there was none yet.
 	config *kubeconfig.Config
-	// pinned is the identity of the member; empty before the first connection.
+	// pinned is the identity of the member, or empty before the first connection.
 	pinned types.UID
 	// acknowledged is another identity that the member may have from now on.
 	acknowledged types.UID
-	// rival is the owner of the identity that the last attempt met.
+	// rival is the owner of the identity that the last attempt found.
 	rival rival
 }
 
-// rival is the owner of an identity that a member met and that belongs to another MemberCluster.
+// rival is the other MemberCluster that owns an identity which a member presented.
 type rival struct {
 	id types.UID
 	owner
 }
 
-// isNews reports whether a state justifies an attempt at once, even if one with the previous state
-// has just failed. A rival is news only if the owner of the same identity has changed or is gone.
-// The member decides which identity it shows, so a member that alternates its answers must not
-// reset the back-off.
+// isNews reports whether a new state justifies an immediate attempt, even if an attempt with the
+// previous state has just failed. A rival is news only if the owner of the same identity has
+// changed or no longer exists. The member decides which identity it presents, so a member that
+// alternates its responses must not reset the back-off.
 func (e desiredState) isNews(previous desiredState) bool {
 	if e.config != previous.config || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
 		return true
@@ -40,12 +40,12 @@ func (e desiredState) isNews(previous desiredState) bool {
 	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival
 }
 
-// snapshot is what is known of a member. A condition state without a status is not known yet.
+// snapshot is the observed state of a member. A conditionState without a status is not known yet.
 type snapshot struct {
 	ready, credentials conditionState
 	info               clusterInfo
 	expiry             kubeconfig.Expiry
-	// contestedID is the identity that the last attempt met, if it belongs to another member.
+	// contestedID is the identity that the last attempt found, if that belongs to another member.
 	contestedID types.UID
 }
 
@@ -59,8 +59,8 @@ var (
 	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
 )
 
-// failed records that the member could not be reached with these credentials. It stays Ready if a
-// session goes on.
+// failed records that the member could not be reached with these credentials. The member stays
+// Ready if a session continues.
 func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	v := conditionFor(err)
 	s.contestedID = ""
@@ -72,7 +72,7 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	case errors.As(err, &refusal):
 		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
 	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
-		// This explains more than the answer of the member.
+		// The expiry explains more than the response of the member.
 		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
 			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:

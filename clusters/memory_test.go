@@ -13,16 +13,19 @@ import (
 	"testing"
 )
 
-// A member that sends without end, or what is small on the wire and large in memory, costs the hub
-// a bounded amount of it. Not beside other tests: it measures the process.
+// A member that sends data without end, or data that is small on the wire and large in memory, uses
+// a bounded amount of the hub's memory. This test does not run in parallel with others, because it
+// measures the process.
 func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
-	const most = 1 << 30 // what is collected late is counted too; unbounded, it would be over 20 GiB
+	// most includes memory that is not collected yet. Without limits, it would be over 20 GiB.
+	const most = 1 << 30
 	w := shared(t)
-	o := w.own(t, "fleet-memory", byDefault, func(o *setup) { o.ReadRate = 1 << 30 }) // what a member may take is not a matter of how soon
+	// The rate is high, because the limit on memory must not depend on throttling.
+	o := w.own(t, "fleet-memory", byDefault, func(o *setup) { o.ReadRate = 1 << 30 })
 	const list, watch = "", "watch"
 	tests := []struct {
 		name, verb string
-		answers    int64 // that are sent: a list is read to its end before it costs most
+		answers    int64 // responses to send: a list is read to its end before it costs most
 		send       func(io.Writer)
 	}{
 		{"a list of 1 GB", list, 2, func(w io.Writer) { flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
@@ -85,7 +88,7 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 	}
 }
 
-// repeat sends a piece so many times, or until nobody reads it any more.
+// repeat sends a piece that many times, or until the reader stops.
 func repeat(piece string, times int) func(io.Writer) {
 	return func(w io.Writer) {
 		for range times {
@@ -96,7 +99,7 @@ func repeat(piece string, times int) func(io.Writer) {
 	}
 }
 
-// heap is how many bytes of it are in use, or are to be collected.
+// heap returns how many bytes of the heap are in use or not collected yet.
 func heap() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -5,8 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Metrics of the members, each labelled by the member's name. They exist as long as the
-// MemberCluster.
+// Metrics of the members, labelled by the member's name. They exist as long as the MemberCluster.
 var (
 	up = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_up",
@@ -36,7 +35,7 @@ func init() {
 	metrics.Registry.MustRegister(up, probeLatency, connections, credentialExpiry, credentialWarning)
 }
 
-// measure sets what the snapshot says.
+// setMetrics sets the metrics of a member from the snapshot.
 func (s snapshot) setMetrics(member string) {
 	value := 0.0
 	if s.ready == connected {

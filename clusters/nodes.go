@@ -15,17 +15,17 @@ import (
 )
 
 // Nodes are read page by page, and each page node by node: thousands of nodes have a hundred
-// megabytes, and only two of their fields are needed. They have a limit of their own, so that they
-// do not slow down lists, watches and writes.
+// megabytes, and only two of their fields are needed. Their reads have a separate rate limit, so
+// that they do not slow down lists, watches and writes.
 const (
 	nodesInPage  = 500
 	maxNodePages = 200
 	maxPageBytes = 64 << 20
-	// maxPageMemory includes the cost of the elements of a page, although none is kept.
+	// maxPageMemory includes the cost of the elements of a page, although no element is kept.
 	maxPageMemory = 8 * maxPageBytes
 	// maxContinue is the longest continue token.
 	maxContinue = 8 << 10
-	// surveyRate and surveyBurst throttle the reading of nodes: 5,000 take half a minute.
+	// surveyRate and surveyBurst throttle the reading of nodes: 5,000 nodes take half a minute.
 	surveyRate, surveyBurst = 8 << 20, 16 << 20
 )
 
@@ -41,9 +41,9 @@ type node struct {
 	} `json:"status"`
 }
 
-// readAllocatable returns the sum over the nodes that take pods.
+// readAllocatable returns the sum over the nodes that accept pods.
 func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.ResourceList, err error) {
-	defer func() { // of the parser of quantities, with exponents near 2^31
+	defer func() { // the quantity parser panics for exponents near 2^31
 		if recover() != nil {
 			sum, err = nil, errors.New("a node has a quantity that cannot be read")
 		}
@@ -64,7 +64,7 @@ func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.Resou
 	return nil, errTooManyNodes
 }
 
-// readPage reads one page, and returns the token of the next one; "" after the last.
+// readPage reads one page, and returns the token of the next page, or "" after the last.
 func readPage(ctx context.Context, c *transport.Client, limit *transport.PageLimit, page string, each func(*node)) (next string, err error) {
 	query := url.Values{"limit": {strconv.Itoa(nodesInPage)}}
 	if page != "" {
@@ -103,7 +103,7 @@ func readNodes(from io.Reader, each func(*node)) (next string, err error) {
 			err = decoder.Decode(&json.RawMessage{})
 		}
 		if err != nil {
-			return "", transport.ErrNotAPIServer // its text may quote what the server sent
+			return "", transport.ErrNotAPIServer // its text may quote the response
 		}
 	}
 	if err := begins(decoder, '}'); err != nil || len(metadata.Continue) > maxContinue {
@@ -128,7 +128,7 @@ func readItems(decoder *json.Decoder, each func(*node)) error {
 	return begins(decoder, ']')
 }
 
-// begins reads a delimiter.
+// begins reads the delimiter with which a value begins.
 func begins(decoder *json.Decoder, with json.Delim) error {
 	if token, err := decoder.Token(); err != nil || token != with {
 		return transport.ErrNotAPIServer

@@ -28,22 +28,22 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// fleetLabel is the label of the Secrets, and so of the MemberClusters, of one operator.
+// fleetLabel is the label of the Secrets of one operator, and therefore of its MemberClusters.
 const fleetLabel = "test-fleet"
 
-// operator is the part of the real one that this package is.
+// operator runs the part of the real operator that this package implements.
 type operator struct {
 	namespace, user string
 	provider        *clusters.Provider
 	engagements     *recorder
-	// resign stops the manager only, as when the leadership is lost; exit ends the process.
+	// resign stops only the manager, as a loss of the leadership does; exit ends the process.
 	resign, exit context.CancelFunc
 	ended        chan struct{}
 	err          error
 }
 
-// grant makes a namespace of Secrets on the hub, and lets the operator of that namespace do what
-// the role in config/rbac grants, changed, and no more.
+// grant creates a namespace for Secrets on the hub. It grants the operator of that namespace the
+// role in config/rbac, after the changes, and nothing else.
 func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
 	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator-of-" + namespace}
 	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
@@ -75,14 +75,14 @@ func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) er
 	return nil
 }
 
-// setup is what an operator is made of: the options of cmd/fleetwright, but for the interval of the
-// probes, and the Secrets of its namespace.
+// setup configures an operator: the options of cmd/fleetwright, except for the probe interval, and
+// the Secrets of its namespace.
 type setup struct {
 	clusters.Options
 	sources kubeconfig.Sources
 }
 
-// operate runs an operator for the Secrets of a namespace, with a changed setup.
+// operate runs an operator for the Secrets of a namespace, after the changes to its setup.
 func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, error) {
 	with := setup{Options: memberOptions(), sources: kubeconfig.Sources{
 		{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
@@ -105,14 +105,14 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 		Scheme: kinds,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: clusters.SecretCache(with.sources),
-			// There are several operators on this hub: to each one, all MemberClusters that it sees
-			// are its own.
+			// There are several operators on this hub. Each operator treats all MemberClusters that
+			// it sees as its own, so its cache holds only those with its label.
 			&v1alpha1.MemberCluster{}: {Label: labels.SelectorFromSet(labels.Set{fleetLabel: namespace})},
 		}},
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{
-			SkipNameValidation:      &again, // there are several in this process
-			MaxConcurrentReconciles: 8,      // what must run once at a time says so itself
+			SkipNameValidation:      &again, // this process runs several operators
+			MaxConcurrentReconciles: 8,      // code that must not run concurrently locks itself
 		},
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *world) own(t testing.TB, namespace string, changes ...func(*setup)) *op
 	return o
 }
 
-// stop ends the operator and waits for its end.
+// stop ends the operator and waits until it has ended.
 func (o *operator) stop() error {
 	o.exit()
 	<-o.ended
@@ -170,12 +170,12 @@ func memberOptions() clusters.Options {
 		Watch:         watched(),
 		UserAgent:     "fleetwright/test",
 		ProbeInterval: 2 * time.Second,
-		MaxListBytes:  32 << 20, // a lying member takes less of the machine
+		MaxListBytes:  32 << 20, // limits how much of the machine a lying member uses
 		Policy:        kubeconfig.Policy{AllowLoopback: true},
 	}
 }
 
-// imageIndex is a field index that all members' caches get.
+// imageIndex is a field index of all members' caches.
 const imageIndex = "image"
 
 func images(object client.Object) (images []string) {
@@ -187,7 +187,7 @@ func images(object client.Object) (images []string) {
 
 func watched() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
 
-// output keeps what is written to it. It is safe for concurrent use.
+// output stores what is written to it. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -202,7 +202,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// lines is what was written.
+// lines returns the lines written so far.
 func (o *output) lines() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

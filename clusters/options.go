@@ -28,56 +28,57 @@ const (
 	DefaultProbeInterval  = 10 * time.Second
 	DefaultWatchSilence   = 150 * time.Second
 	DefaultMaxConnecting  = 32
-	// DefaultSecretGrace is long enough for a Secret that is replaced or restored, or lost to a
-	// wrong selector.
+	// DefaultSecretGrace is long enough to replace or restore a Secret, and to notice a wrong
+	// selector.
 	DefaultSecretGrace = 10 * time.Minute
 )
 
-// Options configure how members are reached. Scheme and Mapper are required. The zero value of
+// Options configure the connections to members. Scheme and Mapper are required. The zero value of
 // every other field means its default.
 type Options struct {
 	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on
-	// one.
+	// members.
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
 	// Cache is the template of each member's cache: its selectors and transforms.
 	Cache cache.Options
-	// Watch has the kinds of a member's cache that are synced before the member is engaged. An
-	// informer of another kind can be requested later; its failures do not end the engagement.
+	// Watch lists the kinds that a member's cache syncs before the member is engaged. An informer
+	// for another kind can be requested later; its failures do not end the engagement.
 	Watch []client.Object
 	// UserAgent is what members see in their audit logs. It defaults to DefaultUserAgent.
 	UserAgent string
-	// QPS and Burst limit the requests to one member, over all kinds. They default to DefaultQPS
-	// and DefaultBurst.
+	// QPS and Burst limit the requests to one member, for all kinds together. They default to
+	// DefaultQPS and DefaultBurst.
 	QPS   float32
 	Burst int
-	// ReadRate and ReadBurst throttle what one member sends, in bytes per second and bytes: a
-	// member that sends more is read more slowly. Elements of lists and events of watches count for
-	// more than their bytes. They default to DefaultReadRate and DefaultReadBurst.
+	// ReadRate and ReadBurst throttle the data of one member, in bytes per second and bytes: the
+	// hub reads more slowly from a member that exceeds them. List elements and watch events count
+	// for more than their bytes. They default to DefaultReadRate and DefaultReadBurst.
 	ReadRate, ReadBurst int
-	// MaxListBytes is the largest list that a member may send, and the most memory that its cache
-	// may take up. A member that exceeds it is disconnected. Elements of lists count for more than
-	// their bytes. While a list is read, it takes up to three times as much memory. It defaults to
-	// DefaultMaxListBytes.
+	// MaxListBytes is the size of the largest list that a member may send, and the limit on the
+	// memory of its cache. A member that exceeds it is disconnected. List elements count for more
+	// than their bytes. While a list is read, it takes up to three times as much memory. It
+	// defaults to DefaultMaxListBytes.
 	MaxListBytes int64
-	// ConnectTimeout bounds how long the hub waits for the lists that precede an engagement. A list
-	// that makes progress may take longer. It defaults to DefaultConnectTimeout.
+	// ConnectTimeout limits how long the hub waits for the lists before an engagement. A list that
+	// makes progress may take longer. It defaults to DefaultConnectTimeout.
 	ConnectTimeout time.Duration
-	// ProbeInterval is how often a connected member is probed, with a jitter of a quarter. A member
-	// that fails three probes in a row is disengaged. It defaults to DefaultProbeInterval.
+	// ProbeInterval is the time between two probes of a connected member, with a jitter of a
+	// quarter. A member that fails three probes in a row is disengaged. It defaults to
+	// DefaultProbeInterval.
 	ProbeInterval time.Duration
-	// WatchSilence is how long a watch may send nothing before the member is disengaged. An API
-	// server sends a bookmark each minute. It defaults to DefaultWatchSilence.
+	// WatchSilence is how long a watch may be silent before the member is disengaged. An API server
+	// sends a bookmark each minute. It defaults to DefaultWatchSilence.
 	WatchSilence time.Duration
-	// MaxConnecting is how many members may be listing at the same time. It defaults to
+	// MaxConnecting is how many members may list at the same time. It defaults to
 	// DefaultMaxConnecting.
 	MaxConnecting int
-	// SecretGrace is how long a MemberCluster that holds nothing set by a person is kept without
+	// SecretGrace is how long a MemberCluster without an administrator's setting is kept without
 	// its Secret. It defaults to DefaultSecretGrace.
 	SecretGrace time.Duration
-	// Policy is what kubeconfigs may have beyond what is safe.
+	// Policy lists what kubeconfigs may have beyond the safe defaults.
 	Policy kubeconfig.Policy
-	// Wrap is put around the round tripper of a member that adds the credentials, so it does not
+	// Wrap wraps the round tripper of a member that adds the credentials, so the wrapper does not
 	// see them.
 	Wrap clienttransport.WrapperFunc
 
@@ -85,7 +86,7 @@ type Options struct {
 	decoders runtime.ClientNegotiator
 }
 
-// complete sets the defaults and fails if a field has no valid value.
+// complete sets the defaults, and returns an error if a field is invalid.
 func (o *Options) complete() error {
 	err := errors.Join(
 		required("Scheme", o.Scheme != nil),
@@ -123,7 +124,8 @@ func required(field string, set bool) error {
 	return nil
 }
 
-// defaulted sets a field that is zero, and fails if it is less than the minimum.
+// defaulted sets a zero field to its default, and returns an error if the field is below the
+// minimum.
 func defaulted[T cmp.Ordered](field string, value *T, byDefault, least T) error {
 	var zero T
 	if *value == zero {

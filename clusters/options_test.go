@@ -13,7 +13,7 @@ func TestOptions(t *testing.T) {
 	const fine = ""
 	tests := map[string]struct {
 		change func(*Options)
-		want   string // in the error
+		want   string // part of the error
 	}{
 		"with what is required":        {func(*Options) {}, fine},
 		"without a scheme":             {func(o *Options) { o.Scheme = nil }, "Scheme is required"},

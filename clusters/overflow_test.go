@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ofAllKinds answers lists of all watched kinds with so many objects of 20 KiB, and watches with
-// nothing.
+// ofAllKinds answers lists of all watched kinds with that many objects of 20 KiB, and watches with
+// no event.
 func ofAllKinds(count int) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		kind, watched := map[string]string{"deployments": "Deployment", "services": "Service"}[path.Base(r.URL.Path)]
@@ -32,8 +32,8 @@ func ofAllKinds(count int) fault {
 	}
 }
 
-// The objects of each kind fit into the cache, and those of all kinds together do not: the member
-// is not engaged with what fits.
+// The objects of each kind fit into the cache, but all kinds together do not: the member is not
+// engaged with an incomplete cache.
 func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -48,8 +48,8 @@ func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
 	m.goesOn(t, e)
 }
 
-// What a MemberCluster says from before a restart of the operator is replaced when connecting takes
-// long.
+// After a restart of the operator, an outdated Ready condition of a MemberCluster is replaced if
+// connecting takes long.
 func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -63,7 +63,8 @@ func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
 	m.front.fail(ofAllKinds(200))
 	m.shows(t, 0, joined)
 	m.operator = w.own(t, fleet, func(o *setup) {
-		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20 // the hub throttles it for some eight seconds
+		// With these values, the hub throttles the member for some eight seconds.
+		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20
 	})
 	m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid True Accepted")
 	m.engaged(t, 1, soon)

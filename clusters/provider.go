@@ -16,10 +16,11 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// Provider provides the members that are connected. It is safe for concurrent use.
+// Provider provides the connected members. It is safe for concurrent use.
 type Provider struct {
 	options Options
-	// lifetime is the process's: a member outlives the reconcile that began it.
+	// lifetime is the context of the process, because a member outlives the reconciliation that
+	// starts it.
 	lifetime context.Context // see above
 	end      context.CancelFunc
 	aware    multicluster.Aware
@@ -32,17 +33,17 @@ type Provider struct {
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
-	// identities has the members of this process by the identity that they have or are about to
-	// have, so that no two are the same cluster. The identities that MemberClusters own by their
-	// status are in the hub's cache, see ownerOf.
+	// identities maps each identity to the member of this process that has it or is about to have
+	// it, so that no two members are the same cluster. The hub's cache has the identities that
+	// MemberClusters own by their status; see ownerOf.
 	identities map[types.UID]multicluster.ClusterName
 	indexes    []index
 }
 
 var _ multicluster.Provider = (*Provider)(nil)
 
-// New returns a Provider whose members live no longer than the context. It fails if an option has
-// no valid value.
+// New returns a Provider whose members end with the context at the latest. It returns an error if
+// an option is invalid.
 func New(lifetime context.Context, options Options) (*Provider, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("member options: %w", err)
@@ -69,14 +70,14 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 	return nil, fmt.Errorf("member %q is not connected: %w", name, multicluster.ErrClusterNotFound)
 }
 
-// index is a field index that every member's cache gets.
+// index is a field index of every member's cache.
 type index struct {
 	object  client.Object
 	field   string
 	extract client.IndexerFunc
 }
 
-// IndexField adds an index to the caches of all members. It must be called before the first one
+// IndexField adds an index to the caches of all members. It must be called before the first member
 // connects.
 func (p *Provider) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	p.mu.Lock()
@@ -99,8 +100,8 @@ func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// ensure returns the member of a name, and starts it if there is none. It returns nil if the name
-// belongs to another Secret.
+// ensure returns the member with this name, and starts the member if it does not exist. It returns
+// nil if the name belongs to another Secret.
 func (p *Provider) ensure(name multicluster.ClusterName, secret types.NamespacedName) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +126,8 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 	return m
 }
 
-// removeMembers ends the members of a Secret, except the one that the Secret describes now. It does
-// not wait for the end.
+// removeMembers ends the members of a Secret, except the member that the Secret now describes. It
+// does not wait until they have ended.
 func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +142,7 @@ func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfi
 	}
 }
 
-// secretOf returns the Secret of the member of that name.
+// secretOf returns the Secret of the member with this name.
 func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -152,7 +153,7 @@ func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName
 	return m.secret, true
 }
 
-// contenders returns the Secrets of the members whose last attempt met an identity that another
+// contenders returns the Secrets of the members whose last attempt found an identity that another
 // member owns.
 func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	p.mu.RLock()
@@ -165,8 +166,8 @@ func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	return secrets
 }
 
-// publish engages a session, and then makes its Cluster the one that Get returns. If the engagement
-// fails, or the session or its member ends meanwhile, Get returns what it returned before.
+// publish engages a session, and then makes Get return its Cluster. If the engagement fails, or the
+// session or its member ends meanwhile, Get continues to return its previous result.
 func (p *Provider) publish(m *member, s *session) error {
 	if err := p.engage(m.name, s); err != nil {
 		return fmt.Errorf("engage: %w", err)
@@ -192,7 +193,7 @@ func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
 	}
 }
 
-// unpublish removes a session, unless another one has replaced it.
+// unpublish removes a session, unless another session has replaced it.
 func (p *Provider) unpublish(name multicluster.ClusterName, s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// A Cluster is the member's when it is engaged and as long as it lasts: whoever asks for it never
-// gets one that has ended.
+// The provider returns a member's Cluster only between its engagement and the end of its session:
+// no caller gets a Cluster that has ended.
 func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -19,7 +19,7 @@ func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) 
 	m.move(t)
 	m.replace(t, m.kubeconfig(t))
 	<-late.reached
-	m.goesOn(t, first) // the next one is still being engaged
+	m.goesOn(t, first) // the next session is still being engaged
 
 	m.remove(t)
 	m.ends(t, first, soon)
@@ -42,7 +42,7 @@ func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) 
 	m.hasNoCluster(t)
 }
 
-// hasNoCluster checks that the provider has none for the member.
+// hasNoCluster checks that the provider has no Cluster for the member.
 func (m *member) hasNoCluster(t *testing.T) {
 	t.Helper()
 	got, err := m.operator.provider.Get(ctx, multicluster.ClusterName(m.name))

@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// A quantity is text that the hub computes with: one of them could end it, or keep it busy for
-// ever.
+// The hub parses quantities. A single absurd quantity could end the hub's process, or keep it busy
+// forever.
 func TestAbsurdQuantitiesOfNodes(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -41,10 +41,10 @@ func TestAbsurdQuantitiesOfNodes(t *testing.T) {
 	}
 }
 
-// event is one of a watch.
+// event is a watch event.
 const event = `{"type": "ADDED", "object": %s}` + "\n"
 
-// quantities answers, after a while, with a Deployment that has a quantity, in a frame.
+// quantities answers, after a delay, with a Deployment that contains a quantity, in a frame.
 func quantities(frame, quantity string) http.HandlerFunc {
 	deployment := `{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"},
 		"spec": {"template": {"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": ` + quantity + `}}}]}}}}`
@@ -55,15 +55,15 @@ func quantities(frame, quantity string) http.HandlerFunc {
 			return
 		}
 		select {
-		case <-time.After(1500 * time.Millisecond): // a watch that ends at once is noticed for that
+		case <-time.After(1500 * time.Millisecond): // a watch that ends at once would fail for that reason
 			_, _ = io.WriteString(w, answer)
 		case <-r.Context().Done():
 		}
 	}
 }
 
-// It is said what is wrong, and nobody else suffers. Without the refusal, each would take gigabytes
-// and minutes.
+// The operator reports the fault, and no other member is affected. Without the refusal, each
+// quantity would take gigabytes and minutes.
 func TestAbsurdQuantitiesOfDeployments(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -96,7 +96,7 @@ func TestAbsurdQuantitiesOfDeployments(t *testing.T) {
 	e.has(t, "beside-quantities", soon)
 }
 
-// says waits until the Ready condition tells something.
+// says waits until the message of the Ready condition contains a text.
 func (m *member) says(t testing.TB, what string) {
 	t.Helper()
 	eventually(t, afterTimeout, func() error {

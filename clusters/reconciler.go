@@ -30,7 +30,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// secretField indexes MemberClusters by the Secret that they were made from.
+// secretField indexes MemberClusters by the Secret from which they were created.
 const secretField = "metadata.annotations.secret"
 
 // Reconciler runs one member for each kubeconfig Secret and maintains its MemberCluster. It never
@@ -47,8 +47,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler of the Secrets of the sources. Members are engaged with
-// aware, by the elected leader only.
+// SetupWithManager adds the Reconciler for the Secrets of the sources. Only the elected leader
+// engages aware with members.
 func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources kubeconfig.Sources) error {
 	p.aware = aware
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
@@ -65,13 +65,13 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 		For(&corev1.Secret{}).
 		Watches(&v1alpha1.MemberCluster{}, memberClusterHandler{handler.EnqueueRequestsFromMapFunc(r.toSecrets)}).
 		WatchesRawSource(source.Func(r.listen)).
-		// Two Secrets that claim one name must not be decided on at the same time.
+		// Two Secrets that claim the same name must not be reconciled at the same time.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 
-// drain ends the members with the manager and waits for them: a replica that is no longer the
-// leader must not act on any.
+// drain waits for the manager to end, then ends the members and waits for them, because a replica
+// that is no longer the leader must not act on any member.
 func (p *Provider) drain(ctx context.Context) error {
 	<-ctx.Done()
 	p.end()
@@ -79,13 +79,13 @@ func (p *Provider) drain(ctx context.Context) error {
 	return nil
 }
 
-// listen enqueues the Secret of a member whose snapshot changes.
+// listen enqueues the Secret of a member when its snapshot changes.
 func (r *Reconciler) listen(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.provider.changed = func(secret types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: secret}) }
 	return nil
 }
 
-// memberClusterHandler removes the metrics of a MemberCluster that is deleted, before its Secret is
+// memberClusterHandler removes the metrics of a deleted MemberCluster before its Secret is
 // reconciled.
 type memberClusterHandler struct{ handler.EventHandler }
 
@@ -95,7 +95,7 @@ func (h memberClusterHandler) Delete(ctx context.Context, e event.DeleteEvent, q
 	h.EventHandler.Delete(ctx, e, queue)
 }
 
-// secretOf is the index of a MemberCluster by its Secret.
+// secretOf returns the index value of a MemberCluster: its Secret.
 func secretOf(mc client.Object) []string {
 	if secret := mc.GetAnnotations()[v1alpha1.AnnotationSecret]; secret != "" {
 		return []string{secret}
@@ -103,9 +103,9 @@ func secretOf(mc client.Object) []string {
 	return nil
 }
 
-// toSecrets maps a MemberCluster to the Secret that it was made from; to the Secret of the member
-// of its name, because a MemberCluster that is deleted by hand is created again; and to the Secrets
-// of the members that wait for its identity.
+// toSecrets maps a MemberCluster to three kinds of Secrets: the Secret from which it was created;
+// the Secret of the member with its name, because a deleted MemberCluster is created again; and the
+// Secrets of the members that wait for its identity.
 func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found {
@@ -122,8 +122,8 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 	return requests
 }
 
-// Reconcile brings the member and the MemberCluster in line with a Secret. It returns no error if
-// the manager ends meanwhile.
+// Reconcile updates the member and the MemberCluster of a Secret. It returns no error if the
+// manager ends meanwhile.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, request)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -146,8 +146,8 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: sooner(detached, joined)}, err
 }
 
-// join brings the member and the MemberCluster in line with the Secret, and returns when to
-// reconcile again; 0 for never.
+// join updates the member and the MemberCluster of the Secret, and returns when to reconcile again,
+// or 0 for never.
 func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (time.Duration, error) {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.Name}, mc); client.IgnoreNotFound(err) != nil {
@@ -181,9 +181,9 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	return recheckAfter(known.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
 }
 
-// consumeAcknowledgement removes the annotation that acknowledges an identity once the status has
-// that identity. Otherwise that cluster would be accepted again after the member has become a third
-// one.
+// consumeAcknowledgement removes the annotation that acknowledges an identity after the status has
+// that identity. Otherwise the annotation would accept that cluster again after the member has
+// become a third one.
 func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
 	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
 	if !found || mc.Status.ClusterID == "" || types.UID(accepted) != mc.Status.ClusterID {
@@ -194,7 +194,7 @@ func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.Me
 	err := r.hub.Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil // the cache is outdated, and its update is reconciled
+		return nil // the cache is outdated, and its update triggers a reconciliation
 	case err != nil:
 		return fmt.Errorf("remove annotation %s of MemberCluster: %w", v1alpha1.AnnotationAcceptIdentity, err)
 	}
@@ -202,7 +202,7 @@ func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.Me
 	return nil
 }
 
-// sooner returns the shorter of two durations, of which 0 stands for never.
+// sooner returns the shorter of two durations; 0 means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -210,10 +210,10 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// nameRetry is after how long a Secret whose name is taken is reconciled again.
+// nameRetry is the delay before a Secret whose name is taken is reconciled again.
 const nameRetry = time.Minute
 
-// memberOf returns the member of a Secret, or nil if its name is another Secret's.
+// memberOf returns the member of a Secret, or nil if its name belongs to another Secret.
 func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (*member, error) {
 	if taken, err := r.isNameTaken(ctx, mc, wants); err != nil || taken {
 		return nil, err
@@ -221,8 +221,9 @@ func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, w
 	return r.provider.ensure(multicluster.ClusterName(wants.Name), wants.Key()), nil
 }
 
-// isNameTaken reports whether the MemberCluster is made from another Secret that still describes a
-// member of this name. The Secret that had the name first keeps it, also after a restart.
+// isNameTaken reports whether the MemberCluster was created from another Secret that still
+// describes a member with this name. The Secret that had the name first keeps it, also after a
+// restart.
 func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
 	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -233,9 +234,10 @@ func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster
 	return has != nil && has.Name == wants.Name, err
 }
 
-// memberSecret returns the member that a Secret describes, or nil if the Secret is gone or no
-// source selects it. A namespace without a source has no members: a MemberCluster that an operator
-// with other flags made from a Secret there has lost its Secret.
+// memberSecret returns the member that a Secret describes, or nil if the Secret does not exist or
+// no source selects it. A namespace without a source has no members: if an operator with other
+// flags created a MemberCluster from a Secret there, that MemberCluster counts as one whose Secret
+// is missing.
 func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
 	if !r.sources.HasNamespace(key.Namespace) {
 		return nil, nil // the cache does not have that namespace
@@ -249,10 +251,11 @@ func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName)
 	return r.sources.Member(secret), nil
 }
 
-// publish writes the snapshot of a member to its MemberCluster, if that differs.
+// publish writes the snapshot of a member to its MemberCluster, if they differ.
 func (r *Reconciler) publish(ctx context.Context, claim *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, known snapshot) error {
 	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.Key().String() {
-		return r.apply(ctx, claim) // what it makes comes back by the watch, and gets its status then
+		// The watch reports the applied MemberCluster, whose status is then written.
+		return r.apply(ctx, claim)
 	}
 	known.setMetrics(mc.Name)
 	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
@@ -269,7 +272,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil // the cache is outdated, and its update is reconciled
+		return nil // the cache is outdated, and its update triggers a reconciliation
 	case err != nil:
 		return fmt.Errorf("write the status of MemberCluster: %w", err)
 	}
@@ -277,7 +280,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 	return nil
 }
 
-// apply creates the MemberCluster, or updates its labels and its Secret.
+// apply creates the MemberCluster, or updates its labels and the annotation with its Secret.
 func (r *Reconciler) apply(ctx context.Context, claim *kubeconfig.MemberSecret) error {
 	mc := &unstructured.Unstructured{}
 	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
@@ -296,7 +299,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
 		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
 		if is != nil && kind != v1alpha1.ConditionReady && is.Reason == v1alpha1.ReasonSecretMissing {
-			continue // Ready has told it
+			continue // the event of Ready has reported it
 		}
 		if is == nil || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonNotVerified || was != nil && was.Reason == is.Reason {
 			continue

@@ -17,11 +17,12 @@ type engagement struct {
 	ctx     context.Context
 	cluster cluster.Cluster
 	at      time.Time
-	// inStep: its caches were. seamless: the one before, of this name, had not ended.
+	// inStep is set if the caches were in sync. seamless is set if the previous engagement of this
+	// name had not ended.
 	inStep, seamless bool
 }
 
-// recorder is engaged with every member, in the place of delivery.
+// recorder is engaged with every member, in place of delivery.
 type recorder struct {
 	mu     sync.Mutex
 	byName map[multicluster.ClusterName][]engagement
@@ -31,7 +32,7 @@ type recorder struct {
 	holds map[multicluster.ClusterName]*hold
 }
 
-// hold is reached by an Engage, which then waits until it is released.
+// hold signals reached when an Engage blocks, and the Engage continues after released.
 type hold struct{ reached, released chan struct{} }
 
 func (r *recorder) hold(name string) *hold {
@@ -86,7 +87,7 @@ func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, me
 	return nil
 }
 
-// of are the engagements of a member, from the first to the newest.
+// of returns the engagements of a member, oldest first.
 func (r *recorder) of(name string) []engagement {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,7 +28,9 @@ func TestARestartWritesNothing(t *testing.T) {
 	refused.shows(t, soon, "Ready False NoConnection, CredentialsValid False FileRefused")
 	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified")
 	healthy.join(t)
-	const events = 5 // Connected, Accepted; NoConnection, FileRefused; Unreachable: they are written a moment later
+	// The events are Connected, Accepted; NoConnection, FileRefused; Unreachable. They are written
+	// a moment after the conditions.
+	const events = 5
 	eventually(t, soon, func() error {
 		written := slices.DeleteFunc(slices.Clone(w.hub.writes(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
 		if len(written) != events {
@@ -58,8 +60,8 @@ func TestARestartWritesNothing(t *testing.T) {
 	t.Cleanup(func() { _ = next.stop() })
 	healthy.operator = next
 	healthy.engaged(t, 1, soon)
-	// Nothing is to be waited for where nothing happens: three attempts to reach the one that is
-	// away.
+	// No condition marks the absence of writes, so the test waits: during that time, the operator
+	// makes three attempts to reach the unreachable member.
 	quiet := time.Now().Add(7 * time.Second)
 	eventually(t, soon, func() error {
 		if time.Now().Before(quiet) {
@@ -75,7 +77,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	}
 }
 
-// An operator that is no longer the leader must not go on delivering beside its successor.
+// An operator that has lost the leadership must not continue to deliver next to its successor.
 func TestTheEndOfTheManagerEndsTheMembersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mortal is a world whose member's API server is this test's own, and may be stopped.
+// mortal returns a world with an API server for members that belongs to this test and may be
+// stopped.
 func (w *world) mortal(t *testing.T) *world {
 	t.Helper()
 	server, err := startAPIServer(filepath.Join(w.dir, "mortal"))
@@ -31,7 +32,7 @@ func (w *world) mortal(t *testing.T) *world {
 	return other
 }
 
-// compact has etcd forget all that was before now: a watch from then on is "too old".
+// compact makes etcd drop the history before now: a watch from before is "too old".
 func (s *apiServer) compact(t *testing.T) {
 	t.Helper()
 	now := &appsv1.DeploymentList{}
@@ -65,8 +66,8 @@ func (s *apiServer) restart(t *testing.T) {
 	}
 }
 
-// A cache follows its member over a restart of the API server, with and without its history, or the
-// member is engaged anew: what was changed meanwhile is in it soon.
+// After a restart of the API server, with or without its history, the cache follows the member, or
+// the member is engaged again: changes made meanwhile are soon in the cache.
 func TestARestartedAPIServer(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -78,7 +79,7 @@ func TestARestartedAPIServer(t *testing.T) {
 		comes, goes := fmt.Sprintf("mortal-comes-%d", i), fmt.Sprintf("mortal-goes-%d", i)
 		m.deploy(t, goes)
 		m.newest().has(t, goes, soon)
-		m.link.turn(t, silent) // what changes now is not seen
+		m.link.turn(t, silent) // the operator does not see the following changes
 		m.deploy(t, comes)
 		deleted := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: goes}}
 		if err := mortal.member.admin.Delete(ctx, deleted); err != nil {
@@ -108,14 +109,14 @@ func TestARestartedAPIServer(t *testing.T) {
 	}
 }
 
-// newest is the newest engagement.
+// newest returns the newest engagement.
 func (m *member) newest() engagement {
 	all := m.operator.engagements.of(m.name)
 	return all[len(all)-1]
 }
 
-// A member that comes and goes makes few events and few writes, and is connected again when it
-// stays.
+// A member that flaps causes few events and few writes, and is connected again when it stays
+// available.
 func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -123,7 +124,9 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	m := w.newMember(t, o, "flapping")
 	m.join(t)
 	const window = 35 * time.Second
-	for end := time.Now().Add(window); time.Now().Before(end); { // as soon as it is connected it goes, and it is there again as soon as it is lost
+	// The member disconnects as soon as it is connected, and returns as soon as the hub has
+	// noticed.
+	for end := time.Now().Add(window); time.Now().Before(end); {
 		e := m.newest()
 		m.link.turn(t, refuse)
 		m.ends(t, e, soon)
@@ -135,9 +138,9 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 			return nil
 		})
 	}
-	// Sessions begin at some 0, 1, 3, 7, 15 and 31 seconds. Each is connected and lost: two writes
-	// of status and as many events, and one more of each for the credentials. Undamped, there would
-	// be one every two seconds.
+	// Sessions begin at about 0, 1, 3, 7, 15 and 31 seconds. Each session is connected and lost:
+	// two status writes and two events, and one more of each for the credentials. Without damping,
+	// a session would begin every two seconds.
 	const most = 7
 	sessions := len(o.engagements.of(m.name))
 	var status, events int

@@ -6,9 +6,10 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// SecretCache returns the options of the hub's cache for Secrets: it must hold only those that can
-// be a member's. With one source in a namespace, a label that is removed arrives as a deletion.
-// With several, the cache holds all Secrets of the namespace, and the change arrives as an update.
+// SecretCache returns the options of the hub's cache for Secrets, which must hold only Secrets that
+// may describe a member. With one source in a namespace, the removal of a label arrives as a
+// deletion. With several sources, the cache holds all Secrets of the namespace, and the change
+// arrives as an update.
 func SecretCache(sources kubeconfig.Sources) cache.ByObject {
 	namespaces := map[string]cache.Config{}
 	for _, source := range sources {

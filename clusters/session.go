@@ -25,8 +25,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// session is one connection of a member: its client, the Cluster on it, and the context with which
-// both end.
+// session is one connection of a member: its client, the Cluster that uses the client, and the
+// context that ends both.
 type session struct {
 	connection *transport.Client
 	cluster    cluster.Cluster
@@ -35,23 +35,25 @@ type session struct {
 	cancel     context.CancelFunc
 	since      time.Time
 	health     transport.WatchHealth
-	connecting *transport.Timer // ends connecting when the hub has waited long enough for the member
+	// connecting cancels the connection attempt when the hub has waited long enough.
+	connecting *transport.Timer
 	cached     cacheLimit
 	decoders   runtime.ClientNegotiator // of watches
 	logPanic   sync.Once
-	// undecodable is set when the decoder has panicked on what the member sends.
+	// undecodable is set when the decoder has panicked on the data of the member.
 	undecodable atomic.Bool
 	watched     []client.Object // the kinds that are synced before the engagement
-	// stopped is closed when the Cluster has ended by itself or by the context.
+	// stopped is closed when the Cluster has ended.
 	stopped chan struct{}
 }
 
-// connect returns a session whose caches are synced. The session owns the context of the attempt
-// and ends it. The time for connecting is limited independently.
+// connect returns a session whose caches are synced. The session takes over the context of the
+// attempt and ends it. A separate timer limits the time for connecting.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
 	connection := transport.New(a.want.config, m.options.transport())
 	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
-	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel // so that the log lines of client-go name the member
+	// The logger makes the log lines of client-go name the member.
+	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
 	s.health.Log, s.health.Silence = m.log, m.options.WatchSilence
 	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.health.OnRefused() }
@@ -60,7 +62,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 			s.close()
 		}
 	}()
-	// A probe needs no slot, so a silent member keeps no other one waiting.
+	// A probe needs no slot, so a silent member does not block others.
 	id, err := probe(s.ctx, connection)
 	if err != nil {
 		return nil, err
@@ -82,8 +84,8 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	return s, nil
 }
 
-// reportConnecting replaces what the MemberCluster still says from before a restart of the
-// operator, when connecting takes long.
+// reportConnecting replaces the outdated conditions of a MemberCluster if connecting takes long
+// after a restart of the operator.
 func (m *member) reportConnecting() {
 	m.update(func(s *snapshot) {
 		if s.ready.status == "" {
@@ -92,17 +94,17 @@ func (m *member) reportConnecting() {
 	})
 }
 
-// maxConnectTimeouts is how many ConnectTimeouts a member may take to connect while its lists make
-// progress.
+// maxConnectTimeouts limits the time for connecting while lists make progress, in multiples of
+// ConnectTimeout.
 const maxConnectTimeouts = 20
 
-// build makes and starts the Cluster of a session, and waits until its caches are synced.
+// build creates and starts the Cluster of a session, and waits until its caches are synced.
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
 	s.connecting = transport.NewTimer(m.options.ConnectTimeout, cancel)
 	defer s.connecting.Stop()
-	s.health.OnRefused = cancel // no need to wait any longer
+	s.health.OnRefused = cancel // a longer wait is of no use
 	if s.cluster, err = m.options.newCluster(s); err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
@@ -116,7 +118,8 @@ func (m *member) build(s *session) (err error) {
 	}
 	go func() {
 		defer close(s.stopped)
-		_ = s.cluster.Start(s.ctx) // ends with the context, and has no other error once the cache is made
+		// Start ends with the context, and returns no other error after the cache is created.
+		_ = s.cluster.Start(s.ctx)
 	}()
 	if !s.cluster.GetCache().WaitForCacheSync(ctx) {
 		return fmt.Errorf("list and watch: %w", cmp.Or(s.broken(), s.health.LastError(), s.ctx.Err(), context.DeadlineExceeded))
@@ -125,9 +128,9 @@ func (m *member) build(s *session) (err error) {
 	return s.broken()
 }
 
-// broken returns an error if the session must not be used, however healthy the member is: the
-// decoder panicked on what the member sends, or the cache is incomplete because the member's
-// objects exceed the limit.
+// broken returns an error if the session must not be used even if the member is healthy: the
+// decoder panicked on the member's data, or the cache is incomplete because the member's objects
+// exceed the limit.
 func (s *session) broken() error {
 	if s.undecodable.Load() {
 		return errUndecodable
@@ -135,8 +138,8 @@ func (s *session) broken() error {
 	return s.cached.err()
 }
 
-// newCluster returns a Cluster that shares the scheme and the mapper with all others, so that no
-// network discovery is needed.
+// newCluster returns a Cluster that shares the scheme and the mapper with all others, so that it
+// needs no API discovery.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	watched := &http.Client{
 		Transport: &takeBody{&transport.WatchMonitor{
@@ -148,7 +151,7 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 		to.Scheme, to.HTTPClient = o.Scheme, watched
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
 		to.Cache = o.Cache
-		to.Cache.ReaderFailOnMissingInformer = true // a slip must not start a cluster-wide watch
+		to.Cache.ReaderFailOnMissingInformer = true // an omission must not start a cluster-wide watch
 		to.Cache.DefaultWatchErrorHandler = s.health.HandleError
 		to.Cache.NewInformer = s.newInformer
 	})
@@ -156,8 +159,8 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 
 // newInformer returns an informer that runs on the context of the session.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	// What a member sends must not flood the log: client-go has a line for each event that it does
-	// not understand.
+	// The data of a member must not flood the log: client-go writes a line for each event that it
+	// does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
 	if s.watches(object) {
 		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
@@ -182,7 +185,8 @@ func (s *session) watches(object runtime.Object) bool {
 	return slices.ContainsFunc(s.watched, func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) })
 }
 
-// close ends the session. It does not wait for its goroutines, and may be called again.
+// close ends the session. It does not wait for the session's goroutines, and may be called
+// repeatedly.
 func (s *session) close() {
 	s.cancel()
 	s.connection.Close()

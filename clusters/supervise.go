@@ -11,7 +11,7 @@ import (
 )
 
 // supervise checks the session, and returns when to check again. It disconnects a member that does
-// not answer or is another cluster now, because its cache would be outdated when it returns.
+// not respond or is another cluster now, because its cache would be outdated when it returns.
 func (m *member) supervise(ctx context.Context) time.Duration {
 	err := m.check(ctx)
 	var wrong *identityError
@@ -31,7 +31,7 @@ func (m *member) supervise(ctx context.Context) time.Duration {
 	return idleInterval
 }
 
-// check returns why the session is not healthy, or nil.
+// check returns why the session is unhealthy, or nil.
 func (m *member) check(ctx context.Context) error {
 	select {
 	case <-m.session.stopped:
@@ -40,7 +40,7 @@ func (m *member) check(ctx context.Context) error {
 	default:
 	}
 	if err := cmp.Or(m.session.broken(), m.session.health.PersistentError(time.Now())); err != nil {
-		m.probeFailures = maxProbeFailures // the probe may succeed all the same
+		m.probeFailures = maxProbeFailures // although a probe may succeed
 		return err
 	}
 	begun := time.Now()
@@ -55,11 +55,11 @@ func (m *member) check(ctx context.Context) error {
 	return nil
 }
 
-// errAnotherCluster ends a session whose server is another cluster now. That cluster is
-// acknowledged, but the cache is of the old one.
+// errAnotherCluster ends a session whose server is now another cluster. That cluster is
+// acknowledged, but the cache belongs to the old one.
 var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
 
-// refreshInfo reads the cluster info. It runs in a goroutine of its own that ends with the session.
+// refreshInfo reads the cluster info. It runs in a separate goroutine that ends with the session.
 func (m *member) refreshInfo(on *session) {
 	found := on.readClusterInfo(on.ctx, m.observed().info)
 	if on.ctx.Err() != nil {
@@ -72,7 +72,7 @@ func (m *member) refreshInfo(on *session) {
 	})
 }
 
-// disconnect closes the session and delays the next one, longer if this one was short.
+// disconnect closes the session and delays the next one, for longer if this session was short.
 func (m *member) disconnect() {
 	if time.Since(m.session.since) >= stableAfter {
 		m.shortSessions = 0
@@ -92,8 +92,8 @@ func (m *member) closeSession() {
 	m.session, m.activeConfig, m.probeFailures = nil, nil, 0
 }
 
-// backoff returns the delay after so many failures: a second, doubled with each failure, up to a
-// limit, with jitter.
+// backoff returns the delay after this many failures: one second, doubled with each failure, up to
+// a limit, with jitter.
 func backoff(failures int, limit time.Duration) time.Duration {
 	return jitter(min(time.Second<<min(failures, 10), limit))
 }

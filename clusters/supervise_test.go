@@ -19,11 +19,11 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// patient waits for lists for as long as a test takes.
+// patient sets a ConnectTimeout that is longer than any test.
 func patient(o *setup) { o.ConnectTimeout = 20 * time.Minute }
 
-// hangingTwin is another server of the same member, which answers probes and nothing else. The
-// channel is closed when it was asked for more.
+// hangingTwin returns another server of the same member, which answers only probes. The channel is
+// closed at the first other request.
 func (m *member) hangingTwin(t testing.TB) (to *link, twin *front, asked <-chan struct{}) {
 	t.Helper()
 	twin = newFront(t, m.world.member)
@@ -69,7 +69,7 @@ func TestAConnectThatHangs(t *testing.T) {
 		token, _ := m.token(t)
 		m.replace(t, m.kubeconfig(t, withToken(token)))
 		eventually(t, soon, func() error {
-			// What goes on is the watch; the probes show the new token.
+			// The watch continues with its old token; the probes use the new token.
 			if used := m.world.member.credentials(m.user()); !slices.Contains(used, tokenID(token)) {
 				return fmt.Errorf("used are %v", used)
 			}
@@ -140,12 +140,12 @@ func TestClusterInfo(t *testing.T) {
 		if c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown); c == nil || c.Reason != v1alpha1.ReasonConnecting {
 			t.Errorf("after %s: %+v", time.Since(begun), c)
 		}
-		down.Store(true) // the survey goes on hanging: it takes 35 seconds
+		down.Store(true) // the list of nodes continues to hang: it takes 35 seconds
 		m.ends(t, e, 20*time.Second)
 	})
 }
 
-// Not beside other tests: it takes much of the machine.
+// This test does not run in parallel with others, because it uses much of the machine.
 func TestManyNodesAreReadInPages(t *testing.T) {
 	w := shared(t)
 	m := w.newMember(t, w.operator, "survey-large")
@@ -168,8 +168,8 @@ func TestManyNodesAreReadInPages(t *testing.T) {
 	}
 }
 
-// manyNodes answers with so many nodes of 20 KiB and four CPUs, of which every fifth takes no pods,
-// in pages.
+// manyNodes answers in pages with that many nodes of 20 KiB and four CPUs. Every fifth node accepts
+// no pods.
 func manyNodes(count int, pages *atomic.Int64) fault {
 	images := strings.Repeat(`{"names":["registry.example/a/rather/long/name/of/an/image@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],"sizeBytes":123456789},`, 50)
 	node := `{"metadata":{"name":"node-%d","annotations":{"filler":"` + strings.Repeat("x", 12<<10) + `"}},"spec":{"unschedulable":%t},` +
@@ -181,7 +181,7 @@ func manyNodes(count int, pages *atomic.Int64) fault {
 		pages.Add(1)
 		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 		if err != nil || limit > 500 {
-			w.WriteHeader(http.StatusBadRequest) // unbounded
+			w.WriteHeader(http.StatusBadRequest) // the request has no limit
 			return true
 		}
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))

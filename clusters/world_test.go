@@ -20,21 +20,21 @@ import (
 )
 
 // The tests of this package share one hub and one member API server, and most of them one operator.
-// Each has members of its own: a user of the member's API server, who comes to it by a link of its
-// own (see link).
+// Each test has its own members: a user of the member's API server who connects through a separate
+// link (see link).
 
 const (
 	selectedLabel = "sigs.k8s.io/multicluster-runtime-kubeconfig"
 	namespace     = "fleetwright-system" // of the operator that most tests share
 )
 
-// ctx is of the tests' own requests, also of those that clean up.
+// ctx is the context of the tests' own requests, including cleanup.
 var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// These tests wait most of the time: let them wait at the same time. A fuzzer takes it for how
-	// many may compute.
+	// These tests mostly wait, so more of them may run in parallel. A fuzzer would treat that
+	// number as its number of workers.
 	if flag.Lookup("test.fuzz").Value.String() == "" {
 		if err := flag.Set("test.parallel", "24"); err != nil {
 			panic(err)
@@ -54,15 +54,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// soon is long enough, on a machine with much else to do, for what takes no time worth speaking of.
+// soon is long enough, on a busy machine, for an operation that takes almost no time.
 const soon = time.Minute
 
-// eventually waits until nothing is wrong.
+// eventually waits until wrong returns nil.
 func eventually(t testing.TB, within time.Duration, wrong func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
-	// A hundred tests that ask the hub fifty times a second would keep it from all else: the
-	// longer, the more seldom.
+	// A hundred tests that query the hub fifty times a second would leave no capacity for other
+	// requests, so the pause grows with the wait.
 	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 400*time.Millisecond) {
 		err := wrong()
 		if err == nil {
@@ -75,7 +75,7 @@ func eventually(t testing.TB, within time.Duration, wrong func() error) {
 	}
 }
 
-// world is what the tests share.
+// world holds what the tests share.
 type world struct {
 	dir         string
 	hub, member *apiServer
@@ -94,7 +94,7 @@ var (
 	})
 )
 
-// shared returns the world, which the first test that needs it starts.
+// shared returns the world. The first test that needs the world starts it.
 func shared(t testing.TB) *world {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -124,7 +124,7 @@ func (w *world) start() error {
 	return err
 }
 
-// permit makes the role on the member that members' users have.
+// permit creates the role on the member that members' users have.
 func (w *world) permit() error {
 	role := &rbacv1.ClusterRole{}
 	if err := fromFile("../config/member/rbac.yaml", role); err != nil {

@@ -1,7 +1,8 @@
 // Package clusterprofile publishes each MemberCluster as a ClusterProfile of the Cluster Inventory
-// API (https://github.com/kubernetes-sigs/cluster-inventory-api), for other tools of the hub to
-// find: in one namespace, of the member's name and labels, except those of tools. What it says, and
-// when it goes, follows the MemberCluster. It holds no credentials.
+// API (https://github.com/kubernetes-sigs/cluster-inventory-api), so that other tools on the hub
+// can find the clusters. All ClusterProfiles are in one namespace, and have the name and the labels
+// of the member, except labels of tools. A ClusterProfile follows its MemberCluster: its content is
+// updated and it is deleted with the MemberCluster. It holds no credentials.
 package clusterprofile
 
 import (
@@ -29,11 +30,11 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// propertyID names the property that holds the cluster's identity, the UID of its kube-system
-// namespace (KEP-2149 calls it so).
+// propertyID names the property that holds the cluster's identity: the UID of its kube-system
+// namespace, with the name from KEP-2149.
 const propertyID = "cluster.clusterset.k8s.io"
 
-// Reconciler keeps a ClusterProfile for each MemberCluster.
+// Reconciler maintains a ClusterProfile for each MemberCluster.
 type Reconciler struct {
 	hub       client.Client
 	events    events.EventRecorder
@@ -44,8 +45,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It fails when
-// the hub lacks the CRD.
+// SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It returns an
+// error if the hub lacks the CRD.
 func SetupWithManager(hub manager.Manager, namespace string) error {
 	kind := clusterinventory.GroupVersion.WithKind("ClusterProfile")
 	if _, err := hub.GetRESTMapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version); err != nil {
@@ -58,8 +59,8 @@ func SetupWithManager(hub manager.Manager, namespace string) error {
 		Complete(r)
 }
 
-// toMember maps a ClusterProfile to the MemberCluster of its name, whoever owns it: one that
-// belongs to another manager may go.
+// toMember maps a ClusterProfile to the MemberCluster with its name, whoever owns the
+// ClusterProfile: a profile of another manager may be deleted, and then ours can be created.
 func (r *Reconciler) toMember(_ context.Context, profile client.Object) []reconcile.Request {
 	if profile.GetNamespace() != r.namespace {
 		return nil
@@ -67,11 +68,11 @@ func (r *Reconciler) toMember(_ context.Context, profile client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile.GetName()}}}
 }
 
-// errForeign stops the writing of a ClusterProfile that belongs to another cluster manager.
+// errForeign prevents writes to a ClusterProfile that belongs to another cluster manager.
 var errForeign = errors.New("the ClusterProfile belongs to another cluster manager")
 
-// Reconcile brings the ClusterProfile in line with its MemberCluster, which owns it: the garbage
-// collector of the hub takes it away with its owner.
+// Reconcile updates the ClusterProfile of a MemberCluster. The MemberCluster owns it, so the
+// garbage collector of the hub deletes it with its owner.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	member := &v1alpha1.MemberCluster{}
 	if err := r.hub.Get(ctx, request.NamespacedName, member); err != nil {
@@ -83,8 +84,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return errForeign
 		}
 		describe(profile, member)
-		// Where OwnerReferencesPermissionEnforcement is on, blocking the owner's deletion would
-		// take more rights.
+		// If OwnerReferencesPermissionEnforcement is on, blocking the owner's deletion would
+		// require more permissions.
 		return controllerutil.SetControllerReference(member, profile, r.hub.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	})
 	switch {
@@ -99,9 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// isForeign reports whether a ClusterProfile belongs to another cluster manager: by its spec, which
-// cannot change, or by its label, unless a MemberCluster owns it and somebody has changed the
-// label.
+// isForeign reports whether a ClusterProfile belongs to another cluster manager. Its spec, which is
+// immutable, or its label names the manager. The label does not count if a MemberCluster owns the
+// profile, because the label was changed later.
 func isForeign(profile *clusterinventory.ClusterProfile) bool {
 	if owner := metav1.GetControllerOf(profile); owner != nil && owner.Kind == "MemberCluster" {
 		return profile.Spec.ClusterManager.Name != v1alpha1.ManagedBy
@@ -109,8 +110,8 @@ func isForeign(profile *clusterinventory.ClusterProfile) bool {
 	return managerOf(profile) != v1alpha1.ManagedBy
 }
 
-// managerOf returns the cluster manager of a ClusterProfile: one that is not us, if either its spec
-// or its label names one.
+// managerOf returns the other cluster manager that the spec or the label of a ClusterProfile names,
+// or ours if neither names another.
 func managerOf(profile *clusterinventory.ClusterProfile) string {
 	if name := profile.Spec.ClusterManager.Name; name != v1alpha1.ManagedBy {
 		return name
@@ -118,9 +119,10 @@ func managerOf(profile *clusterinventory.ClusterProfile) string {
 	return cmp.Or(profile.Labels[clusterinventory.LabelClusterManagerKey], v1alpha1.ManagedBy)
 }
 
-// describe makes the profile say what is known of the member.
+// describe sets the labels and the status of the profile from the member.
 func describe(profile *clusterinventory.ClusterProfile, member *v1alpha1.MemberCluster) {
-	profile.Labels = kubeconfig.CopyLabels(member.Labels) // the profile is ours, and has no labels but the member's
+	// The profile belongs to Fleetwright, and has only the member's labels.
+	profile.Labels = kubeconfig.CopyLabels(member.Labels)
 	if profile.Labels == nil {
 		profile.Labels = map[string]string{}
 	}
@@ -140,8 +142,8 @@ func describe(profile *clusterinventory.ClusterProfile, member *v1alpha1.MemberC
 	}
 }
 
-// properties are the identity of the cluster and what its nodes can hold. One that says what it
-// said keeps its time.
+// properties returns the cluster's identity and the allocatable resources of its nodes. A property
+// whose value is unchanged keeps its time.
 func properties(member *v1alpha1.MemberCluster, previous []clusterinventory.Property) []clusterinventory.Property {
 	values := map[string]string{propertyID: string(member.Status.ClusterID)}
 	for name, quantity := range member.Status.Allocatable {

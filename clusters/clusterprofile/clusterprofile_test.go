@@ -71,7 +71,7 @@ func newManager(t *testing.T) manager.Manager {
 	return hub
 }
 
-// installCRD installs the CRD of ClusterProfile, from the module that it comes with.
+// installCRD installs the CRD of ClusterProfile from its Go module.
 func installCRD(t *testing.T) {
 	t.Helper()
 	directory, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-inventory-api").Output()
@@ -131,7 +131,7 @@ func (w world) change(member *v1alpha1.MemberCluster, change func()) {
 	w.must(w.Status().Patch(w.Context(), member, client.MergeFrom(before)))
 }
 
-// profile is what a ClusterProfile says, without the times that nobody chooses.
+// profile is the content of a ClusterProfile without times.
 type profile struct {
 	Labels map[string]string
 	Owner  string
@@ -159,7 +159,7 @@ func (w world) profile(name string) (said profile, resourceVersion string) {
 	return said, p.ResourceVersion
 }
 
-// expect waits until the profile of a member is as wanted.
+// expect waits until the profile of a member equals want.
 func (w world) expect(name string, want profile) {
 	w.Helper()
 	var diff string
@@ -172,7 +172,8 @@ func (w world) expect(name string, want profile) {
 	w.Fatalf("%s (-want +got)\n%s", name, diff)
 }
 
-// One function, for its parts need the hub as the one before leaves it.
+// The steps share one function, because each step needs the hub in the state that the previous step
+// left.
 func TestInventory(t *testing.T) {
 	t.Run("says so when the hub lacks the CRD", func(t *testing.T) {
 		err := SetupWithManager(newManager(t), namespace)
@@ -205,8 +206,8 @@ func TestInventory(t *testing.T) {
 		Owner:  "MemberCluster west",
 		Spec:   clusterinventory.ClusterProfileSpec{DisplayName: "west", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 	}
-	// settle waits until all that came before is done: there is one worker, and it takes west after
-	// it.
+	// settle waits until all earlier changes are processed: there is one worker, and it processes
+	// west after them.
 	step := 0
 	settle := func() {
 		t.Helper()
@@ -218,7 +219,7 @@ func TestInventory(t *testing.T) {
 	}
 
 	w.must(w.Create(t.Context(), west))
-	w.expect("west", wantWest) // nothing is known of it
+	w.expect("west", wantWest) // the member has no status yet
 	w.must(w.Create(t.Context(), east))
 	w.change(east, func() {
 		east.Status = v1alpha1.MemberClusterStatus{
@@ -254,7 +255,7 @@ func TestInventory(t *testing.T) {
 	t.Run("leaves alone what belongs to another manager, until that goes", func(t *testing.T) { w.leavesAlone(t) })
 }
 
-// leavesAlone has a foreign ClusterProfile be there before its member.
+// leavesAlone creates a foreign ClusterProfile before its member.
 func (w world) leavesAlone(t *testing.T) {
 	for name, foreign := range map[string]*clusterinventory.ClusterProfile{
 		"by-spec": {Spec: clusterinventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: clusterinventory.ClusterManager{Name: "another"}}},

@@ -9,8 +9,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// argoCDConfig is the config of a cluster Secret of Argo CD, as far as it decides anything.
-// See https://argo-cd.readthedocs.io/en/stable/operator-manual/declarative-setup/#clusters.
+// argoCDConfig has the fields of the config in a cluster Secret of Argo CD that affect the
+// decision. See
+// https://argo-cd.readthedocs.io/en/stable/operator-manual/declarative-setup/#clusters.
 type argoCDConfig struct {
 	Username           string          `json:"username"`
 	Password           string          `json:"password"`
@@ -27,8 +28,8 @@ type argoCDConfig struct {
 	} `json:"tlsClientConfig"`
 }
 
-// parseArgoCD decides on a cluster Secret of Argo CD as on a kubeconfig, so that the same is
-// rejected. Its JSON is read as Argo CD reads it: of a key that occurs twice, the last one counts.
+// parseArgoCD passes a cluster Secret of Argo CD through the same checks as a kubeconfig. It reads
+// the JSON as Argo CD does: the last of two equal keys counts.
 func parseArgoCD(secret *corev1.Secret, policy Policy) (*Config, *RejectedError) {
 	raw := secret.Data["config"]
 	if rejected := checkSize(len(raw) + len(secret.Data["server"])); rejected != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// input is what the checks decide on: the cluster and the user of the current context, and nothing
-// else of a kubeconfig.
+// input is what the checks examine: the cluster and the user of the current context. Nothing else
+// of a kubeconfig is used.
 type input struct {
 	cluster *api.Cluster
 	user    *api.AuthInfo
@@ -21,7 +21,7 @@ type input struct {
 // check returns why an input is rejected, or nil.
 type check func(input) *RejectedError
 
-// chain is what every kubeconfig must pass, in this order.
+// chain lists the checks that every kubeconfig must pass, in this order.
 var chain = []check{
 	noExec,
 	noAuthProvider,
@@ -108,19 +108,19 @@ func verifiedTLS(in input) *RejectedError {
 func httpsServer(in input) *RejectedError {
 	server, err := url.Parse(in.cluster.Server)
 	if err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil || !isPort(server.Port()) ||
-		strings.ContainsAny(in.cluster.Server, "?#") { // even if nothing follows, because the path of a request would
+		strings.ContainsAny(in.cluster.Server, "?#") { // also at the end, because a path follows
 		return reject(v1alpha1.ReasonServerRefused, "server must be an https URL such as https://api.example:6443")
 	}
 	return nil
 }
 
-// isPort reports whether a port can be dialled; an empty one stands for that of the scheme.
+// isPort reports whether a port can be dialled. An empty port means the default port of the scheme.
 func isPort(port string) bool {
 	value, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && value > 0
 }
 
-// headerSafeToken rejects a token that would end the header in which it is sent.
+// headerSafeToken rejects a token that would end its HTTP header.
 func headerSafeToken(in input) *RejectedError {
 	if strings.ContainsFunc(in.user.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return reject(v1alpha1.ReasonKubeconfigMalformed, "the token has a character that no token has, such as a line break or a space")

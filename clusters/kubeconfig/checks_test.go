@@ -15,14 +15,13 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// canary is in every value of the kubeconfigs of these tests that is free to choose. It must be in
-// no message.
+// canary is in every value that a test kubeconfig may choose freely. No message may contain it.
 const canary = "canary"
 
-// edit changes a good kubeconfig into the one that a case is about.
+// edit changes a valid kubeconfig for one test case.
 type edit func(config *api.Config, cluster *api.Cluster, user *api.AuthInfo)
 
-// kubeconfig is a good kubeconfig with a token, changed.
+// kubeconfig returns a valid kubeconfig with a token, after the edits.
 func kubeconfig(tb testing.TB, edits ...edit) []byte {
 	tb.Helper()
 	cluster := &api.Cluster{Server: "https://canary.example:6443", TLSServerName: "canary-name", CertificateAuthorityData: identityA().Certificate}
@@ -68,13 +67,13 @@ var (
 	identityB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
 )
 
-// testInput is what a Secret holds, and the reason with which it is refused.
+// testInput is the content of a Secret, and the reason with which it is rejected.
 type testInput struct {
 	raw  []byte
 	want string
 }
 
-// refusedKubeconfigs ask for what is not done, or lead nowhere.
+// refusedKubeconfigs returns kubeconfigs that ask for something forbidden, or that lead nowhere.
 func refusedKubeconfigs(t testing.TB) map[string]testInput {
 	t.Helper()
 	return map[string]testInput{
@@ -156,13 +155,13 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// padded lengthens a kubeconfig by a comment.
+// padded appends a comment to a kubeconfig to reach a size.
 func padded(raw []byte, size int) []byte {
 	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
 }
 
-// What kubeadm and minikube write. A message that names another of the files each time is written
-// to the MemberCluster each time, for ever.
+// Kubeconfig files of kubeadm and minikube name several files. If the message named another file
+// each time, the MemberCluster would be written on every reconciliation.
 func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
 		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil
@@ -176,13 +175,13 @@ func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	}
 }
 
-// used is what a connection is made with.
+// used is what a connection uses of a kubeconfig.
 type used struct {
 	Host, ServerName, Token string
 	Certificate             bool
 }
 
-// acceptedKubeconfig is one, and what is used of it.
+// acceptedKubeconfig is a kubeconfig that is accepted, and what a connection uses of it.
 type acceptedKubeconfig struct {
 	raw  []byte
 	want used
@@ -266,7 +265,7 @@ func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
 	ours, capi, flux := kubeconfig(t, server("https://ours")), kubeconfig(t, server("https://capi")), kubeconfig(t, server("https://flux"))
 	tests := map[string]struct {
 		data map[string][]byte
-		want string // the server, or the reason
+		want string // the server, or the reason for the rejection
 	}{
 		"kubeconfig":                 {map[string][]byte{"kubeconfig": ours}, "https://ours"},
 		"value":                      {map[string][]byte{"value": capi}, "https://capi"},
@@ -294,7 +293,7 @@ func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
 	}
 }
 
-// What is wrong with the keys is said as it is.
+// The message names the problem with the keys.
 func TestUniqueKeys(t *testing.T) {
 	const (
 		noText = "the content is not YAML, or has a key that is no text, but a list, a map or null"
@@ -308,7 +307,7 @@ func TestUniqueKeys(t *testing.T) {
 		"kind: canary\nkind: Config\n":       twice,
 		"users: [{name: x, name: canary}]":   twice,
 		"1: x\n1: canary\n":                  twice,
-		"1: x\ntrue: canary\nkind: Config\n": "", // as JSON has them, these are text
+		"1: x\ntrue: canary\nkind: Config\n": "", // JSON turns these keys into text
 	} {
 		got := ""
 		if rejected := uniqueKeys([]byte(content)); rejected != nil {

@@ -17,43 +17,45 @@ import (
 )
 
 const (
-	// maxKeyBytes is the largest private key of a client. An RSA key of 8192 bits has 6.4 KB.
+	// maxKeyBytes is the size of the largest private key of a client. An RSA key of 8192 bits has
+	// 6.4 KB.
 	maxKeyBytes = 16 << 10
-	// maxRSABits is the largest RSA key, as in crypto/tls. A handshake with one of 40,000 bits
-	// takes ten seconds of a core.
+	// maxRSABits is the size of the largest RSA key, as in crypto/tls. A handshake with a key of
+	// 40,000 bits takes ten seconds of a core.
 	maxRSABits = 8192
 )
 
-// Config is what a connection to a member is made with. It is never changed once made.
+// Config holds what a connection to a member needs. It is immutable.
 type Config struct {
 	// Server is the URL of the API server, without a slash at its end.
 	Server string
-	// ServerName is the name in the server's certificate, if it is not that of the URL.
+	// ServerName is the name in the server's certificate if it differs from the host of the URL.
 	ServerName string
-	// CA are the certificates that sign the server's, in PEM form; CAPool is the same.
+	// CA holds the certificates that sign the server's certificate, in PEM form; CAPool is the
+	// same.
 	CA     []byte
 	CAPool *x509.CertPool
-	// Insecure says that the server's certificate is not verified. Only a Policy permits it.
+	// Insecure disables verification of the server's certificate. Only a Policy permits it.
 	Insecure bool
-	// Proxy is nil for none. Only a Policy permits one.
+	// Proxy is nil if there is no proxy. Only a Policy permits a proxy.
 	Proxy *url.URL
 
-	// Token is the bearer token; empty for none.
+	// Token is the bearer token, or empty.
 	Token string
-	// Certificate is the client's; nil for none.
+	// Certificate is the client certificate, or nil.
 	Certificate *tls.Certificate
 
-	// digest is of the token and of the certificate with its key.
+	// digest covers the token and the certificate with its key.
 	digest [sha256.Size]byte
 }
 
-// SameServer reports whether two Configs differ in their credentials at most.
+// SameServer reports whether two Configs are equal except for their credentials.
 func (c *Config) SameServer(other *Config) bool {
 	return c.Server == other.Server && c.ServerName == other.ServerName && bytes.Equal(c.CA, other.CA) &&
 		c.Insecure == other.Insecure && proxyOf(c) == proxyOf(other)
 }
 
-// Equal reports whether two Configs are the same in everything.
+// Equal reports whether two Configs are equal in all fields.
 func (c *Config) Equal(other *Config) bool {
 	return c.SameServer(other) && c.digest == other.digest
 }
@@ -65,8 +67,8 @@ func proxyOf(c *Config) string {
 	return c.Proxy.String()
 }
 
-// newConfig makes a Config of an input that has passed the chain. It parses what the checks have
-// not looked into.
+// newConfig returns the Config for an input that has passed the chain. It parses the values that
+// the checks have not parsed.
 func newConfig(in input) (*Config, *RejectedError) {
 	c := &Config{
 		Server:     strings.TrimRight(in.cluster.Server, "/"),
@@ -99,8 +101,8 @@ func (c *Config) parseProxy(in input) *RejectedError {
 	return nil
 }
 
-// parseCA accepts a bundle as a whole or not at all: a certificate that is left out would be missed
-// only at the handshake.
+// parseCA accepts a bundle only as a whole: if it skipped an invalid certificate, the error would
+// appear only at the handshake.
 func (c *Config) parseCA(input) *RejectedError {
 	c.CAPool = x509.NewCertPool()
 	if c.Insecure {

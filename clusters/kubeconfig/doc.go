@@ -1,6 +1,6 @@
-// Package kubeconfig turns the Secret of a member into what a connection is made with, or rejects
-// it. It is pure: it opens no file and no connection, and starts no program. A security review of
-// what a Secret may do needs to read this package only.
+// Package kubeconfig turns the Secret of a member into the [Config] for a connection, or rejects
+// the Secret. It is pure: it opens no file and no connection, and starts no program. A security
+// review of the power of a Secret needs to read only this package.
 //
 // # Usage
 //
@@ -20,8 +20,8 @@
 //     the Secret, and is the same each time.
 //   - Deciding on a Secret takes at most 100 ms and 50 MiB, whatever it holds.
 //
-// Which addresses a server's name may resolve to is decided when it is dialled, by the address
-// policy of package transport.
+// The address policy of package transport checks the addresses of a server's name when they are
+// dialled.
 //
 // The files: [Sources] select Secrets; parse.go reads a kubeconfig and argocd.go a cluster Secret
 // of Argo CD; checks.go has the checks that both must pass; credentials.go makes the [Config];

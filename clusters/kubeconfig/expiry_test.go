@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// jwt is a token with claims; nobody checks its signature.
+// jwt returns a token with these claims; no code verifies its signature.
 func jwt(claims string) string {
 	return "canary." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".canary"
 }
@@ -60,8 +60,8 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 	}
 }
 
-// The warning is a share of the lifetime: an hourly token must not be warned of for ever, nor at
-// each rotation, which a kubelet makes when a fifth of the lifetime is left.
+// The warning time is a share of the lifetime. Otherwise an hourly token would cause a warning all
+// the time, or at each rotation, which a kubelet makes when a fifth of the lifetime is left.
 func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 	const day = 24 * time.Hour
 	const end = 7292520306 // in 2201
@@ -102,7 +102,7 @@ func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 	}
 }
 
-// claims of a token that ends at a time and began so long before that.
+// claims returns the claims of a token that ends at a time and began one lifetime earlier.
 func claims(end int64, begin string, lifetime time.Duration) string {
 	return fmt.Sprintf(`{"exp":%d,%q:%d}`, end, begin, end-int64(lifetime.Seconds()))
 }

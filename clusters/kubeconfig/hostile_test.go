@@ -37,14 +37,14 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// What a decision on any Secret may cost at most. It is made on the hub, for whoever may write a
-// Secret.
+// Limits on the cost of a decision on any Secret. The hub makes the decision for anyone who may
+// write a Secret.
 const (
 	mostTime   = 100 * time.Millisecond
 	mostMemory = 50 << 20
 )
 
-// replaced is a good kubeconfig with a token, a part of it replaced.
+// replaced returns a valid kubeconfig with a token, with one part replaced.
 func replaced(t testing.TB, old, replacement string) []byte {
 	t.Helper()
 	good := string(kubeconfig(t))
@@ -64,23 +64,24 @@ func caText(t testing.TB, ca []byte) []byte {
 	return replaced(t, base64.StdEncoding.EncodeToString(identityA().Certificate), base64.StdEncoding.EncodeToString(ca))
 }
 
-// repeated is a text over and over, to the cap on bytes.
+// repeated returns a text repeated up to the limit on bytes.
 func repeated(text string) []byte { return bytes.Repeat([]byte(text), maxBytes/len(text)) }
 
-// entries is a kubeconfig with a list of some name: of as many entries as are let through to the
+// entries returns a kubeconfig whose list has as many entries as the limits let through to the
 // parser.
 func entries(list, entry string) []byte {
 	header := "kind: Config\napiVersion: v1\n" + list + ": ["
 	return []byte(header + strings.Repeat(entry+",", (maxTokens-len(strings.Fields(header))-1)/countTokens([]byte(entry+","))) + "]")
 }
 
-// nested is as deep as is let through to the parser.
+// nested returns a text that is nested as deep as the limits let through to the parser.
 func nested(before, opening, closing, after string) []byte {
 	depth := (maxTokens - countTokens([]byte(before+after)) - 1) / max(1, countTokens([]byte(opening)))
 	return []byte(before + strings.Repeat(opening, depth) + strings.Repeat(closing, depth) + after)
 }
 
-// numbered is ten thousand of a list, as kubectl writes them, as far as they fit.
+// numbered returns ten thousand entries of a list in the form that kubectl writes, or as many as
+// fit.
 func numbered(list string) []byte {
 	var b strings.Builder
 	b.WriteString("kind: Config\napiVersion: v1\n" + list + ":")
@@ -90,7 +91,7 @@ func numbered(list string) []byte {
 	return []byte(b.String())[:min(b.Len(), maxBytes)]
 }
 
-// indented is nested by blanks.
+// indented returns a text that is nested by indentation.
 func indented() []byte {
 	var b strings.Builder
 	for i := 0; b.Len()+i+8 < maxBytes; i++ {
@@ -117,8 +118,9 @@ func inUTF16(order binary.AppendByteOrder, text string) []byte {
 
 func utf16le(text string) []byte { return inUTF16(binary.LittleEndian, text) }
 
-// newRSA is a certificate with an RSA key of some bits. Its factors are odd and no more: they are
-// made at once, whatever their length, and nothing that only reads a key can tell.
+// newRSA returns a certificate with an RSA key of this many bits. Its factors are odd but not
+// necessarily prime, so that the key is made quickly at any length. Code that only reads a key
+// cannot detect this.
 func newRSA(bits int) testcert.Pair {
 	one, exponent := big.NewInt(1), big.NewInt(65537)
 	factor := func() *big.Int {
@@ -171,7 +173,7 @@ var (
 	bombRSA    = sync.OnceValue(func() testcert.Pair { return newRSA(4 * maxRSABits) })
 )
 
-// recoded changes the type and the headers of a block in PEM form.
+// recoded changes the type and the headers of a PEM block.
 func recoded(raw []byte, kind string, headers map[string]string) []byte {
 	block, _ := pem.Decode(raw)
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Headers: headers, Bytes: block.Bytes})
@@ -184,7 +186,7 @@ const (
 	takenAsIs = v1alpha1.ReasonAccepted
 )
 
-// hostileTexts are what YAML, or whoever reads it, may choke on.
+// hostileTexts returns texts that are difficult for a YAML parser or its caller.
 func hostileTexts(t testing.TB) map[string]testInput {
 	t.Helper()
 	long := strings.Repeat(canary, 4000)
@@ -255,7 +257,8 @@ func hostileTexts(t testing.TB) map[string]testInput {
 	}
 }
 
-// hostileServers are addresses. What names and numbers lead to is decided when they are dialled.
+// hostileServers returns server addresses. The address that a name or number leads to is checked
+// when it is dialled.
 func hostileServers(t testing.TB) map[string]testInput {
 	t.Helper()
 	at := func(address string) []byte { return kubeconfig(t, server(address)) }
@@ -286,7 +289,8 @@ func hostileServers(t testing.TB) map[string]testInput {
 	}
 }
 
-// hostileCertificates are bundles and keys that cost, or that only look like some.
+// hostileCertificates returns bundles and keys that are expensive, or that are invalid but look
+// valid.
 func hostileCertificates(t testing.TB) map[string]testInput {
 	t.Helper()
 	a := identityA()
@@ -345,7 +349,7 @@ func TestHostileKubeconfig(t *testing.T) {
 	}
 }
 
-// The reading of a key costs with its length, before anything else of it is known.
+// The cost of parsing a key grows with its length, before anything else about it is known.
 func TestHostileKeyIsNotReadWhenItIsTooLong(t *testing.T) {
 	_, rejected := parse(kubeconfig(t, certificate(identityA().Certificate, bombRSA().Key)), Policy{})
 	if want := fmt.Sprintf("client-key-data has more than %d bytes", maxKeyBytes); rejected == nil || rejected.Message != want {
@@ -353,7 +357,7 @@ func TestHostileKeyIsNotReadWhenItIsTooLong(t *testing.T) {
 	}
 }
 
-// The cap is on all that is read of a Secret.
+// The limit on bytes covers everything that is read from a Secret.
 func TestHostileArgoCDServerCountsToTheCap(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	long := "https://canary.example/" + strings.Repeat("x", maxBytes-len(config))
@@ -363,7 +367,7 @@ func TestHostileArgoCDServerCountsToTheCap(t *testing.T) {
 	}
 }
 
-// Not parallel: what is allocated meanwhile elsewhere would count.
+// This test is not parallel, because it would count the allocations of other tests.
 func TestHostileSecretCostsLittle(t *testing.T) {
 	decisions := map[string]func(){}
 	for name, test := range hostileKubeconfigs(t) {
@@ -391,7 +395,7 @@ func TestHostileSecretCostsLittle(t *testing.T) {
 	}
 }
 
-// slowness is what the race detector costs, about.
+// slowness returns the approximate factor by which the race detector slows down the tests.
 func slowness() time.Duration {
 	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return 10
@@ -399,7 +403,7 @@ func slowness() time.Duration {
 	return 1
 }
 
-// The name is looked for with each event of a Secret, and by whoever handles the next one too.
+// Every event of a Secret looks up the name, and so does the code that handles the event later.
 func TestHostileNameOfAMiBIsNotValidated(t *testing.T) {
 	s := secret("x", ofArgo, data("name", strings.Repeat("x", 1<<20)))
 	if _, allocated := cost(func() { _ = argoSecrets.member(s) }); allocated > 64<<10 {
@@ -407,8 +411,8 @@ func TestHostileNameOfAMiBIsNotValidated(t *testing.T) {
 	}
 }
 
-// cost returns the processor time and the memory of the cheapest of three runs: the garbage of
-// others counts, too.
+// cost returns the processor time and the memory of the cheapest of three runs, because the garbage
+// of other code counts too.
 func cost(decide func()) (took time.Duration, allocated uint64) {
 	took, allocated = time.Hour, 1<<63
 	for range 3 {
@@ -421,8 +425,8 @@ func cost(decide func()) (took time.Duration, allocated uint64) {
 	return took, allocated
 }
 
-// rejections are the texts of all rejections in the source. What a number or a name of a field is
-// put into may hold just that.
+// rejections returns patterns for the texts of all rejections in the source. A placeholder in a
+// text matches only a number or the name of a field.
 var rejections = sync.OnceValue(func() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, file := range []string{"parse.go", "checks.go", "credentials.go", "argocd.go"} {
@@ -451,7 +455,8 @@ var rejections = sync.OnceValue(func() []*regexp.Regexp {
 	return all
 })
 
-// quotesNothing wants a rejected that the source has word for word: nothing of the Secret is in it.
+// quotesNothing fails the test unless the source contains the message word for word: then it quotes
+// nothing of the Secret.
 func quotesNothing(t testing.TB, rejected *RejectedError) {
 	t.Helper()
 	if strings.Contains(strings.ToLower(rejected.Message), canary) ||
@@ -460,8 +465,8 @@ func quotesNothing(t testing.TB, rejected *RejectedError) {
 	}
 }
 
-// isSafe wants a connection over TLS to a server whose CA is known, with credentials that stay
-// where they belong.
+// isSafe fails the test unless the connection uses TLS with a server whose CA is known, and its
+// credentials go only to that server.
 func isSafe(t testing.TB, target *Config) {
 	t.Helper()
 	address, err := url.Parse(target.Server)
@@ -479,15 +484,15 @@ func isSafe(t testing.TB, target *Config) {
 	}
 }
 
-// documented are the reasons of the API for a rejected of what a Secret holds.
+// documented lists the reasons in the API for rejecting the content of a Secret.
 var documented = []string{
 	v1alpha1.ReasonKubeconfigMissing, v1alpha1.ReasonKubeconfigTooLarge, v1alpha1.ReasonKubeconfigMalformed, v1alpha1.ReasonExecRefused,
 	v1alpha1.ReasonAuthProviderRefused, v1alpha1.ReasonFileRefused, v1alpha1.ReasonProxyRefused, v1alpha1.ReasonImpersonationRefused,
 	v1alpha1.ReasonBasicAuthRefused, v1alpha1.ReasonServerRefused, v1alpha1.ReasonInsecureTLSRefused, v1alpha1.ReasonNoCredentials,
 }
 
-// decided wants one of two things: a safe target, or a rejected that is documented, quotes nothing,
-// and is the same each time.
+// decided fails the test unless the decision is either a safe Config, or a rejection that is
+// documented, quotes nothing, and is the same each time.
 func decided(t testing.TB, decide func(Policy) (*Config, *RejectedError)) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -517,8 +522,8 @@ func decided(t testing.TB, decide func(Policy) (*Config, *RejectedError)) {
 	}
 }
 
-// FuzzParse: whatever a Secret holds, it is refused with a reason, or is safe. The seeds are all
-// that the tables here have, and those of testdata/fuzz.
+// FuzzParse checks that any Secret is either rejected with a reason or safe. The seeds are all
+// inputs of the tables here, and those of testdata/fuzz.
 func FuzzParse(f *testing.F) {
 	for _, table := range []map[string]testInput{refusedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
 		for _, test := range table {
@@ -538,7 +543,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// asksForNothing wants no program, no file and no other user where a kubeconfig is accepted.
+// asksForNothing fails the test if an accepted kubeconfig names a program, a file or another user.
 func asksForNothing(t testing.TB, raw []byte) {
 	t.Helper()
 	config, err := clientcmd.Load(raw)
@@ -553,7 +558,7 @@ func asksForNothing(t testing.TB, raw []byte) {
 	}
 }
 
-// FuzzParseArgoCD is the same for cluster Secrets of Argo CD.
+// FuzzParseArgoCD checks the same for cluster Secrets of Argo CD.
 func FuzzParseArgoCD(f *testing.F) {
 	for _, test := range refusedArgoCDs(f) {
 		if len(test.config) <= 8<<10 {
@@ -569,7 +574,7 @@ func FuzzParseArgoCD(f *testing.F) {
 	})
 }
 
-// docs/kubeconfig.md lists all inputs, and nothing else, with what comes of them.
+// docs/kubeconfig.md lists exactly these inputs, each with its outcome.
 func TestHostileInputsAreDocumented(t *testing.T) {
 	kubeconfigs, argoCD := map[string]string{}, map[string]string{}
 	for _, table := range []map[string]testInput{refusedKubeconfigs(t), hostileKubeconfigs(t)} {
@@ -594,9 +599,9 @@ func TestHostileInputsAreDocumented(t *testing.T) {
 	}
 }
 
-// tables are those of a document whose last column is a reason: for each, by its first column's
-// title, the reasons by input. What happens stands between, and begins with whether the input is
-// used or refused.
+// tables returns the tables of a document whose last column is a reason: for each title of the
+// first column, the reasons by input. The columns in between say what happens, and begin with
+// whether the input is used or refused.
 func tables(t testing.TB, path string) map[string]map[string]string {
 	t.Helper()
 	document, err := os.ReadFile(path)

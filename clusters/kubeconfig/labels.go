@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// toolDomains are the domains, including their subdomains, of label keys by which tools know the
-// objects that they manage. They are not copied to another object: the tool would take it for one
-// of its own and prune it, because it is not in Git. docs/kubeconfig.md has the same table.
+// toolDomains are the domains, including their subdomains, of label keys that tools use to identify
+// the objects that they manage. These labels are not copied to another object: the tool would treat
+// that object as its own and prune it, because it is not in Git. docs/kubeconfig.md has the same
+// table.
 var toolDomains = []string{
 	"app.kubernetes.io",       // Argo CD's label tracking, Helm and others
 	"applyset.kubernetes.io",  // kubectl apply --prune --applyset
@@ -23,8 +24,8 @@ var toolDomains = []string{
 	"velero.io",
 }
 
-// CopyLabels returns the labels of a Secret that its MemberCluster gets, and those of the
-// MemberCluster that its ClusterProfile gets: all except those of tools.
+// CopyLabels returns the labels that a MemberCluster gets from its Secret, and that a
+// ClusterProfile gets from its MemberCluster: all except the labels of tools.
 func CopyLabels(labels map[string]string) map[string]string {
 	copied := maps.Clone(labels)
 	maps.DeleteFunc(copied, func(key, _ string) bool { return isToolLabel(key) })

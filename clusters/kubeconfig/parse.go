@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Limits of the content. hostile_test.go measures that they bound the cost of a decision.
+// Limits of the content. hostile_test.go measures that they limit the cost of a decision.
 const (
 	// maxBytes is the largest kubeconfig.
 	maxBytes = 64 << 10
@@ -20,11 +20,11 @@ const (
 	maxTokens = 4096
 )
 
-// secretKeys are the keys of a Secret that may hold its kubeconfig, and the first one that exists
-// counts: ours and Cluster Inventory's, Cluster API's and Rancher Fleet's, Flux's.
+// secretKeys are the keys of a Secret that may hold its kubeconfig: ours and Cluster Inventory's,
+// Cluster API's and Rancher Fleet's, Flux's. The first key that exists counts.
 var secretKeys = []string{"kubeconfig", "value", "value.yaml"}
 
-// Parse returns what a connection to the member is made with, or why the Secret is rejected.
+// Parse returns the Config for a connection to the member, or why the Secret is rejected.
 func (m *MemberSecret) Parse(policy Policy) (*Config, *RejectedError) {
 	if m.format == FormatArgoCD {
 		return parseArgoCD(m.Secret, policy)
@@ -37,11 +37,11 @@ func (m *MemberSecret) Parse(policy Policy) (*Config, *RejectedError) {
 	return nil, reject(v1alpha1.ReasonKubeconfigMissing, "the Secret has none of the keys %q", secretKeys)
 }
 
-// textCheck returns why a text is rejected, or nil. It does not depend on what YAML makes of the
-// text.
+// textCheck returns why a text is rejected, or nil. It does not depend on how YAML parses the text.
 type textCheck func(raw []byte) *RejectedError
 
-// textChain is what the text of a kubeconfig must pass before it is parsed, in this order.
+// textChain lists the checks that the text of a kubeconfig must pass before it is parsed, in this
+// order.
 var textChain = []textCheck{
 	notTooLarge,
 	utf8Text,
@@ -50,8 +50,8 @@ var textChain = []textCheck{
 	uniqueKeys,
 }
 
-// parse decides on a kubeconfig in its raw form: clientcmd would read the files that it names while
-// it resolves it.
+// parse decides on a kubeconfig in its raw form, because clientcmd reads the files that a
+// kubeconfig names while it resolves the kubeconfig.
 func parse(raw []byte, policy Policy) (*Config, *RejectedError) {
 	for _, checkText := range textChain {
 		if rejected := checkText(raw); rejected != nil {
@@ -74,8 +74,8 @@ func parse(raw []byte, policy Policy) (*Config, *RejectedError) {
 	return accept(input{cluster, user, policy})
 }
 
-// denyPlugins is a second line of defence: if a kubeconfig with a program ever passes the checks,
-// client-go still runs none.
+// denyPlugins is a second line of defence: if a kubeconfig that names a program ever passes the
+// checks, client-go still does not run the program.
 func denyPlugins(config *api.Config) {
 	for _, user := range config.AuthInfos {
 		if user.Exec != nil {
@@ -129,8 +129,8 @@ func noAliases(raw []byte) *RejectedError {
 	return nil
 }
 
-// uniqueKeys requires each key to be text and to occur once: of two, another reader of the Secret
-// may use the other one.
+// uniqueKeys requires each key to be text and to occur only once, because another reader of the
+// Secret may use the other of two equal keys.
 func uniqueKeys(raw []byte) *RejectedError {
 	if _, err := yaml.YAMLToJSONStrict(raw); err == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// SecretFormat is how a Secret holds the credentials of a member.
+// SecretFormat is the format in which a Secret holds the credentials of a member.
 type SecretFormat string
 
 const (
@@ -34,18 +34,18 @@ const (
 
 var argoCDSelector = labels.SelectorFromSet(labels.Set{"argocd.argoproj.io/secret-type": "cluster"})
 
-// Source selects Secrets of the hub that hold the credentials of members.
+// Source selects Secrets of the hub that hold credentials of members.
 type Source struct {
 	// Namespace of the Secrets.
 	Namespace string
 	// Format of the Secrets.
 	Format SecretFormat
-	// Selector selects among them by label; only for FormatKubeconfig.
+	// Selector selects Secrets by label; only for FormatKubeconfig.
 	Selector labels.Selector
 }
 
-// Selectors returns selectors of the Secrets of the source, for a cache that holds no others; nil
-// stands for all. They select a few Secrets that are not a member's.
+// Selectors returns selectors for a cache that holds only the Secrets of the source; nil means all
+// Secrets. The selectors also match a few Secrets that do not describe a member.
 func (s Source) Selectors() (labels.Selector, fields.Selector) {
 	switch s.Format {
 	case FormatClusterAPI:
@@ -56,8 +56,8 @@ func (s Source) Selectors() (labels.Selector, fields.Selector) {
 	return s.Selector, nil
 }
 
-// member returns the name of the member that a Secret is for, or "" if the source does not select
-// the Secret.
+// member returns the name of the member that a Secret describes, or "" if the source does not
+// select the Secret.
 func (s Source) member(secret *corev1.Secret) string {
 	if secret.Namespace != s.Namespace || !secret.DeletionTimestamp.IsZero() {
 		return ""
@@ -73,7 +73,7 @@ func (s Source) member(secret *corev1.Secret) string {
 		if !argoCDSelector.Matches(labels.Set(secret.Labels)) {
 			return ""
 		}
-		// A longer name is not validated: it can have a MiB.
+		// A longer name is not validated, because a name may have a size of a MiB.
 		if name := secret.Data["name"]; len(name) <= validation.DNS1123SubdomainMaxLength && len(validation.IsDNS1123Subdomain(string(name))) == 0 {
 			return string(name)
 		}
@@ -85,7 +85,8 @@ func (s Source) member(secret *corev1.Secret) string {
 	return secret.Name
 }
 
-// Sources are tried in their order: the first one that selects a Secret decides how it is read.
+// Sources are tried in order: the first source that selects a Secret decides how the Secret is
+// read.
 type Sources []Source
 
 // HasNamespace reports whether any of the sources is in a namespace.
@@ -93,7 +94,7 @@ func (s Sources) HasNamespace(namespace string) bool {
 	return slices.ContainsFunc(s, func(source Source) bool { return source.Namespace == namespace })
 }
 
-// MemberSecret is a Secret that is a member's.
+// MemberSecret is a Secret that describes a member.
 type MemberSecret struct {
 	// Name of the member.
 	Name   string
@@ -112,7 +113,7 @@ func (s Sources) Member(secret *corev1.Secret) *MemberSecret {
 	return nil
 }
 
-// Key returns the name of the Secret.
+// Key returns the namespaced name of the Secret.
 func (m *MemberSecret) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: m.Secret.Namespace, Name: m.Secret.Name}
 }

@@ -20,7 +20,7 @@ var (
 	argoSecrets = Source{Namespace: "fleet", Format: FormatArgoCD}
 )
 
-// secret is one of the namespace fleet, changed.
+// secret returns a Secret in the namespace fleet, after the changes.
 func secret(name string, changes ...func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name}, Data: map[string][]byte{}}
 	for _, change := range changes {
@@ -112,10 +112,10 @@ func TestSourcesAreTriedInTheirOrder(t *testing.T) {
 	}
 }
 
-// object is a part of the JSON of Argo CD.
+// object is part of the JSON of Argo CD.
 type object = map[string]any
 
-// argoCD is the config of a good cluster Secret of Argo CD with a token, changed.
+// argoCD returns the config of a valid cluster Secret of Argo CD with a token, after the change.
 func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	tb.Helper()
 	tls := object{"caData": identityA().Certificate, "serverName": "canary-name"}
@@ -128,13 +128,14 @@ func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	return raw
 }
 
-// read is what an Argo CD Secret with the config is read as, by all that come with it.
+// read returns the Config or the rejection for an Argo CD Secret with this config.
 func read(config []byte, policy Policy) (*Config, *RejectedError) {
 	s := secret("cluster-1", ofArgo, data("server", "https://canary.example:6443/"), data("config", string(config)))
 	return Sources{argoSecrets}.Member(s).Parse(policy)
 }
 
-// acceptedArgoCD is the config of a cluster Secret, and what is used of it.
+// acceptedArgoCD is the config of a cluster Secret that is accepted, and what a connection uses of
+// it.
 type acceptedArgoCD struct {
 	config []byte
 	policy Policy
@@ -195,7 +196,7 @@ func TestArgoCDSecretIsAccepted(t *testing.T) {
 	}
 }
 
-// refusedArgoCD is the config of a cluster Secret, and the reason with which it is refused.
+// refusedArgoCD is the config of a cluster Secret, and the reason with which it is rejected.
 type refusedArgoCD struct {
 	config []byte
 	policy Policy

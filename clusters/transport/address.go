@@ -9,7 +9,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// Prefixes of IPv6 addresses that lead to an IPv4 address which they hold.
+// IPv6 prefixes whose addresses embed an IPv4 address and route to it.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
 	compatible = netip.MustParsePrefix("::/96")        // RFC 4291, 2.5.5.1
@@ -22,7 +22,7 @@ var (
 var forbiddenPrefixes = prefixes(
 	"0.0.0.0/8", "240.0.0.0/4", // RFC 1122, 3.2.1.3; RFC 1112, 4
 	"fec0::/10",              // RFC 3879
-	"64:ff9b:1::/48",         // RFC 8215: what it leads to is the network's own affair
+	"64:ff9b:1::/48",         // RFC 8215: local use, the network decides where it leads
 	"100.100.100.200/32",     // Alibaba Cloud
 	"168.63.129.16/32",       // Azure
 	"192.0.0.192/32",         // Oracle Cloud
@@ -38,8 +38,8 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// checkAddress returns the Control function of a dialer. It rejects addresses that no member may
-// have at the time of dialling, whatever a name resolves to by then.
+// checkAddress returns the Control function of a dialer. The function rejects addresses that no
+// member may have. It runs when an address is dialled, so a later DNS answer cannot bypass it.
 func checkAddress(allowLoopback bool) func(network, address string, c syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		dialled, err := netip.ParseAddrPort(address)

@@ -12,7 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// dialled are addresses, and the reason with which they are refused when they are dialled.
+// dialled maps each address to the reason with which the dialer rejects it.
 var dialled = map[string]struct {
 	addresses []string
 	want      string
@@ -48,7 +48,7 @@ func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
 	}
 }
 
-// docs/kubeconfig.md lists all these addresses, and no others, each with the reason.
+// docs/kubeconfig.md lists exactly these addresses, each with its reason.
 func TestDialledAddressesAreDocumented(t *testing.T) {
 	document, err := os.ReadFile("../../docs/kubeconfig.md")
 	if err != nil {

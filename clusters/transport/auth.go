@@ -43,7 +43,7 @@ func (t *authTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, nil
 }
 
-// isWatchError reports whether client-go takes a response to a watch for an error, and reads it to
+// isWatchError reports whether client-go treats the response to a watch as an error and reads it to
 // its end.
 func isWatchError(request *http.Request, response *http.Response) bool {
 	return response.StatusCode != http.StatusOK && request.URL.Query().Has("watch")
@@ -60,12 +60,13 @@ func capRetryAfter(header http.Header) {
 	}
 }
 
-// errorTimeout bounds the reading of an error response. Nothing else does if the request is a
-// watch.
+// errorTimeout limits the time for reading an error response. If the request is a watch, no other
+// timeout applies.
 const errorTimeout = 10 * time.Second
 
-// redactBody reads the beginning of an error response and replaces the token in it. It drops a body
-// that is cut short or does not end in time; the status code then says what is wrong.
+// redactBody reads the beginning of an error response and redacts the token in it. It drops a body
+// that is truncated or does not end within errorTimeout; the status code then remains as the
+// explanation.
 func redactBody(token string, from io.ReadCloser) io.ReadCloser {
 	timer := time.AfterFunc(errorTimeout, func() { _ = from.Close() })
 	body, err := io.ReadAll(io.LimitReader(from, maxAnswer))
@@ -79,5 +80,5 @@ func redactBody(token string, from io.ReadCloser) io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(body))
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the next transport, so that client-go can find it.
 func (t *authTransport) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -22,12 +22,12 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// Limits of a connection. There is no timeout for a whole request, because it would end watches.
+// Limits of a connection. A whole request has no timeout, because a timeout would end watches.
 const (
 	dialTimeout           = 5 * time.Second
 	tlsTimeout            = 5 * time.Second
 	responseHeaderTimeout = 30 * time.Second
-	// An idle connection is closed after some time, that for lists after a few seconds, see
+	// An idle connection is closed after restIdle, the connection for lists after listsIdle; see
 	// transports.
 	restIdle, listsIdle = 90 * time.Second, 5 * time.Second
 	maxHeaderBytes      = 64 << 10
@@ -45,9 +45,9 @@ type Options struct {
 	ReadRate, ReadBurst int
 	// MaxListBytes is the largest response to a list. It is at least MaxEventBytes.
 	MaxListBytes int64
-	// AllowLoopback permits loopback addresses.
+	// AllowLoopback permits connections to loopback addresses.
 	AllowLoopback bool
-	// Wrap is put around the round tripper that adds the credentials, so it does not see them.
+	// Wrap wraps the round tripper that adds the credentials, so the wrapper does not see them.
 	Wrap transport.WrapperFunc
 }
 
@@ -55,7 +55,7 @@ type Options struct {
 type Client struct {
 	// HTTP sends requests. It has all layers except the WatchMonitor.
 	HTTP *http.Client
-	// Config is for clients that are made with HTTP. It has a placeholder for the host.
+	// Config configures clients that use HTTP. Its host is a placeholder.
 	Config *rest.Config
 
 	credentials atomic.Pointer[kubeconfig.Config]
@@ -64,20 +64,20 @@ type Client struct {
 	closed      atomic.Bool
 }
 
-// New returns a Client, and connects to nothing yet.
+// New returns a Client. It does not connect yet.
 func New(config *kubeconfig.Config, o Options) *Client {
 	c := &Client{tracker: connrotation.NewConnectionTracker()}
 	c.credentials.Store(config)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: checkAddress(o.AllowLoopback)}
 	newTransport := func(idle time.Duration) *http.Transport {
-		// The defaults add HTTP/2 with pings: a silent connection is noticed within 45 s.
+		// The defaults add HTTP/2 with pings, so a silent connection is detected within 45 s.
 		return utilnet.SetTransportDefaults(&http.Transport{
-			Proxy:                 func(*http.Request) (*url.URL, error) { return config.Proxy, nil }, // never the environment's
+			Proxy:                 func(*http.Request) (*url.URL, error) { return config.Proxy, nil }, // ignores the environment's proxy
 			TLSClientConfig:       c.tlsConfig(config),
 			DialContext:           c.dial(connrotation.NewDialerWithTracker(dialer.DialContext, c.tracker)),
 			TLSHandshakeTimeout:   tlsTimeout,
 			ResponseHeaderTimeout: responseHeaderTimeout,
-			// Headers are read before a body can be limited. The default is 10 MiB for each
+			// Headers are read before limits on the body apply. The default is 10 MiB for each
 			// response.
 			MaxResponseHeaderBytes: maxHeaderBytes,
 			MaxIdleConnsPerHost:    2,
@@ -90,15 +90,16 @@ func New(config *kubeconfig.Config, o Options) *Client {
 	auth := &authTransport{next: limiter, host: server.Host, credentials: &c.credentials}
 	c.HTTP = &http.Client{
 		Transport: transport.NewUserAgentRoundTripper(o.UserAgent, transport.Wrappers(o.Wrap)(auth)),
-		// A redirect would carry the credentials to where the kubeconfig does not say.
+		// Following a redirect would send the credentials to a server that the kubeconfig does not
+		// name.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	c.Config = &rest.Config{
 		Host:      "https://" + placeholderHost + server.EscapedPath(),
 		UserAgent: o.UserAgent,
-		// JSON: what the response limiter weighs. An answer of any other form is refused.
+		// The response limiter can only weigh JSON, so responses in any other format are refused.
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
-		// One bucket for all kinds of this member.
+		// All kinds of this member share one token bucket.
 		RateLimiter:               flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst),
 		WarningHandlerWithContext: rest.NoWarnings{},
 	}
@@ -110,7 +111,7 @@ func (c *Client) tlsConfig(config *kubeconfig.Config) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		ServerName: config.ServerName,
 		RootCAs:    config.CAPool,
-		// Only a Policy permits it.
+		// Only a Policy permits Insecure.
 		InsecureSkipVerify: config.Insecure,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if certificate := c.credentials.Load().Certificate; certificate != nil {
@@ -121,8 +122,8 @@ func (c *Client) tlsConfig(config *kubeconfig.Config) *tls.Config {
 	}
 }
 
-// Rotate swaps the credentials in place. A new certificate needs new TLS handshakes, so the
-// connections are closed, and watches resume where they were.
+// Rotate swaps the credentials in place. A new certificate requires new TLS handshakes, so Rotate
+// closes the connections; watches then resume at their last resource version.
 func (c *Client) Rotate(config *kubeconfig.Config) {
 	old := c.credentials.Swap(config)
 	if !sameCertificate(old.Certificate, config.Certificate) {
@@ -137,8 +138,8 @@ func sameCertificate(a, b *tls.Certificate) bool {
 	return bytes.Equal(a.Certificate[0], b.Certificate[0])
 }
 
-// dial closes a connection that is established after the Client was closed: http.Transport
-// continues to dial after the request has ended, to have a connection for the next one.
+// dial closes a connection that is established after the Client was closed, because http.Transport
+// continues to dial after the request has ended, to keep a connection for the next request.
 func (c *Client) dial(dialer *connrotation.Dialer) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
@@ -149,22 +150,23 @@ func (c *Client) dial(dialer *connrotation.Dialer) func(context.Context, string,
 	}
 }
 
-// Close closes all connections for good, including those in use. It may be called again.
+// Close closes all connections for good, including connections in use. It may be called repeatedly.
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.transports.closeIdle()
 	c.tracker.CloseAll()
 }
 
-// transports send lists over one connection, and all else over another. A connection keeps what it
-// reads with, as large as the largest that it has read: 16 KiB for frames of HTTP/2 and up to 40
-// KiB for records of TLS after a list, few after what watches tell at rest. So the connection for
-// lists is closed soon after the last one, and at rest there is only the other.
+// transports sends lists over one connection and everything else over another. A connection keeps
+// its read buffers at the size of the largest read: after a list, 16 KiB for HTTP/2 frames and up
+// to 40 KiB for TLS records; after the small events of idle watches, little. The connection for
+// lists is therefore closed soon after the last list, and an idle member holds only the other
+// connection.
 type transports struct {
 	lists, rest *http.Transport
 }
 
-// RoundTrip sends the request. Of requests that read, lists and watches have a query.
+// RoundTrip sends the request. Of the read requests, only lists and watches have a query.
 func (t transports) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet && request.URL.RawQuery != "" && !request.URL.Query().Has("watch") {
 		return t.lists.RoundTrip(request)
@@ -177,9 +179,9 @@ func (t transports) closeIdle() {
 	t.rest.CloseIdleConnections()
 }
 
-// placeholderHost replaces the address of the member in metrics and errors of client-go:
-// rest_client_requests_total has the host as a label, and errors quote it. No address gets there,
-// and all members share one series.
+// placeholderHost replaces the address of the member in client-go's metrics and errors.
+// rest_client_requests_total has the host as a label, and errors quote it. With the placeholder, no
+// address appears there, and all members share one series.
 const placeholderHost = "member"
 
 // serverURL returns the URL of the API server.

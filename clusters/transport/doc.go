@@ -10,29 +10,29 @@
 //
 // A cluster.Cluster on the member is made with client.Config, and with an http.Client whose
 // transport is a [WatchMonitor] around client.HTTP.Transport. The [WatchHealth] of the monitor then
-// tells why caches do not sync, or no longer follow the member.
+// reports why caches do not sync, or no longer follow the member.
 //
 // # Layers
 //
-// Each is a RoundTripper in a file of its own; a request passes them in this order:
+// Each layer is a RoundTripper in a separate file. A request passes the layers in this order:
 //
 //   - [WatchMonitor] (watchmonitor.go) records failures that client-go retries silently, and ends
 //     lists and watches that hang;
 //   - authTransport (auth.go) adds the bearer token, and redacts it from error responses;
 //   - responseLimiter (limit.go) throttles responses and refuses those that are too large;
 //     quantityScanner (quantities.go) finds numbers that are expensive to parse;
-//   - transports (client.go) send lists over a connection of their own, so that the other one keeps
-//     small buffers;
-//   - checkAddress (address.go) decides on each address when it is dialled.
+//   - transports (client.go) sends lists over a separate connection, so that the other connection
+//     keeps small buffers;
+//   - checkAddress (address.go) accepts or rejects each address when it is dialled.
 //
 // # Invariants
 //
 //   - No environment variable and no redirect changes where a request goes. Link-local, metadata
 //     and reserved addresses are never dialled, and loopback addresses only if the options permit
 //     it.
-//   - A member that sends much is throttled: reading is delayed, and TCP passes the delay on. Its
-//     timers are held meanwhile. Only a response that would take too much memory at once is ended,
-//     with a [LimitError].
+//   - A member that sends much data is throttled: the hub delays reading, and TCP passes the delay
+//     on. The timers of the request are held meanwhile. The hub ends only a response that would
+//     take too much memory at once, with a [LimitError].
 //   - A probe is not throttled.
 //   - No address, name or token of a member gets into an error of [SafeMessage], a metric or a log.
 package transport

@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ErrNotAPIServer ends a response that no API server sends.
+// ErrNotAPIServer ends a response that cannot come from an API server.
 var ErrNotAPIServer = errors.New("the server answers, but not as a Kubernetes API server does")
 
 // MaxMessage is the longest message about an error, in bytes.
@@ -43,19 +43,19 @@ func StatusCode(err error) int {
 	return 0
 }
 
-// IsNetworkError reports whether an error is one of the network.
+// IsNetworkError reports whether err is a network error.
 func IsNetworkError(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(syscall.Errno))
 }
 
-// IsWrongServer reports whether the server that answers is not the one of the kubeconfig, or does
+// IsWrongServer reports whether the responding server is not the server of the kubeconfig, or does
 // not speak TLS. The HTTP client wraps such errors in network errors.
 func IsWrongServer(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// credentialAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server refuses a client's
+// credentialAlerts are the TLS alerts (RFC 8446, section 6.2) with which a server rejects a client
 // certificate.
 var credentialAlerts = map[tls.AlertError]string{
 	42:  "the member refuses the client certificate as bad",
@@ -68,9 +68,9 @@ var credentialAlerts = map[tls.AlertError]string{
 	116: "the member demands a client certificate",
 }
 
-// CredentialAlert returns what the server's TLS alert says of the client certificate, or "" if the
-// error is no such alert. With TLS 1.3 the alert arrives after the handshake, with the first
-// response. Its type is not exported, but its text is.
+// CredentialAlert returns what the server's TLS alert says about the client certificate, or "" if
+// the error is no such alert. With TLS 1.3 the alert arrives after the handshake, with the first
+// response. Go does not export the type of the error, so the function compares its text.
 func CredentialAlert(err error) string {
 	text := RemoteAlert(err)
 	for alert, meaning := range credentialAlerts {
@@ -81,7 +81,7 @@ func CredentialAlert(err error) string {
 	return ""
 }
 
-// RemoteAlert returns the text of a TLS alert that the server has sent; or "" if the error is none.
+// RemoteAlert returns the text of a TLS alert that the server sent, or "" if the error is none.
 func RemoteAlert(err error) string {
 	var remote *net.OpError
 	if !errors.As(err, &remote) || remote.Op != "remote error" || remote.Err == nil {
@@ -90,7 +90,7 @@ func RemoteAlert(err error) string {
 	return remote.Err.Error()
 }
 
-// SafeMessage says what is wrong without the addresses and names in network errors, because they
+// SafeMessage returns a message that omits the addresses and names in network errors, because they
 // come from the Secret.
 func SafeMessage(err error) string {
 	var (
@@ -136,8 +136,8 @@ func SafeMessage(err error) string {
 	return Sanitize(err.Error())
 }
 
-// invalidity returns why a certificate is invalid. The error itself contains the current time, so
-// it is never the same twice.
+// invalidity returns why a certificate is invalid. The text of the error itself contains the
+// current time, so it would differ each time.
 func invalidity(reason x509.InvalidReason) string {
 	if reason == x509.Expired {
 		return "its certificate has expired or is not valid yet"
@@ -145,8 +145,8 @@ func invalidity(reason x509.InvalidReason) string {
 	return "its certificate is not valid for a server"
 }
 
-// Sanitize returns a text of a member as it may stand in a condition: printable, on one line, and
-// at most MaxMessage bytes long.
+// Sanitize returns a member's text in a form that is safe in a condition: printable, on one line,
+// and at most MaxMessage bytes long.
 func Sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -157,7 +157,7 @@ func Sanitize(text string) string {
 	return Truncate(text, MaxMessage)
 }
 
-// Truncate returns at most so many bytes of a text, and an ellipsis if it is longer.
+// Truncate returns at most that many bytes of a text, with an ellipsis if it was longer.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

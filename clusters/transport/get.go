@@ -17,7 +17,7 @@ import (
 const (
 	// getTimeout bounds one GetJSON.
 	getTimeout = 5 * time.Second
-	// maxAnswer is how many bytes of the answer to GetJSON, and of an error, are read.
+	// maxAnswer is the number of bytes read of a GetJSON response or of an error.
 	maxAnswer = 64 << 10
 )
 
@@ -46,15 +46,14 @@ func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
 	if response.StatusCode != http.StatusOK {
 		return &StatusError{Code: response.StatusCode}
 	}
-	if json.Unmarshal(body, into) != nil { // its text may quote what the server sent
+	if json.Unmarshal(body, into) != nil { // its text may quote the response
 		return ErrNotAPIServer
 	}
 	return nil
 }
 
-// isUnexplained reports whether the server had closed the connection before the request was
-// written. The cause, such as a TLS alert that demands a client certificate, is then in what was
-// not read.
+// isUnexplained reports whether the server closed the connection before the request was written.
+// The cause, such as a TLS alert that demands a client certificate, is then in the unread response.
 func isUnexplained(err error) bool {
 	var request *url.Error
 	if !errors.As(err, &request) {
@@ -64,25 +63,26 @@ func isUnexplained(err error) bool {
 	return request.Err.Error() == "http2: client conn could not be established" || errors.As(err, &network) && network.Op == "write"
 }
 
-// PageLimit limits the pages of a list that is read with GetPage, apart from the limits on other
+// PageLimit limits the pages of a list that GetPage reads. It is independent of the limits on other
 // requests.
 type PageLimit struct {
 	limiter *responseLimiter
-	// maxBytes and maxMemory are of one page, and tooLarge is the error of a larger one.
+	// maxBytes and maxMemory apply to one page; tooLarge is the error for a larger page.
 	maxBytes, maxMemory int64
 	tooLarge            error
 }
 
-// NewPageLimit returns a PageLimit with this rate in bytes per second and burst in bytes. A page is
-// ended with tooLarge if it exceeds maxBytes, or maxMemory including the cost of its elements.
+// NewPageLimit returns a PageLimit with this rate in bytes per second and burst in bytes. A page
+// fails with tooLarge if it exceeds maxBytes, or if it exceeds maxMemory including the cost of its
+// elements.
 func NewPageLimit(limit rate.Limit, burst int, maxBytes, maxMemory int64, tooLarge error) *PageLimit {
 	return &PageLimit{
 		limiter: newResponseLimiter(nil, rate.NewLimiter(limit, burst), maxBytes), maxBytes: maxBytes, maxMemory: maxMemory, tooLarge: tooLarge,
 	}
 }
 
-// GetPage reads one page of a list and passes it to read. The hub waits for the member for the
-// timeout, not counting the time in which it throttles the member.
+// GetPage reads one page of a list and passes it to read. The timeout limits the wait for the
+// member, and excludes the time in which the hub throttles the member.
 func (c *Client) GetPage(ctx context.Context, path string, limit *PageLimit, timeout time.Duration, read func(io.Reader) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

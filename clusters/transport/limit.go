@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// MaxEventBytes is the largest event of a watch, and the largest answer to a write. etcd
-	// refuses objects over 1.5 MiB, and JSON is larger than what etcd stores.
+	// MaxEventBytes is the size of the largest watch event, and of the largest response to a write.
+	// etcd refuses objects over 1.5 MiB, and JSON is larger than the form that etcd stores.
 	MaxEventBytes = 4 << 20
-	// maxEventMemory is the largest event including elementCost.
+	// maxEventMemory is the memory of the largest event, including elementCost.
 	maxEventMemory = 8 * MaxEventBytes
 	// MinReadBurst is the largest chunk that is read before the limiter permits it.
 	MinReadBurst = 64 << 10
-	// elementCost is what an element of a JSON array costs in addition to its bytes: the two bytes
-	// of "{}" become a struct such as a Container. itemCost is the same for an item of a list,
-	// where they become a Deployment, which takes up a kilobyte, and more while the list is
-	// decoded; eventCost for an event of a watch, which is decoded, cached and enqueued.
+	// elementCost is the cost of an element of a JSON array in addition to its bytes: the two bytes
+	// of "{}" become a struct such as a Container. itemCost is the cost of an item of a list: the
+	// two bytes become a Deployment, which occupies a kilobyte, and more while the list is decoded.
+	// eventCost is the cost of a watch event, which is decoded, cached and enqueued.
 	elementCost, itemCost, eventCost = 512, 2048, 4096
-	// numbersRate and numbersBurst limit the computing that quantities cost: see exponentCosts.
+	// numbersRate and numbersBurst limit the computing time for quantities; see exponentCosts.
 	numbersRate, numbersBurst = 1 << 20, 64 << 20
 )
 
@@ -46,11 +46,11 @@ func listTooLarge(limit int64) error {
 		resource.NewQuantity(limit, resource.BinarySI))}
 }
 
-// responseLimiter throttles what one member sends. It delays reading and never ends a response
-// because of its rate: TCP's flow control passes the delay on to the member. So a busy member
-// becomes slow, and a lying member cannot send faster than the hub is willing to process. Only what
-// would take too much memory at once is refused: an event over MaxEventBytes, and a list over
-// maxList. It is safe for concurrent use.
+// responseLimiter throttles the data that one member sends. It delays reading and never ends a
+// response because of its rate: TCP flow control passes the delay on to the member. So a busy
+// member becomes slow, and a lying member cannot send faster than the hub is willing to process.
+// The limiter refuses only data that would take too much memory at once: an event over
+// MaxEventBytes, and a list over maxList. It is safe for concurrent use.
 type responseLimiter struct {
 	next http.RoundTripper
 	// read limits bytes, elements and events; numbers limits the computing for quantities.
@@ -62,12 +62,12 @@ func newResponseLimiter(next http.RoundTripper, read *rate.Limiter, maxList int6
 	return &responseLimiter{next: next, read: read, numbers: rate.NewLimiter(numbersRate, numbersBurst), maxList: maxList}
 }
 
-// unlimited marks the context of a request whose response is not throttled: a probe, which must get
-// through while everything else is throttled. Its reader bounds it.
+// unlimited marks the context of a request whose response is not throttled: a probe must get
+// through while everything else is throttled. The reader of the probe limits its size.
 type unlimited struct{}
 
-// RoundTrip sends the request, and limits the body of a successful response. Other bodies are
-// bounded by authentication, see redactBody.
+// RoundTrip sends the request and limits the body of a successful response. authTransport limits
+// other bodies; see redactBody.
 func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := l.next.RoundTrip(request)
 	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
@@ -95,14 +95,14 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 
 func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
-// isJSON reports whether a response is JSON, as requested. Others would be decoded as what they
-// claim to be, and their cost cannot be determined.
+// isJSON reports whether a response is JSON, as requested. A decoder would follow the content type
+// of any other response, and the limiter cannot determine its cost.
 func isJSON(response *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	return err == nil && kind == runtime.ContentTypeJSON
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the next transport, so that client-go can find it.
 func (l *responseLimiter) WrappedRoundTripper() http.RoundTripper { return l.next }
 
 // limitedBody is a body that returns bytes only after the limiter permits them.
@@ -117,7 +117,7 @@ type limitedBody struct {
 	tooLarge            error
 
 	scanner quantityScanner
-	before  byte // the last byte that is not a space
+	before  byte // the last byte that is not whitespace
 	// size, memory and computing are the costs of the current event, or of the whole body.
 	size, memory, computing int64
 	ended                   error // of all later reads
@@ -144,13 +144,13 @@ func (b *limitedBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// price is what bytes cost in addition to their number.
+// price is the cost of bytes in addition to their number.
 type price struct{ memory, computing int }
 
-// weigh returns the cost of bytes in addition to their number: of each element of an array and each
-// event of a watch, which are the objects and nulls that are not the value of a field; and of
-// quantities. It fails if the bytes exceed a limit, or if the body does not begin with an object,
-// as everything that an API server sends does.
+// weigh returns the cost of bytes in addition to their number: the cost of each array element, of
+// each watch event, and of quantities. Elements and events are the objects and nulls that are not
+// the value of a field. weigh fails if the bytes exceed a limit. It also fails if the body does not
+// begin with an object, because every response of an API server does.
 func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	if first := bytes.TrimLeft(read, " \t\r\n"); b.before == 0 && len(first) > 0 && first[0] != '{' {
 		return price{}, ErrNotAPIServer
@@ -186,13 +186,13 @@ func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	return all, b.check()
 }
 
-// objects returns the cost of the element or the event that begins with a byte.
+// objects returns the cost of the element or the event that begins with c.
 func (b *limitedBody) objects(c byte) (element, event int) {
 	depth := b.scanner.depth
 	switch {
 	case b.scanner.quoted:
 		return 0, 0
-	case c == '{' && (b.before == 0 || b.before == '}'): // nothing separates events
+	case c == '{' && (b.before == 0 || b.before == '}'): // events have no separator
 		return 0, eventCost
 	case c == '{' && b.before != ':':
 		depth--
@@ -206,7 +206,7 @@ func (b *limitedBody) objects(c byte) (element, event int) {
 	return elementCost, 0
 }
 
-// itemDepth is how many objects and arrays are open around an item of a list.
+// itemDepth is the number of open objects and arrays around an item of a list.
 const itemDepth = 2
 
 // check fails if the event or the body exceeds a limit.
@@ -220,8 +220,8 @@ func (b *limitedBody) check() error {
 	return nil
 }
 
-// wait waits until the limiter permits so many tokens. It holds the timers of the request
-// meanwhile, because it is the hub that is slow and not the member.
+// wait waits until the limiter permits that many tokens. Meanwhile it holds the timers of the
+// request, because the hub is slow and not the member.
 func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 	if limiter.AllowN(time.Now(), tokens) {
 		return nil
@@ -232,7 +232,7 @@ func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// the deadline is earlier than the permission
+			// The deadline is earlier than the time at which the limiter permits the read.
 			return fmt.Errorf("read as fast as the limit for one member permits: %w", context.DeadlineExceeded)
 		}
 	}

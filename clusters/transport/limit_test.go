@@ -17,7 +17,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// answers is a server whose every answer has the body, or that fails.
+// answers is a server that returns the body for each request, or fails.
 type answers struct {
 	body io.Reader
 	err  error
@@ -37,7 +37,7 @@ func limiterOf(next http.RoundTripper) *responseLimiter {
 	return newResponseLimiter(next, rate.NewLimiter(testRate, testBurst), testMaxList)
 }
 
-// asking is a request with a method and a query.
+// asking returns a request with a method and a query.
 func asking(ctx context.Context, method, query string) *http.Request {
 	request, err := http.NewRequestWithContext(ctx, method, "https://member/apis/apps/v1/deployments?"+query, http.NoBody)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestALimitedBodyIsThrottledAndNeverCut(t *testing.T) {
 	list := func(size int) string { return `{"data":"` + filler(size) + `","items":[]}` }
 	tests := map[string]struct {
 		method, query, body string
-		extra               int // what it costs in addition to its bytes
+		extra               int // the cost in addition to the bytes
 	}{
 		"a list within the burst":            {method: http.MethodGet, query: "limit=500", body: list(testBurst - 100)},
 		"a list over the burst":              {method: http.MethodGet, query: "limit=500", body: list(3 * testBurst)},
@@ -197,8 +197,8 @@ func TestAThrottledBodyEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// While a body is throttled, the timers of its request stand still: the member is not slow, and its
-// watch not silent.
+// While a body is throttled, the timers of its request are held: the member is not slow, and its
+// watch is not silent.
 func TestTimersStandStillWhileABodyIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var expired atomic.Int64
@@ -227,8 +227,8 @@ func TestTheLimiterPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// What is no JSON is neither weighed nor decoded: a list of protobuf has a thousand objects in two
-// thousand bytes.
+// A response that is not JSON is neither weighed nor decoded: a protobuf list can hold a thousand
+// objects in two thousand bytes.
 func TestTheLimiterRefusesWhatIsNoJSON(t *testing.T) {
 	for _, kind := range []string{"", "application/vnd.kubernetes.protobuf", "application/yaml", "text/html", "application/json/x"} {
 		answer := respond(func() *http.Response {
@@ -244,7 +244,7 @@ type respond func() *http.Response
 
 func (r respond) RoundTrip(*http.Request) (*http.Response, error) { return r(), nil }
 
-// respondWith answers each request with a new body.
+// respondWith returns a server that sends a new body for each request.
 func respondWith(body func() io.Reader) respond {
 	return func() *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body())}

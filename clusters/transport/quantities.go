@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// ErrQuantityTooExpensive ends a response with a number that would take the hub very long to parse.
+// ErrQuantityTooExpensive ends a response with a number that the hub would take too long to parse.
 var ErrQuantityTooExpensive = errors.New("the member sends a number that nothing can be")
 
 // exponentCosts are the costs of a quantity by the number of digits in its exponent, in addition to
 // its bytes. Measured: decoding 1e-9999 takes 30 µs, and each further digit takes thirty times as
-// long: a second for 1e-9999999. So numbersBurst takes the hub three seconds, and numbersRate 3 %
-// of a core. The threat ends when resource.Quantity limits its exponents; this file can be deleted
-// then.
+// long: a second for 1e-9999999. So numbersBurst costs the hub three seconds, and numbersRate 3 %
+// of a core. The threat ends when resource.Quantity limits its exponents; then this file can be
+// deleted.
 var exponentCosts = map[int]int{3: 1 << 10, 4: 8 << 10, 5: 64 << 10, 6: 1 << 20, 7: 32 << 20}
 
 const (
-	// maxExponent is how many digits an exponent may have, although no quantity needs three: a hash
-	// such as 12e45678 may look like one.
+	// maxExponent is the largest permitted number of digits in an exponent. No quantity needs
+	// three, but a hash such as 12e45678 may look like a number.
 	maxExponent = 7
-	// A number with more than maxSmall digits and a positive exponent is kept with all its zeros.
+	// A number with more than maxSmall digits and a positive exponent is stored with all its zeros.
 	// Encoding it takes a quarter of a millisecond for an exponent of three digits, 14 ms for four,
 	// and a second for five.
 	maxSmall, maxLargeExponent = 18, 3
 	largeCost                  = 16 << 10
-	// Parsing a number takes time in proportion to the square of its digits: over a second for a
-	// million, which costs all of numbersBurst.
+	// The time to parse a number is proportional to the square of its digits: over a second for a
+	// million digits, which cost all of numbersBurst.
 	digitsCost = 14
 )
 
@@ -34,27 +34,28 @@ const (
 // them are free. Nested values are not exempt: an environment variable may hold a quantity.
 var textFields = []string{"labels", "annotations", "matchLabels", "nodeSelector", "args", "command"}
 
-// maxWord is how many bytes of a text are kept: more than the longest name of a field, and its
-// closing quotation mark.
+// maxWord is the number of bytes stored of a text: more than the longest name in textFields with
+// its closing quotation mark.
 const maxWord = 14
 
-// environment is a field with a list of objects whose values are text.
+// environment is the field that lists objects whose values are text.
 const environment = "env"
 
-// quantityScanner finds the numbers in JSON, quoted or not, that are parsed as quantities. It is
-// given one byte after the other.
+// quantityScanner finds the numbers in JSON, quoted or not, that are parsed as quantities. It reads
+// one byte at a time.
 type quantityScanner struct {
 	number          decimal
 	quoted, escaped bool
 	// word is the beginning of the last text, and field is the name of the field whose value
 	// follows.
 	word, field []byte
-	// depth is how many objects and lists are open. The values at the depth text are text, until
-	// the depth is less than until.
+	// depth is the number of open objects and lists. Values at the depth text are text, until depth
+	// is less than until.
 	depth, text, until int
 }
 
-// inertBytes change nothing while there can be no number: nearly all of what members send.
+// inertBytes are bytes that do not change the state while no number can begin: nearly all bytes
+// that members send.
 var inertBytes = func() (inert [256]bool) {
 	for b := range inert {
 		inert[b] = !bytes.ContainsRune([]byte("\"\\{}[]:, \t\r\nn"), rune(b))
@@ -62,7 +63,7 @@ var inertBytes = func() (inert [256]bool) {
 	return inert
 }()
 
-// idle reports whether inert bytes need not be looked at.
+// idle reports whether the scanner can skip inert bytes.
 func (n *quantityScanner) idle() bool {
 	if n.quoted {
 		return n.number.state == notDecimal && !n.escaped && len(n.word) == maxWord
@@ -73,7 +74,7 @@ func (n *quantityScanner) idle() bool {
 // atEnd reports whether all objects and lists are closed.
 func (n *quantityScanner) atEnd() bool { return n.depth == 0 && !n.quoted }
 
-// next takes a byte, and returns the cost of the number that ends with it.
+// next reads a byte, and returns the cost of the number that ends at this byte.
 func (n *quantityScanner) next(b byte) (cost int, err error) {
 	if n.quoted {
 		return n.inText(b)
@@ -98,7 +99,7 @@ func (n *quantityScanner) inText(b byte) (cost int, err error) {
 	switch {
 	case n.escaped:
 		n.escaped = false
-	case b == '\\': // a quantity has none
+	case b == '\\': // no quantity contains one
 		n.escaped, n.number.state = true, notDecimal
 	case b == '"':
 		n.quoted, n.word = false, n.word[:max(0, len(n.word)-1)]
@@ -112,7 +113,7 @@ func (n *quantityScanner) inText(b byte) (cost int, err error) {
 	return cost, err
 }
 
-// structure takes a byte that is not part of a value, and tracks where values are text.
+// structure reads a byte that is not part of a value, and tracks where values are text.
 func (n *quantityScanner) structure(b byte) {
 	switch b {
 	case ':':
@@ -137,11 +138,11 @@ func (n *quantityScanner) structure(b byte) {
 	}
 }
 
-// decimal parses what may be a number: digits with a point, and an exponent.
+// decimal scans a possible number: digits with a point, and an exponent.
 type decimal struct {
 	state decimalState
-	// minus reports a negative exponent. digits counts the digits before the exponent, exponent
-	// those of the exponent without leading zeros.
+	// minus is set for a negative exponent. digits counts the digits before the exponent; exponent
+	// counts the digits of the exponent without leading zeros.
 	minus            bool
 	digits, exponent int
 }
@@ -149,16 +150,16 @@ type decimal struct {
 type decimalState int
 
 const (
-	beforeDecimal decimalState = iota // space, which does no harm, or a sign
+	beforeDecimal decimalState = iota // harmless spaces, or a sign
 	inDigits                          // in its digits
-	atExponent                        // behind its e
-	afterSign                         // behind the sign of its exponent
-	inExponent                        // in the digits of that
-	afterDecimal                      // space
+	atExponent                        // after its e
+	afterSign                         // after the sign of its exponent
+	inExponent                        // in the digits of its exponent
+	afterDecimal                      // in the spaces after it
 	notDecimal
 )
 
-// next takes a byte. A text may have spaces around the number, including such that are not ASCII.
+// next reads a byte. A text may have spaces around the number, including spaces that are not ASCII.
 func (n *decimal) next(b byte) {
 	digit, space := '0' <= b && b <= '9', b == ' ' || b >= 0x80
 	switch {
@@ -182,7 +183,7 @@ func (n *decimal) next(b byte) {
 	}
 }
 
-// cost returns the cost of parsing the number, or an error if that is too expensive.
+// cost returns the cost of parsing the number, or an error if the cost is too high.
 func (n *decimal) cost() (int, error) {
 	cost := n.digits * n.digits >> digitsCost
 	if n.state != inExponent && n.state != afterDecimal {

@@ -63,7 +63,7 @@ func TestQuantityScanner(t *testing.T) {
 	}
 }
 
-// What is text can look like anything; and only that is let through.
+// A text may look like a number, and only text is exempt from the cost.
 func TestQuantitiesInTextAreFree(t *testing.T) {
 	tests := map[string]struct {
 		document string
@@ -96,7 +96,7 @@ func TestQuantitiesInTextAreFree(t *testing.T) {
 	}
 }
 
-// priced is what a document costs for its numbers.
+// priced returns the cost of the numbers in a document.
 func priced(document string) (all int, err error) {
 	var n quantityScanner
 	for i := range len(document) {
@@ -109,7 +109,8 @@ func priced(document string) (all int, err error) {
 	return all, nil
 }
 
-// A number may come in pieces. Its end, and what follows, is not handed on.
+// A number may arrive in several chunks. The end of an expensive number, and the bytes after it,
+// are withheld.
 func TestAnExpensiveQuantityEndsTheBody(t *testing.T) {
 	for name, pieces := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
 		for _, number := range []string{`"1e-2000000000"`, `1e-2000000000`} {
@@ -124,7 +125,7 @@ func TestAnExpensiveQuantityEndsTheBody(t *testing.T) {
 	}
 }
 
-// Everything that the limits permit at once is parsed within seconds of processor time.
+// The hub parses everything that the limits permit at once within seconds of processor time.
 func TestQuantitiesCostLittle(t *testing.T) {
 	for _, text := range []string{"1e-999", "1e-9999", "1e-99999", "1e-999999", "1e-9999999", "1234567890123456789e999", "1e9999999", strings.Repeat("9", 1000), strings.Repeat("9", 300_000)} {
 		t.Run(text[:min(len(text), 30)], func(t *testing.T) {
@@ -152,7 +153,7 @@ func TestQuantitiesCostLittle(t *testing.T) {
 	}
 }
 
-// slowness returns about how much slower the race detector makes a computation.
+// slowness returns the approximate factor by which the race detector slows down a computation.
 func slowness() time.Duration {
 	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return 10

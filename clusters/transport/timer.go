@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Timer calls a function once the hub has waited for a member for some time. It does not run while
-// it is held: a member that the hub throttles is not slow.
+// Timer calls a function after the hub has waited for a member for some time. The timer does not
+// run while it is held, because a member that the hub throttles is not slow.
 type Timer struct {
 	expired func()
 
@@ -26,7 +26,7 @@ func NewTimer(after time.Duration, expired func()) *Timer {
 	return t
 }
 
-// fire calls the function, unless the time was changed after the underlying timer was set.
+// fire calls the function, unless the deadline was changed after the underlying timer was set.
 func (t *Timer) fire() {
 	t.mu.Lock()
 	rest := time.Until(t.ends)
@@ -42,21 +42,21 @@ func (t *Timer) fire() {
 	t.expired()
 }
 
-// reset starts over with this time.
+// reset restarts the timer with this duration.
 func (t *Timer) reset(after time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends, t.left = time.Now().Add(after), after
 }
 
-// extend adds time.
+// extend adds time to the timer.
 func (t *Timer) extend(by time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends, t.left = t.ends.Add(by), t.left+by
 }
 
-// hold stops the clock until each hold is released.
+// hold stops the timer until each hold is released.
 func (t *Timer) hold() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *Timer) release() {
 	}
 }
 
-// Stop ends the timer. The function is not called any more.
+// Stop ends the timer. The function is no longer called.
 func (t *Timer) Stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,17 +82,17 @@ func (t *Timer) Stop() {
 	t.timer.Stop()
 }
 
-// timersKey is the key of the timers of a request in its context.
+// timersKey is the context key for the timers of a request.
 type timersKey struct{}
 
 // withTimers returns a context whose request holds these timers while it is throttled, in addition
-// to those that the context already has.
+// to the timers that the context already has.
 func withTimers(ctx context.Context, timers ...*Timer) context.Context {
 	before, _ := ctx.Value(timersKey{}).([]*Timer)
 	return context.WithValue(ctx, timersKey{}, append(before[:len(before):len(before)], timers...))
 }
 
-// holdTimers holds the timers of a request and returns how to release them.
+// holdTimers holds the timers of a request, and returns a function that releases them.
 func holdTimers(ctx context.Context) (release func()) {
 	timers, _ := ctx.Value(timersKey{}).([]*Timer)
 	for _, t := range timers {

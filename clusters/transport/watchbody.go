@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// deadlineBody is the body of a response that must end in time.
+// deadlineBody is the body of a response that must end within its timeout.
 type deadlineBody struct {
 	io.ReadCloser
 	health *WatchHealth
 	ctx    context.Context // of the request
 	cancel context.CancelCauseFunc
-	timers []*Timer // the first one is its own
+	timers []*Timer // the first timer belongs to this body
 }
 
-// slowList is how many failures a list that does not end counts for, because it has taken long
-// already.
+// slowList is the number of failures that a list without an end counts as, because it has already
+// taken long.
 const slowList = 2
 
-// Read extends the time by what it reads, and records a list that does not end.
+// Read extends the timeout by the bytes it reads, and records a list that does not end.
 func (b *deadlineBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	for _, timer := range b.timers {
@@ -37,7 +37,7 @@ func (b *deadlineBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// explain returns the reason if the request was cancelled for taking too long.
+// explain returns the reason for the cancellation if the request took too long.
 func (b *deadlineBody) explain(err error) error {
 	if errors.Is(context.Cause(b.ctx), context.DeadlineExceeded) {
 		return context.DeadlineExceeded
@@ -64,9 +64,9 @@ type requiredWatchBody struct {
 	refused atomic.Bool
 }
 
-// Read records why the hub ends the watch, because client-go restarts it and reports nothing. An
-// event of a watch that has lasted for shortWatch shows that the cache follows the kind, so earlier
-// failures are over.
+// Read records why the hub ends the watch, because client-go restarts the watch and reports
+// nothing. An event of a watch that has lasted for shortWatch shows that the cache follows the
+// kind, so Read then clears earlier failures.
 func (s *requiredWatchBody) Read(into []byte) (int, error) {
 	n, told, err := s.read(into)
 	switch {
@@ -90,12 +90,12 @@ func (s *requiredWatchBody) Close() error {
 type watchBody struct {
 	io.ReadCloser
 	begun   time.Time
-	limit   time.Duration // how long it may send nothing
+	limit   time.Duration // how long the watch may be silent
 	silence *Timer
 }
 
-// newWatchBody returns the body of a watch that is about to be sent. Its timer stands still until
-// the watchBody begins.
+// newWatchBody returns the body of a watch that is about to be sent. Its timer is held until the
+// watchBody begins.
 func newWatchBody(limit time.Duration, silent func()) *watchBody {
 	s := &watchBody{limit: limit, silence: NewTimer(limit, silent)}
 	s.silence.hold()
@@ -114,7 +114,7 @@ func (s *watchBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// read also reports whether an event has ended, which the end of its line shows.
+// read also reports whether an event has ended; a newline ends an event.
 func (s *watchBody) read(into []byte) (n int, told bool, err error) {
 	n, err = s.ReadCloser.Read(into)
 	if told = bytes.IndexByte(into[:n], '\n') >= 0; told {

@@ -46,7 +46,7 @@ type WatchHealth struct {
 	kinds map[string]*failures
 }
 
-// failures counts those of the lists and watches of one kind.
+// failures counts the failed lists and watches of one kind.
 type failures struct {
 	err         error
 	first, last time.Time
@@ -56,9 +56,9 @@ type failures struct {
 	burst              time.Time
 }
 
-// requiredKindKey is the key of a kind in the context of a list or a watch that is required for the
-// engagement of a member. Failures of other kinds, whose informers were requested later, are not
-// the member's: their readers see that the cache is not in sync.
+// requiredKindKey is the context key for the kind of a list or a watch that is required for the
+// engagement of a member. Failures of other kinds, whose informers were requested later, do not
+// affect the member: their readers see that the cache is not in sync.
 type requiredKindKey struct{}
 
 // WithRequiredKind returns a context whose requests are required for the engagement of the member.
@@ -66,8 +66,7 @@ func WithRequiredKind(ctx context.Context, kind string) context.Context {
 	return context.WithValue(ctx, requiredKindKey{}, kind)
 }
 
-// IsRequired reports whether the requests of a context are required for the engagement of the
-// member.
+// IsRequired reports whether the engagement of the member requires the requests of this context.
 func IsRequired(ctx context.Context) bool { return ctx.Value(requiredKindKey{}) != nil }
 
 func requiredKind(ctx context.Context) string {
@@ -75,14 +74,14 @@ func requiredKind(ctx context.Context) string {
 	return kind
 }
 
-// HandleError is the error handler of the reflectors. It replaces that of client-go, which logs the
-// member's address.
+// HandleError is the error handler of the reflectors. It replaces client-go's handler, which logs
+// the member's address.
 func (w *WatchHealth) HandleError(ctx context.Context, reflector *toolscache.Reflector, err error) {
 	if ctx.Err() != nil || !IsRequired(ctx) || errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
 	w.Log.Info("A watch fails", "of", reflector.TypeDescription(), "why", SafeMessage(err))
-	if errors.As(err, new(*LimitError)) { // it would be as large again
+	if errors.As(err, new(*LimitError)) { // a retry would be as large
 		w.markFailed(requiredKind(ctx), err)
 	}
 	w.recordFailure(requiredKind(ctx), err, time.Now())
@@ -91,7 +90,7 @@ func (w *WatchHealth) HandleError(ctx context.Context, reflector *toolscache.Ref
 	}
 }
 
-// isOverLimit reports whether a response was ended because it exceeds a limit.
+// isOverLimit reports whether a response was ended because it exceeded a limit.
 func isOverLimit(err error) bool {
 	return errors.As(err, new(*LimitError)) || errors.Is(err, ErrQuantityTooExpensive)
 }
@@ -120,14 +119,14 @@ func (w *WatchHealth) recordFailures(kind string, err error, now time.Time, weig
 	f.err, f.last, w.err = err, now, err
 }
 
-// recovered forgets the failures of a kind, because an event arrived.
+// recovered clears the failures of a kind, because an event arrived.
 func (w *WatchHealth) recovered(kind string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.kinds, kind)
 }
 
-// Reset forgets all failures: synced caches show that they are over.
+// Reset clears all failures, because synced caches show that they are over.
 func (w *WatchHealth) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +140,7 @@ func (w *WatchHealth) LastError() error {
 	return w.err
 }
 
-// markFailed records an error after which the session is abandoned at once.
+// markFailed records an error that ends the session at once.
 func (w *WatchHealth) markFailed(kind string, err error) {
 	now := time.Now()
 	w.recordFailures(kind, err, now, failureThreshold)

@@ -15,16 +15,18 @@ import (
 type WatchMonitor struct {
 	Next   http.RoundTripper
 	Health *WatchHealth
-	// Timeout bounds how long the hub waits for a response that ends.
+	// Timeout limits how long the hub waits for a response that ends.
 	Timeout time.Duration
-	// Connecting bounds how long the hub waits for the first lists; nil for no bound.
+	// Connecting limits how long the hub waits for the first lists; nil means no limit.
 	Connecting *Timer
 }
 
-// minListRate is how many bytes per second a list must make progress to exceed its timeout.
+// minListRate is the rate in bytes per second at which a list must progress to be allowed more than
+// its timeout.
 const minListRate = 512 << 10
 
-// A healthy watch is answered within answerTime and lasts at least for shortWatch.
+// The response to a healthy watch begins within answerTime, and the watch lasts at least
+// shortWatch.
 const (
 	answerTime = 5 * time.Second
 	shortWatch = time.Second
@@ -82,8 +84,8 @@ func isRetriedSilently(code int) bool {
 	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
-// roundTripOptionalWatch sends a watch of a kind that was requested later. A silent watch is ended
-// and restarted; that is no failure.
+// roundTripOptionalWatch sends a watch of a kind whose informer was requested later. A silent watch
+// is ended and restarted, and does not count as a failure.
 func (o *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Response, error) {
 	var s *watchBody
 	s = newWatchBody(o.Health.Silence, func() { _ = s.ReadCloser.Close() })
@@ -97,9 +99,9 @@ func (o *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Resp
 	return response, nil
 }
 
-// roundTripList sends a request whose response ends. The hub waits for it for a limited time,
-// because a list that hangs would leave the cache outdated. A list that makes progress may take
-// longer, and the time in which the hub throttles it does not count.
+// roundTripList sends a request whose response ends. The wait is limited, because a list that hangs
+// would leave the cache outdated. A list that makes progress may take longer, and the time in which
+// the hub throttles it does not count.
 func (o *WatchMonitor) roundTripList(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	b := &deadlineBody{health: o.Health, ctx: ctx, cancel: cancel}
@@ -120,5 +122,5 @@ func (o *WatchMonitor) roundTripList(request *http.Request) (*http.Response, err
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the next transport, so that client-go can find it.
 func (o *WatchMonitor) WrappedRoundTripper() http.RoundTripper { return o.Next }

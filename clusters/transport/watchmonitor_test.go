@@ -96,9 +96,10 @@ func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 	}
 }
 
-// A rolling restart of a control plane makes watches fail some times within minutes, but they go on
-// in between. An event that comes as capRetryAfter as a watch begins shows nothing: a server that
-// tells each watch that it is too old sends one. Neither does an event of another kind.
+// During a rolling restart of a control plane, watches fail several times within minutes, but
+// deliver events in between. An event at the very beginning of a watch does not reset the count,
+// because a server that ends each watch as too old sends an event too. An event of another kind
+// does not reset it either.
 func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind  string
@@ -148,7 +149,7 @@ func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 	}
 }
 
-// A list that does not end counts twice, and its error is noted by who reads it besides.
+// A list that does not end counts twice, and its reader also records its error.
 func TestASlowListCountsTwice(t *testing.T) {
 	var trouble WatchHealth
 	start := time.Now()
@@ -165,7 +166,7 @@ func TestASlowListCountsTwice(t *testing.T) {
 	}
 }
 
-// client-go comes back upon these as it is told, and no handler hears of it.
+// client-go retries these status codes after Retry-After and calls no handler.
 func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 	for code, want := range map[int]bool{200: false, 400: false, 403: false, 410: true, 429: true, 500: true, 503: true, 599: true} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
@@ -184,8 +185,8 @@ func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 	}
 }
 
-// A watch of a kind that was asked for later ends when it falls silent, and nobody takes it ill;
-// without that it would stay for ever.
+// A silent watch of a kind whose informer was requested later ends without a recorded failure.
+// Otherwise it would hang forever.
 func TestASilentOptionalWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trouble := WatchHealth{Silence: time.Minute}
@@ -211,7 +212,7 @@ func TestASilentOptionalWatchEnds(t *testing.T) {
 	})
 }
 
-// watching is a request for a watch.
+// watching returns a request for a watch.
 func watching(t *testing.T, required bool) *http.Request {
 	ctx := t.Context()
 	if required {
@@ -224,7 +225,7 @@ func watching(t *testing.T, required bool) *http.Request {
 	return request
 }
 
-// silent is a body that has no more than is told, and does not end.
+// silent is a body that returns its text and then does not end.
 type silent struct {
 	*io.PipeReader
 	writer *io.PipeWriter
@@ -237,8 +238,8 @@ func silence() silent {
 
 func (s silent) tell(text string) { _, _ = io.WriteString(s.writer, text) }
 
-// What is read of an error is deadlineBody in time, with a token or without, whatever was asked
-// for.
+// The reading of an error response ends in time, with or without a token, and for any kind of
+// request.
 func TestAnErrorThatDoesNotEnd(t *testing.T) {
 	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a success that a watch does not have": 206} {
 		for _, token := range []string{"", "canary-token"} {

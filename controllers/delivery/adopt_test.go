@@ -22,8 +22,8 @@ import (
 
 var (
 	theirLabels = map[string]string{"app": "shop"}
-	// twinDeployment and twinService hold what the AppService of a scene says, under other labels.
-	// No one rolls the Deployment out.
+	// twinDeployment and twinService equal the objects of a scene's AppService except for their
+	// labels. The Deployment is paused and does not roll out.
 	twinDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused:   true,
 		Replicas: new(int32(1)),
@@ -43,7 +43,7 @@ var (
 	}}
 )
 
-// otherDeployment and otherService hold something else.
+// otherDeployment and otherService differ from the objects of the AppService.
 func otherDeployment() *appsv1.Deployment {
 	other := twinDeployment.DeepCopy()
 	other.Spec.Replicas = new(int32(5))
@@ -65,22 +65,22 @@ func conflictPolicy(policy v1alpha1.ConflictPolicy) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = policy }
 }
 
-// waitsForRollout is what is reported while a Service is not adopted yet.
+// waitsForRollout returns the expected report while a Service is not adopted yet.
 func (s *scene) waitsForRollout() observation.Observation {
 	seen := s.failed(v1alpha1.ReasonRollingOut, "the Service is adopted when the Deployment has rolled out")
 	seen.Phase = v1alpha1.ClusterProgressing
 	return seen
 }
 
-// goesOn lets a paused Deployment roll out.
+// goesOn unpauses the Deployment, so that it rolls out.
 func (s *scene) goesOn() {
 	s.Helper()
 	d := s.deployment()
 	s.someone(d, func() { d.Spec.Paused = false })
 }
 
-// Adoption of what is identical writes metadata alone: the pod template stays to the letter, so no
-// pod is replaced, and the Service goes on choosing the same pods.
+// Adoption of identical objects writes only metadata: the pod template stays unchanged, so no pod
+// is replaced, and the Service keeps selecting the same pods.
 func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 	tests := map[string]struct {
 		policy v1alpha1.ConflictPolicy
@@ -120,7 +120,7 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 			policy: v1alpha1.ConflictAdopt,
 			change: func(d *appsv1.Deployment, _ *corev1.Service) {
 				d.Spec.Replicas = new(int32(5))
-				// Another's sidecar stays: nothing in the template has to change.
+				// A sidecar of another manager stays: the template does not have to change.
 				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "theirs", Image: "theirs:1"})
 			},
 		},
@@ -143,7 +143,7 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 			s.start()
 			s.plan()
 			s.reports(s.ready())
-			// The generation of a Deployment counts changes of its annotations as well.
+			// Changes of annotations increase the generation of a Deployment too.
 			if diff := cmp.Diff(deployment.Spec, s.deployment().Spec, cmpopts.IgnoreFields(appsv1.DeploymentSpec{}, "Replicas")); diff != "" {
 				t.Errorf("Deployment (-before +after):\n%s", diff)
 			}
@@ -157,8 +157,8 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 			s.announces(v1alpha1.ReasonAdoptionRestartsPods)
 			s.restsAlsoAfterRestart()
 
-			// It is theirs no more: what the AppService no longer says goes, as from any other. The
-			// labels by which the pods are found stay.
+			// The object belongs to the AppService now: fields that leave the AppService are
+			// removed, as from any other object. The labels in the selectors stay.
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 82 })
 			s.plan()
 			s.reports(s.ready())
@@ -196,8 +196,7 @@ func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	s.restsAlsoAfterRestart()
 }
 
-// An apply brings lists into its own order. That is no difference of a field, and replaces the pods
-// all the same.
+// An apply sorts lists into its own order. This changes no field, but it still replaces the pods.
 func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	twoVariables := func(app *v1alpha1.AppService) {
 		app.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)"}}
@@ -230,8 +229,8 @@ func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	})
 }
 
-// An earlier version gave the pods of an adopted Deployment our labels, and had its Service choose
-// by them.
+// An earlier version added our labels to the pods of an adopted Deployment, and made its Service
+// select them by these labels.
 func TestAdopted_Deployment_of_an_earlier_version_is_not_written(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -257,7 +256,8 @@ func TestAdopted_Deployment_of_an_earlier_version_is_not_written(t *testing.T) {
 	}
 }
 
-// asOurselves changes an object on the member as an earlier version of us might have left it.
+// asOurselves changes an object on the member with our field manager, as an earlier version might
+// have done.
 func (s *scene) asOurselves(object client.Object, change func()) {
 	s.Helper()
 	before := object.DeepCopyObject().(client.Object)
@@ -265,7 +265,8 @@ func (s *scene) asOurselves(object client.Object, change func()) {
 	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner(v1alpha1.ManagedBy)))
 }
 
-// A Service that did not choose the pods of the Deployment waits until those can take its traffic.
+// A Service that did not select the pods of the Deployment is adopted only after those pods can
+// serve its traffic.
 func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 	others := twinService.DeepCopy()
 	others.Spec.Selector = map[string]string{"app": "another"}
@@ -277,7 +278,7 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 		s.start()
 		s.plan()
 		s.reports(s.waitsForRollout(), whateverRuns)
-		s.untouched(service) // its traffic goes on to their pods
+		s.untouched(service) // its traffic still goes to the pods of the other manager
 		s.goesOn()
 		s.reports(s.ready())
 		s.isAdopted(deployment, service)
@@ -297,7 +298,8 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 	})
 }
 
-// An adopted Deployment that is deleted is created like any other, and its Service follows.
+// An adopted Deployment that is deleted is created like any other, and its Service selects the new
+// pods.
 func TestAdopted_Deployment_that_is_deleted_is_created_with_our_selector(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdopt))
@@ -322,7 +324,7 @@ func TestAdopted_Deployment_that_is_deleted_is_created_with_our_selector(t *test
 	})
 }
 
-// The pods of an adopted Deployment are looked up by its own selector: they have no label of ours.
+// The pods of an adopted Deployment are listed by its own selector, because they lack our labels.
 func TestAdopted_Deployment_that_is_not_ready_is_diagnosed(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
@@ -345,8 +347,8 @@ func TestAdopted_Deployment_that_is_not_ready_is_diagnosed(t *testing.T) {
 	}
 }
 
-// isAdopted fails the test when the objects are not those that were there, with our marks, and each
-// found by whom it should be.
+// isAdopted fails the test unless the objects are the original ones with our marks, and their
+// selectors and pod labels are unchanged.
 func (s *scene) isAdopted(deployment, service client.Object) {
 	s.Helper()
 	d, svc := s.deployment(), s.service()
@@ -384,8 +386,8 @@ func (s *scene) restsAlsoAfterRestart() {
 	s.sendsNo(s.T, "PATCH", "POST", "DELETE")
 }
 
-// announces waits until there are events of that reason, and no others, with these notes: each on
-// the hub, related to the member, and on the member, naming the hub.
+// announces waits until the events of that reason have exactly these notes. Each event exists
+// twice: on the hub, related to the member, and on the member, with the name of the hub.
 func (s *scene) announces(reason string, notes ...string) {
 	s.Helper()
 	var onHubs, onMembers []string
@@ -405,7 +407,8 @@ func (s *scene) announces(reason string, notes ...string) {
 	})
 }
 
-// eventsOn are the events of a reason in the scene's namespace. One that came again counts as many.
+// eventsOn returns the events of a reason in the scene's namespace. A repeated event counts as
+// several.
 func (s *scene) eventsOn(server server, reason string) []string {
 	s.Helper()
 	var list eventsv1.EventList
@@ -431,7 +434,7 @@ func (s *scene) eventsOn(server server, reason string) []string {
 	return all
 }
 
-// toAdopt is what to do about a pod template that differs.
+// toAdopt is the advice for a pod template that differs.
 const toAdopt = "; make the AppService say the same, or set spec.conflictPolicy to Adopt, which replaces its pods"
 
 func TestAdoption_is_refused(t *testing.T) {
@@ -494,7 +497,7 @@ func TestAdoption_is_refused(t *testing.T) {
 		for _, policy := range []v1alpha1.ConflictPolicy{v1alpha1.ConflictFail, v1alpha1.ConflictAdoptIfIdentical, v1alpha1.ConflictAdopt} {
 			for name, owner := range foreigners() {
 				if (policy == v1alpha1.ConflictFail) == (name == "another hub") {
-					continue // those are adopted, or tested elsewhere
+					continue // these are adopted, or covered by other tests
 				}
 				test := tests[name]
 				test.policy, test.theirs, test.labels, test.annotations = policy, object, owner.labels, owner.annotations
@@ -514,7 +517,7 @@ func TestAdoption_is_refused(t *testing.T) {
 			was := s.somebodys(test.theirs, test.labels, test.annotations)
 			s.connect()
 			s.plan()
-			for range 2 { // it stays so
+			for range 2 { // the second result must be the same
 				seen, result, err := s.look()
 				s.must(err)
 				if diff := cmp.Diff(s.failed(v1alpha1.ReasonConflict, test.want), seen, whateverRuns); diff != "" {
@@ -529,7 +532,8 @@ func TestAdoption_is_refused(t *testing.T) {
 	}
 }
 
-// Adoption cannot be undone: what a cache that lags says is asked of the hub itself.
+// Adoption cannot be undone, so a decision from a stale cache is verified with a live read of the
+// hub.
 func TestAdoption_that_the_hub_does_not_verify_changes_nothing(t *testing.T) {
 	tests := map[string]func(*scene){
 		"since the policy is another": func(s *scene) { s.edit(conflictPolicy(v1alpha1.ConflictFail)) },
@@ -551,8 +555,8 @@ func TestAdoption_that_the_hub_does_not_verify_changes_nothing(t *testing.T) {
 	}
 }
 
-// again makes another AppService of the same namespace and name, of which the hub knows nothing of
-// the one before.
+// again replaces the AppService with another one of the same namespace and name. The hub knows
+// nothing about the earlier one.
 func (s *scene) again(changes ...func(*v1alpha1.AppService)) {
 	s.Helper()
 	s.must(onHub.Delete(s.Context(), s.app))
@@ -564,8 +568,9 @@ func (s *scene) again(changes ...func(*v1alpha1.AppService)) {
 	s.must(onHub.Create(s.Context(), s.app))
 }
 
-// An AppService that was deleted and made again, a hub that was restored, and one that was rebuilt
-// with the same identity are the same to a member: what is there is of this hub and of another UID.
+// To a member, three cases look the same: an AppService that was deleted and created again, a
+// restored hub, and a hub that was rebuilt with the same identity. In each case, the existing
+// objects belong to this hub and to another UID.
 func TestInheritance(t *testing.T) {
 	tests := map[string]func(*scene){
 		"of what is the same": func(*scene) {},
@@ -613,7 +618,7 @@ func TestInheritance_is_not_undone_by_a_stale_hub_cache(t *testing.T) {
 	s.untouched(service)
 }
 
-// An inheritance that the member's cache does not show yet is not announced twice.
+// An inheritance that the member's cache does not show yet is announced only once.
 func TestInheritance_is_announced_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -628,7 +633,7 @@ func TestInheritance_is_announced_once(t *testing.T) {
 			fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
 			fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
 	}
-	told() // events are sent later than what they tell of
+	told() // events are sent after the change that they report
 	s.sent.reset()
 	_, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{deployment, service}})
 	s.must(err)
@@ -661,7 +666,8 @@ func TestHubs_that_share_a_member_never_touch_the_same_object(t *testing.T) {
 	second.reports(second.failed(v1alpha1.ReasonConflict, conflict))
 
 	plan(v1alpha1.ClusterRemoving)
-	// It has this AppService's UID, so the hub's identity may have changed: not "gone".
+	// The object has this AppService's UID, so the hub's identity may have changed. The report must
+	// not confirm the removal.
 	second.reports(second.removing(func(seen *observation.Observation) { seen.Reason, seen.Message = v1alpha1.ReasonConflict, conflict }))
 	second.sendsNo(t, "PATCH", "POST", "DELETE")
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")

@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// isAhead has the member's objects stamped for a later generation, as after a restore of the hub.
+// isAhead stamps the member's objects with a later generation, as after a restore of the hub.
 func (s *scene) isAhead() {
 	s.Helper()
 	for _, object := range []client.Object{s.deployment(), s.service()} {
@@ -33,8 +33,8 @@ func accepts(token string) func(*v1alpha1.AppService) {
 	}
 }
 
-// behindHub is what is to be reported when these objects are ahead of the hub. The first is the
-// newest.
+// behindHub returns the expected report when these objects are ahead of the hub. The first object
+// is the newest.
 func (s *scene) behindHub(objects ...client.Object) observation.Observation {
 	s.Helper()
 	newest := lineage.Of(objects[0])
@@ -52,7 +52,7 @@ func (s *scene) behindHub(objects ...client.Object) observation.Observation {
 	return seen
 }
 
-// behindBy9 is an AppService that was edited while the hub is behind.
+// behindBy9 returns a scene whose AppService was edited while the hub is behind.
 func behindBy9(t *testing.T) *scene {
 	s := delivered(t)
 	s.isAhead()
@@ -66,7 +66,7 @@ func TestHubBehind_ends_at_once_when_it_is_accepted(t *testing.T) {
 	t.Parallel()
 	s := behindBy9(t)
 	begin := time.Now()
-	s.edit(accepts(lineage.Of(s.deployment()).Token())) // and nothing is planned again
+	s.edit(accepts(lineage.Of(s.deployment()).Token())) // without another plan
 	s.reports(s.ready())
 	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 	if took := time.Since(begin); took > blockerRetry/2 {
@@ -77,13 +77,13 @@ func TestHubBehind_ends_at_once_when_it_is_accepted(t *testing.T) {
 			t.Errorf("the %s is stamped for generation %d", kindOf(object), got)
 		}
 	}
-	// It is accepted once.
+	// The token was needed only once.
 	s.edit(func(app *v1alpha1.AppService) { app.Annotations = nil })
 	s.restart()
 	s.reports(s.ready())
 }
 
-// Nothing differs, so nothing has to be written, but the stamp would keep the hub behind.
+// No field differs, so nothing else requires a write, but the old stamp would keep the hub behind.
 func TestHubBehind_is_accepted_once(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -124,8 +124,8 @@ func TestHubBehind_stays(t *testing.T) {
 	}
 }
 
-// A restore concerns every AppService on every member: what an entry says already is not read
-// again.
+// A restore affects every AppService on every member, so a state that the entry already reports is
+// not read live again.
 func TestHubBehind_is_reported_again_without_a_live_read(t *testing.T) {
 	tests := map[string]struct {
 		changes []func(*v1alpha1.AppService)
@@ -169,7 +169,7 @@ func TestHubBehind_is_reported_again_without_a_live_read(t *testing.T) {
 					t.Errorf("read the member %d times, want %d", got, reads)
 				}
 			}
-			eventually(t, func() error { // the watch of a part begins with the first look
+			eventually(t, func() error { // the watch of an optional kind begins with the first look
 				s.sent.reset()
 				w.look()
 				if all := s.sent.all(); len(all) > 0 {
@@ -179,7 +179,7 @@ func TestHubBehind_is_reported_again_without_a_live_read(t *testing.T) {
 			})
 			again(seen, 0)
 
-			// Another stamp is confirmed by a live read.
+			// A live read confirms another stamp.
 			last := test.kinds[0]
 			s.has(last)
 			s.someone(last, func() { last.GetAnnotations()[v1alpha1.AnnotationGeneration] = "10" })
@@ -232,7 +232,7 @@ func TestNodePort_that_is_taken_is_reported(t *testing.T) {
 	}
 }
 
-// somebodysService has the node port, under another name.
+// somebodysService creates a Service with the node port under another name.
 func (s *scene) somebodysService(port int32) *corev1.Service {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
@@ -277,7 +277,7 @@ func TestObject_that_is_being_deleted_is_created_again(t *testing.T) {
 	}
 }
 
-// A request that hangs ends with the engagement, and is not reported.
+// A request that hangs ends with the engagement, and its error is not reported.
 func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
 	s := undelivered(t)
 	config, way := throughHanging(t, granted)

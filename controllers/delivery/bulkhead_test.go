@@ -24,14 +24,14 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hanging is a way to a member that can be made to hang: what is sent is taken, and nothing ever
-// comes back.
+// hanging is a connection to a member that can hang on demand: it accepts requests, and no response
+// arrives.
 type hanging struct {
 	net.Listener
 	silent atomic.Bool
 }
 
-// throughHanging returns a member's config that leads through it.
+// throughHanging returns a config that reaches the member through a hanging connection.
 func throughHanging(t *testing.T, config *rest.Config) (*rest.Config, *hanging) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +63,7 @@ func throughHanging(t *testing.T, config *rest.Config) (*rest.Config, *hanging) 
 	return config, h
 }
 
-// silencer drops what is written while it is to be silent.
+// silencer drops written data while it is silent.
 type silencer struct {
 	io.Writer
 	silent *atomic.Bool
@@ -76,7 +76,7 @@ func (s *silencer) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// Invariant 1.
+// This test covers invariant 1.
 func TestMember_that_hangs_slows_no_other(t *testing.T) {
 	s := declared(t)
 	slow := s.beside("slow")
@@ -86,8 +86,8 @@ func TestMember_that_hangs_slows_no_other(t *testing.T) {
 
 	const apps = 20
 	last := slow
-	// deliver plans new AppServices for both members, and measures how long it takes until the one
-	// that answers runs them all.
+	// deliver plans new AppServices for both members, and measures how long the responsive member
+	// takes to run all of them.
 	deliver := func(name string) time.Duration {
 		t.Helper()
 		begin := time.Now()
@@ -124,7 +124,7 @@ func TestMember_that_hangs_slows_no_other(t *testing.T) {
 	}
 }
 
-// settled are the controllers' goroutines when those of earlier tests have ended.
+// settled returns the controllers' goroutines after those of earlier tests have ended.
 func settled(t *testing.T) map[string]int {
 	t.Helper()
 	same, before := 0, goroutines()
@@ -154,7 +154,8 @@ func back(t *testing.T, before map[string]int) {
 	})
 }
 
-// goroutines are those that a Deliverer or a controller made, by where.
+// goroutines counts the goroutines that Deliverers and controllers started, by the place that
+// started them.
 func goroutines() map[string]int {
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
@@ -197,7 +198,7 @@ func TestEngagement_that_ends_leaves_nothing(t *testing.T) {
 	if s.deliverer.queueOf(west) != nil {
 		t.Error("the queue is still there")
 	}
-	// The other member is delivered to as before.
+	// Delivery to the other member continues as before.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	s.plan()
 	s.reports(s.ready())
@@ -210,7 +211,7 @@ func (d *Deliverer) queueOf(s *scene) queue {
 	return nil
 }
 
-// Make before break: the successor is engaged while its predecessor still is.
+// Make before break: the successor is engaged while its predecessor is still engaged.
 func TestSuccessor_keeps_its_queue_when_its_predecessor_ends(t *testing.T) {
 	s := delivered(t)
 	predecessor := s.deliverer.queueOf(s)
@@ -239,8 +240,9 @@ func TestSuccessor_keeps_its_queue_when_its_predecessor_ends(t *testing.T) {
 	}
 }
 
-// Invariant 3: the planner has forgotten a cluster when its engagement ends. What was seen before
-// and is told after would be taken for the present when the member returns.
+// Invariant 3: the planner discards its observations of a cluster when its engagement ends. An
+// observation made earlier but reported later would be mistaken for the current state when the
+// member returns.
 func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
 	s := delivered(t)
 	s.end()
@@ -270,7 +272,7 @@ func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
 	}
 }
 
-// slowHub answers what it is asked of one AppService only when it may.
+// slowHub blocks requests for one AppService until the test permits a response.
 type slowHub struct {
 	cluster.Cluster
 	about         client.ObjectKey
@@ -292,7 +294,7 @@ func (c slowClient) Get(ctx context.Context, key client.ObjectKey, into client.O
 	return c.Client.Get(ctx, key, into, options...)
 }
 
-// A member whose controller cannot start would be Ready, and delivered nothing.
+// If the controller of a member could not start, the member would be Ready without any delivery.
 func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 	s := undelivered(t)
 	ctx := s.connect()
@@ -303,14 +305,15 @@ func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 	}
 }
 
-// A new session of a member can fail after the running one has worked for long: while it is
-// engaged, or when package clusters does not publish it. The running session goes on.
+// A new session of a member can fail after the running one has worked for long: during its
+// engagement, or when package clusters does not publish it. The running session continues.
 func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 	tests := map[string]func(*scene, context.Context){
 		"before its controller has started": func(s *scene, ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			member, err := cluster.New(granted, func(o *cluster.Options) { o.Scheme = kinds }) // its caches never sync
+			// Caches of this cluster never sync.
+			member, err := cluster.New(granted, func(o *cluster.Options) { o.Scheme = kinds })
 			s.must(err)
 			if err := s.deliverer.Engage(ctx, s.clusterName(), member); err == nil {
 				s.Error("engaged a member whose caches do not sync")
@@ -349,7 +352,7 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 	}
 }
 
-// The running session delivers what its successor has missed, without another edit.
+// The running session delivers the changes that its successor missed, without another edit.
 func TestEngagement_catches_up_when_its_successor_ends(t *testing.T) {
 	s := delivered(t)
 	ctx, cancel := context.WithCancel(t.Context())

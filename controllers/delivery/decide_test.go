@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// app is an AppService of generation 2 with entries.
+// app returns an AppService of generation 2 with these entries.
 func app(rows ...v1alpha1.ClusterStatus) *v1alpha1.AppService {
 	app := &v1alpha1.AppService{}
 	app.Namespace, app.Name, app.UID, app.Generation = "shop", "web", "uid-1", 2
@@ -23,7 +23,7 @@ func row(cluster string, phase v1alpha1.ClusterPhase, generation int64) v1alpha1
 	return v1alpha1.ClusterStatus{Name: cluster, Phase: phase, Generation: generation, Replicas: 1}
 }
 
-// ahead is the entry of a cluster that the hub is behind.
+// ahead returns an entry whose cluster is ahead of the hub.
 func ahead(row v1alpha1.ClusterStatus) v1alpha1.ClusterStatus {
 	row.HubBehind = &v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: "9-00000000"}
 	return row
@@ -93,7 +93,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Only the members that a change of plan concerns look at it.
+// A change of the plan enqueues only the members that it concerns.
 func TestDispatch(t *testing.T) {
 	ready, pending := v1alpha1.ClusterReady, v1alpha1.ClusterPending
 	tests := map[string]struct {

@@ -28,7 +28,7 @@ func TestMember_is_sent_nothing(t *testing.T) {
 		"for a row that is Detached":                        func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
 		"for an AppService that is being deleted and is not planned anew": func(s *scene) {
 			s.edit(func(app *v1alpha1.AppService) { app.Finalizers = []string{v1alpha1.Finalizer} })
-			s.plan(plannedFor(s.app.Generation + 1)) // what the deletion makes it
+			s.plan(plannedFor(s.app.Generation + 1)) // the generation after the deletion
 			s.must(onHub.Delete(s.Context(), s.app))
 		},
 	}
@@ -46,13 +46,13 @@ func TestMember_is_sent_nothing(t *testing.T) {
 	}
 }
 
-// The last generation goes on, and is observed, until the planner has taken the next one up.
+// The last generation keeps running, and is observed, until the planner has planned the next one.
 func TestMember_keeps_the_last_generation_until_the_next_is_planned(t *testing.T) {
 	s := delivered(t)
 	want := s.ready()
 	s.sent.reset()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	want.Applied = 0 // as the entry says
+	want.Applied = 0 // as in the entry
 	seen, _, err := s.look()
 	s.must(err)
 	if diff := cmp.Diff(want, seen); diff != "" {
@@ -111,7 +111,7 @@ func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
 
 type marks struct{ Labels, Annotations map[string]string }
 
-// marksOf are an object's annotations, but for the hash.
+// marksOf returns an object's annotations without the hash.
 func marksOf(object client.Object) map[string]string {
 	annotations := object.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationHash)
@@ -129,7 +129,8 @@ func TestMember_reports_its_rollout(t *testing.T) {
 	}
 }
 
-// awkward is written as no API server would write it, and has all that one fills in.
+// awkward writes values in a form that no API server uses, and sets all fields that an API server
+// defaults.
 func awkward(app *v1alpha1.AppService) {
 	app.Spec.Env = []corev1.EnvVar{
 		{Name: "Z", Value: ""},
@@ -173,7 +174,7 @@ func TestMember_at_rest_is_sent_nothing(t *testing.T) {
 			s.must(err)
 			s.hasSent()
 
-			// A new generation that is the same for the member.
+			// The new generation renders the same objects for the member.
 			s.edit(func(app *v1alpha1.AppService) {
 				app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{s.cluster}}}
 			})
@@ -185,7 +186,7 @@ func TestMember_at_rest_is_sent_nothing(t *testing.T) {
 	}
 }
 
-// reportsOnly fails the test when the operator ever reported another phase.
+// reportsOnly fails the test if the operator reported another phase at any time.
 func (s *scene) reportsOnly(phase v1alpha1.ClusterPhase) {
 	s.Helper()
 	all := s.told.all(s.key(), s.cluster)
@@ -234,7 +235,8 @@ func TestMember_keeps_fields_of_other_managers(t *testing.T) {
 				service := s.service()
 				theirs := corev1.ServicePort{Name: "theirs", Port: 81, TargetPort: intstr.FromInt32(81)}
 				s.someone(service, func() {
-					service.Spec.Ports[0].Name = "web" // the API server wants names when there are two
+					// The API server requires names if there are two ports.
+					service.Spec.Ports[0].Name = "web"
 					service.Spec.Ports = append(service.Spec.Ports, theirs)
 				})
 			},

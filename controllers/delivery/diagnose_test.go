@@ -58,7 +58,8 @@ func inInit(status corev1.PodStatus) corev1.PodStatus {
 
 const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
 
-// unready are pods that are not ready, and what is said of one. Package diagnosis has the others.
+// unready are pods that are not ready, each with its expected diagnosis. Package diagnosis tests
+// further cases.
 var unready = map[string]struct {
 	pod             corev1.PodStatus
 	reason, message string
@@ -86,8 +87,8 @@ var unready = map[string]struct {
 
 type said struct{ Reason, Message string }
 
-// stuck has a member whose Deployment does not become ready, and pods that the test makes; nobody
-// but the test looks.
+// stuck returns a scene whose Deployment does not become ready, with pods that the test creates.
+// Only the test reconciles.
 func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
 	t.Helper()
 	s := undelivered(t, replicas(int32(max(1, len(statuses)))))
@@ -102,7 +103,7 @@ func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
 	return s
 }
 
-// halts has the member say that no pod is available.
+// halts sets the status of the Deployment to no available pods.
 func (s *scene) halts(conditions ...appsv1.DeploymentCondition) {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -119,7 +120,7 @@ func (s *scene) halts(conditions ...appsv1.DeploymentCondition) {
 	s.must(onMember.Status().Patch(s.Context(), d, client.MergeFrom(before)))
 }
 
-// pod makes a pod of the AppService's on the member.
+// pod creates a pod of the AppService on the member.
 func (s *scene) pod(status corev1.PodStatus) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
@@ -135,7 +136,7 @@ func (s *scene) becomes(pod *corev1.Pod, status corev1.PodStatus) {
 	s.must(onMember.Status().Update(s.Context(), pod))
 }
 
-// listsPodsNow has the witness look at the pods again.
+// listsPodsNow makes the next listing of the pods due now.
 func (w *witness) listsPodsNow() {
 	w.Helper()
 	memory := w.memories.of(w.app)
@@ -145,7 +146,7 @@ func (w *witness) listsPodsNow() {
 	memory.pods.next = time.Now()
 }
 
-// diagnosed is what is reported after a look at the pods.
+// diagnosed returns the report after the pods were listed.
 func (w *witness) diagnosed() observation.Observation {
 	w.Helper()
 	w.look()
@@ -201,7 +202,7 @@ func TestEntry_says_why_pods_are_refused(t *testing.T) {
 	}
 }
 
-// A member's words go into a entry that people read on a terminal, and that has a limit.
+// The member's text appears in an entry that people read on a terminal and that has a length limit.
 func TestEntry_has_a_sanitized_message(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
@@ -227,7 +228,7 @@ func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
 	}
 }
 
-// Another's pods say nothing of this AppService.
+// Pods of other workloads do not affect the diagnosis of this AppService.
 func TestEntry_ignores_other_pods(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
@@ -241,7 +242,7 @@ func TestEntry_ignores_other_pods(t *testing.T) {
 	}
 }
 
-// Listing pods is what costs: it is done after 5 s, and then more and more rarely.
+// Listing pods is expensive: it happens after 5 s, and then at growing intervals.
 func TestPods_are_listed_rarely(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, waiting("ErrImagePull", "no"))
@@ -252,7 +253,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 			t.Errorf("looks again after %v, want %v", result, want)
 		}
 	}
-	for range 3 { // as after events of the watch
+	for range 3 { // as after watch events
 		_, result := w.look()
 		about(result.RequeueAfter, firstListing)
 	}
@@ -273,7 +274,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 		}
 	}
 
-	// A new generation begins again, and does not say what was true of the one before.
+	// A new generation starts over, and does not report the diagnosis of the previous one.
 	s.edit(editImage)
 	s.plan()
 	w.look()
@@ -285,7 +286,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	}
 }
 
-// The time is the operator's own.
+// The operator lists the pods by itself after the interval.
 func TestPods_are_listed_after_a_while(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, waiting("ErrImagePull", "no"))
@@ -347,8 +348,8 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
-// mounting has a pod with a ConfigMap as a volume, which has not begun, and what the kubelet said
-// of it, each later than the one before.
+// mounting creates a pod with a ConfigMap volume that has not started, and the kubelet's events
+// about it, in ascending order of time.
 func (s *scene) mounting(says ...eventsv1.Event) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
@@ -403,7 +404,7 @@ func TestEntry_names_what_a_volume_lacks(t *testing.T) {
 			seen := s.witness().diagnosed()
 			got := said{seen.Reason, seen.Message}
 			if test.want.Reason == v1alpha1.ReasonRollingOut {
-				got.Message = test.want.Message // the Deployment's own
+				got.Message = test.want.Message // the message of the Deployment itself
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -412,7 +413,7 @@ func TestEntry_names_what_a_volume_lacks(t *testing.T) {
 	}
 }
 
-// A member that was joined by an older release grants less.
+// A member that joined under an older release grants fewer permissions.
 func TestEntry_says_that_events_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)

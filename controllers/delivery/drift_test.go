@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// corrected is how often something was put back on the member.
+// corrected returns the number of corrections on the member.
 func (s *scene) corrected() float64 {
 	s.Helper()
 	var metric dto.Metric
@@ -27,7 +27,7 @@ func (s *scene) corrected() float64 {
 	return metric.GetCounter().GetValue()
 }
 
-// spoil changes the image on the member, as another manager.
+// spoil changes the image on the member with another field manager.
 func (s *scene) spoil(image string) {
 	s.Helper()
 	d := s.deployment()
@@ -78,7 +78,7 @@ func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 			if diff := cmp.Diff([]any{deployment.Spec, service.Spec}, []any{s.deployment().Spec, s.service().Spec}); diff != "" {
 				t.Errorf("the member runs (-want +got):\n%s", diff)
 			}
-			// A cache that still shows it makes it no second time.
+			// A stale cache that still shows the drift causes no second correction.
 			_, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{spoiled, spoiledService}})
 			s.must(err)
 			if got := s.corrected(); got != 1 {
@@ -104,8 +104,8 @@ func TestEdit_is_no_drift(t *testing.T) {
 	s.announces(v1alpha1.ReasonDriftCorrected)
 }
 
-// Ports that another manager has changed can only be replaced as a whole; they still belong to the
-// AppService.
+// Ports that another manager has changed can only be replaced as a whole. The AppService still owns
+// them.
 func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
 		t.Run(kind, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 				app.Spec.Ports = []v1alpha1.ServicePort{{Name: "a", Port: 80, TargetPort: intstr.FromInt32(8080), NodePort: nodePort}, {Name: "b", Port: 81, TargetPort: intstr.FromInt32(8081)}}
 			})
 			service := s.service()
-			// A patch would keep the old ones, whose names are taken.
+			// A patch would keep the old ports, because their names are taken.
 			service.Spec.Type = corev1.ServiceTypeClusterIP
 			service.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 90}, {Name: "b", Port: 91}}
 			s.must(onMember.Update(t.Context(), service, client.FieldOwner("someone")))
@@ -127,7 +127,7 @@ func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
 	}
 }
 
-// A rival changes the image back at once, each time, until the context ends.
+// rival reverts the image after each correction, until the context ends.
 func (s *scene) rival(ctx context.Context, ended chan<- error) {
 	patch := client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"rival:1"}]}}}}`))
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -162,7 +162,7 @@ func TestContention_delays_corrections(t *testing.T) {
 		t.Errorf("put back %v times, want %d", got, maxCorrections)
 	}
 
-	// No event of the member ends the delay.
+	// An event of the member does not end the delay.
 	heard := len(s.told.all(s.key(), s.cluster))
 	s.sent.reset()
 	d := s.deployment()
@@ -176,7 +176,7 @@ func TestContention_delays_corrections(t *testing.T) {
 	s.reports(contended, whateverRuns)
 	s.sendsNo(t, "PATCH")
 
-	// An edit is no part of it.
+	// The delay does not apply to an edit.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	s.plan()
 	s.reports(s.ready())
@@ -202,10 +202,10 @@ func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
 	s.runs(running)
 }
 
-// noon is when the fights begin.
+// noon is the time at which the contention begins.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// delayAfter is how long the truce is after corrections at these times.
+// delayAfter returns the delay after corrections at these times.
 func delayAfter(corrections ...time.Duration) time.Duration {
 	var b driftBackoff
 	var last time.Time
@@ -218,7 +218,7 @@ func delayAfter(corrections ...time.Duration) time.Duration {
 
 func TestDriftBackoff(t *testing.T) {
 	minutes := func(m ...time.Duration) []time.Duration {
-		all := []time.Duration{0, 1, 2, 3, 4} // five at once
+		all := []time.Duration{0, 1, 2, 3, 4} // five corrections at once
 		for _, m := range m {
 			all = append(all, m*time.Minute+4)
 		}
@@ -259,7 +259,7 @@ func TestDriftBackoff(t *testing.T) {
 	})
 }
 
-// Whoever rewrites our hash as well hides that the object was applied before.
+// A manager that rewrites our hash too hides that the object was applied before.
 func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *testing.T) {
 	tests := map[string]*string{"to something else": new("0"), "to nothing": nil}
 	for name, hash := range tests {
@@ -288,7 +288,7 @@ func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *
 	}
 }
 
-// rewriteHash gives the Deployment another hash of what was applied, or none.
+// rewriteHash replaces the hash of the applied object on the Deployment; nil removes it.
 func (s *scene) rewriteHash(hash *string) {
 	s.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationHash: hash}}})

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// somebodys makes an object of the scene's name on the member, with marks that the test chooses. No
-// one rolls it out.
+// somebodys creates an object with the scene's name and these marks on the member. Its Deployments
+// do not roll out.
 func (s *scene) somebodys(object client.Object, labels, annotations map[string]string) client.Object {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
@@ -32,8 +32,8 @@ func (s *scene) somebodys(object client.Object, labels, annotations map[string]s
 var (
 	aDeployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Paused: true,
-		// A selector cannot be changed. With ours, nothing but our care keeps it from being
-		// overwritten.
+		// A selector is immutable, so another selector would block an overwrite. With our
+		// selector, only our checks prevent it.
 		Selector: &metav1.LabelSelector{MatchLabels: workload.Selector("web")},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: workload.Selector("web")},
@@ -45,7 +45,7 @@ var (
 	deliveredKinds = map[string]client.Object{"Deployment": aDeployment, "Service": aService}
 )
 
-// untouched fails the test when the member's object is not as it was.
+// untouched fails the test if the member's object has changed.
 func (s *scene) untouched(was client.Object) {
 	s.Helper()
 	is := was.DeepCopyObject().(client.Object)
@@ -55,7 +55,7 @@ func (s *scene) untouched(was client.Object) {
 	}
 }
 
-// owner says who owns an object by its marks.
+// ownership is the owner of an object according to its marks.
 type ownership struct {
 	labels, annotations map[string]string
 	said                string
@@ -121,7 +121,7 @@ func TestConflict_ends_with_the_foreign_object(t *testing.T) {
 	s.runs("1 × web:1 A=1; ClusterIP 80→8080/TCP")
 }
 
-// Another's pods are not this AppService's, however well they run.
+// The pods of a foreign Deployment do not belong to this AppService, however well they run.
 func TestForeign_Deployment_is_not_observed(t *testing.T) {
 	tests := map[string]struct {
 		row  func(*v1alpha1.ClusterStatus)
@@ -157,7 +157,7 @@ func unpaused(deployment *appsv1.Deployment) *appsv1.Deployment {
 	return deployment
 }
 
-// An object that replaced ours after the member's cache was filled belongs to another manager.
+// An object that replaced ours after the member's cache synced belongs to another manager.
 func TestObject_that_replaced_ours_is_never_changed(t *testing.T) {
 	edits := map[string]func(*v1alpha1.AppService){
 		"is changed":    func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 81 },
@@ -211,8 +211,8 @@ func TestObject_of_a_later_generation_is_not_changed(t *testing.T) {
 	}
 }
 
-// A cache that lags has an AppService of old: fewer replicas are no intent. It is no evidence that
-// the hub is behind either.
+// A stale cache has an old AppService. Its lower replicas are not an instruction to scale down, and
+// no evidence that the hub is behind.
 func TestStale_hub_cache_changes_nothing_and_is_not_reported(t *testing.T) {
 	s := delivered(t)
 	old := s.app.DeepCopy()

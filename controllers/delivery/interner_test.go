@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownCopy is what a member holds; no memory of one is another's.
+// ownCopy returns an object as a member's cache holds it. The copies of two members share no
+// memory.
 func ownCopy[T client.Object](object T, member string, changes ...func(T)) T {
 	object.SetNamespace("shop")
 	object.SetName("web")
@@ -113,7 +114,7 @@ func TestTransform_interns_common_values(t *testing.T) {
 	if &a.Spec.Ports[0] != &b.Spec.Ports[0] {
 		t.Error("two Services that differ in addresses do not share their ports")
 	}
-	a.Labels["shared"] = "yes" // which nobody may do to what is in a cache
+	a.Labels["shared"] = "yes" // no code may do this to a cached object
 	if b.Labels["shared"] != "yes" {
 		t.Error("two Services do not share their labels")
 	}
@@ -135,7 +136,7 @@ func TestTransform_interns_no_large_values(t *testing.T) {
 	}
 }
 
-// A member that says of a limit that it is 1e2000000000 would have the hub write that many zeros.
+// If a member reported a limit of 1e2000000000, the hub would write that many zeros.
 func TestTransform_sanitizes_impossible_quantities(t *testing.T) {
 	absurd := deploymentOf("1", func(d *appsv1.Deployment) {
 		spec := &d.Spec.Template.Spec

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// An AppService may go without a removal: with its namespace or its CRD, or with its entry.
+// An AppService may disappear without a removal: with its namespace, its CRD, or its entry.
 func TestMemory_goes_with_the_AppService_or_its_entry(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when the AppService is gone": func(s *scene) { s.must(onHub.Delete(s.Context(), s.app)) },
@@ -50,7 +50,7 @@ func TestMemory_is_of_one_UID(t *testing.T) {
 	}
 }
 
-// Members that deliver an AppService forget it when it is gone.
+// Members that deliver an AppService forget it after it is deleted.
 func TestDispatch_of_an_AppService_that_is_gone(t *testing.T) {
 	s := undelivered(t)
 	s.connect()

@@ -21,7 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// scaling has the member make an autoscaler, of which the entry says the bounds.
+// scaling makes the member create an autoscaler. The entry sets its bounds.
 func scaling(app *v1alpha1.AppService) {
 	app.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5}
 }
@@ -30,15 +30,15 @@ func budgeted(app *v1alpha1.AppService) {
 	app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
-// between is the entry of a cluster whose autoscaler has these bounds.
+// between sets the bounds of the cluster's autoscaler in an entry.
 func between(least, most int32) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) {
 		row.MinReplicas, row.MaxReplicas, row.Replicas = least, most, max(row.Replicas, least)
 	}
 }
 
-// hasOptional waits until the member holds these of the AppService's name: "HorizontalPodAutoscaler
-// 2-5", "PodDisruptionBudget 1".
+// hasOptional waits until the member has exactly these optional objects with the AppService's name:
+// "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
 func (s *scene) hasOptional(want ...string) {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -56,7 +56,7 @@ func (s *scene) hasOptional(want ...string) {
 	})
 }
 
-// has reads the member's object of the AppService's name, if there is one.
+// has reads the member's object with the AppService's name, and reports whether it exists.
 func (s *scene) has(object client.Object) bool {
 	s.Helper()
 	err := onMember.Get(s.Context(), s.key(), object)
@@ -73,7 +73,7 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	s.readyWith(2)
 	s.hasOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
 
-	// The replicas are the autoscaler's.
+	// The autoscaler owns the replicas.
 	s.scale(4)
 	s.readyWith(4)
 	s.edit(editImage)
@@ -82,7 +82,7 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	s.readyWith(4)
 	s.runs("4 × web:2 A=1; ClusterIP 80→8080/TCP")
 
-	// Changes of others are corrected, and deleted objects are created again.
+	// Changes by other managers are corrected, and deleted objects are created again.
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	s.has(scaler)
 	s.someone(scaler, func() { scaler.Spec.MaxReplicas = 99 })
@@ -91,12 +91,13 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
 	s.readyWith(4)
 
-	// Invariant 5.
+	// Invariant 5: nothing is written again after a restart.
 	s.restart()
 	s.readyWith(4)
 	s.sendsNo(t, "PATCH", "POST", "DELETE", "PUT")
 
-	// Without its label it does not name its AppService. Only the watch reports it.
+	// Without its label, the object does not name its AppService. Only the watch reports the
+	// object.
 	budget := &policyv1.PodDisruptionBudget{}
 	s.has(budget)
 	s.someone(budget, func() { delete(budget.Labels, v1alpha1.LabelAppService) })
@@ -151,7 +152,7 @@ func TestOptionalObjects_go_with_the_AppService(t *testing.T) {
 	}
 }
 
-// Whoever deletes the Deployment deletes the record of the optional objects.
+// Deleting the Deployment also deletes the record of the optional objects.
 func TestOptionalObjects_are_found_when_the_Deployment_is_gone(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
@@ -201,7 +202,7 @@ func TestAutoscaler_is_created_when_the_share_is_no_longer_0(t *testing.T) {
 	s.hasOptional()
 }
 
-// mayUseNoOptional has the operator use credentials that may do nothing with optional objects.
+// mayUseNoOptional gives the operator credentials without permissions on optional objects.
 func (s *scene) mayUseNoOptional() {
 	s.Helper()
 	config, err := onMember.user(s.Context(), "without-parts-"+s.app.Namespace, []rbacv1.PolicyRule{
@@ -212,7 +213,7 @@ func (s *scene) mayUseNoOptional() {
 	s.config = config
 }
 
-// One AppService that needs more than the credentials may do stops alone.
+// If one AppService needs more than the credentials permit, only that AppService stops.
 func TestOptionalObjects_without_permissions(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, scaling)
@@ -254,7 +255,7 @@ func TestInvalid_override_stops_the_cluster_and_changes_nothing_there(t *testing
 	s.runs(running)
 	s.sendsNo(t, http.MethodPatch)
 
-	// The label that was missing comes.
+	// The missing label is added.
 	mc := &v1alpha1.MemberCluster{}
 	s.must(onHub.Get(t.Context(), client.ObjectKey{Name: s.cluster}, mc))
 	mc.Labels["zone"] = "a"
@@ -282,8 +283,8 @@ func TestLoadBalancer_has_an_address_before_it_is_ready(t *testing.T) {
 	s.reports(ready)
 }
 
-// Server-side apply leaves behind what the API server filled in for a choice that is no longer
-// made, and is refused for having made two.
+// Server-side apply keeps the defaults that the API server set for the old choice, and then fails
+// because two choices are set.
 func TestChange_from_one_choice_to_another(t *testing.T) {
 	probe := func(handler corev1.ProbeHandler) func(*v1alpha1.AppService) {
 		return func(app *v1alpha1.AppService) {
@@ -380,8 +381,8 @@ func TestReport_names_its_generation(t *testing.T) {
 	}
 }
 
-// Invariant 2: what is left to an autoscaler stays as it is, also where an apply has to be made
-// possible first.
+// Invariant 2: replicas that an autoscaler owns stay unchanged, even if another write must come
+// before the apply.
 func TestChange_of_a_choice_scales_nothing_down(t *testing.T) {
 	for name, autoscale := range map[string]func(*v1alpha1.AppService){"ours": scaling, "another": autoscaled} {
 		t.Run(name, func(t *testing.T) {
@@ -405,7 +406,7 @@ func TestChange_of_a_choice_scales_nothing_down(t *testing.T) {
 	}
 }
 
-// A hub that was restored knows bounds of old.
+// A restored hub has old bounds.
 func TestHubBehind_changes_no_optional_object(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling, budgeted)
@@ -424,15 +425,16 @@ func TestHubBehind_changes_no_optional_object(t *testing.T) {
 		change(restored)
 		seen, result, err := s.lookThrough(behind{hubCached, []client.Object{restored}}, s.member)
 		s.must(err)
-		if result.RequeueAfter != conflictRetry || seen.Phase != "" { // the hub itself is not behind
+		// The hub itself is not behind; only the cached AppService is old.
+		if result.RequeueAfter != conflictRetry || seen.Phase != "" {
 			t.Errorf("%s: reported %+v, and looks again after %s", name, seen, result.RequeueAfter)
 		}
 		s.hasOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
 	}
 }
 
-// Somebody has put a Deployment of their own in the place of ours: it is no record of what we made
-// beside it.
+// Another manager has replaced our Deployment with its own. That Deployment does not record which
+// optional objects we created.
 func TestOptionalObjects_beside_a_foreign_Deployment_are_deleted(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
@@ -467,7 +469,8 @@ func TestOptionalObjects_of_an_earlier_AppService_are_deleted(t *testing.T) {
 	s.hasOptional()
 }
 
-// An autoscaler that is still there is waited for: the replicas are not ours before it is gone.
+// Delivery waits for an autoscaler that is still being deleted: the autoscaler owns the replicas
+// until it is gone.
 func TestAutoscaler_with_a_finalizer_is_awaited(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)
@@ -490,7 +493,8 @@ func TestAutoscaler_with_a_finalizer_is_awaited(t *testing.T) {
 	s.readyWith(1)
 }
 
-// Credentials that may not read a part are no reason to keep an AppService that has none.
+// Missing read permissions on an optional kind do not block the removal of an AppService that has
+// no such object.
 func TestOptionalObjects_that_must_not_be_read_block_no_removal(t *testing.T) {
 	for name, policy := range map[string]v1alpha1.DeletionPolicy{"deleted": v1alpha1.DeletionDelete, "orphaned": v1alpha1.DeletionOrphan} {
 		t.Run(name, func(t *testing.T) {
@@ -506,8 +510,8 @@ func TestOptionalObjects_that_must_not_be_read_block_no_removal(t *testing.T) {
 	}
 }
 
-// What was applied for a later generation is stamped again once that is accepted, optional objects
-// too.
+// After the operator accepts a later generation, objects that were applied for it are stamped
+// again, including optional objects.
 func TestHubBehind_is_accepted_for_optional_objects(t *testing.T) {
 	t.Parallel()
 	s := declared(t, scaling)

@@ -55,16 +55,16 @@ func TestOrphans_keep_running_unmanaged(t *testing.T) {
 	}
 }
 
-// unmarked takes off what release is to take off.
+// unmarked removes the marks that a release removes.
 func unmarked(object client.Object) {
 	labels := object.GetLabels()
 	delete(labels, v1alpha1.LabelManagedBy)
 	delete(labels, v1alpha1.LabelAppService)
-	object.SetAnnotations(nil) // there are ours alone
+	object.SetAnnotations(nil) // all of them are ours
 }
 
-// unversioned takes off what changes with any change: annotations count in the generation of a
-// Deployment.
+// unversioned removes the fields that change with every write. Changes of annotations increase the
+// generation of a Deployment.
 func unversioned(object client.Object) {
 	object.SetManagedFields(nil)
 	object.SetResourceVersion("")
@@ -82,8 +82,8 @@ func managersOf(object client.Object) []string {
 	return managers
 }
 
-// A released object is unmanaged: an AppService that comes back adopts it under its conflict
-// policy, like any other unmanaged object.
+// A released object is unmanaged: when the AppService returns, it adopts the object under its
+// conflict policy, like any other unmanaged object.
 func TestOrphan_can_be_adopted_again(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning, conflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
@@ -113,7 +113,7 @@ func TestOrphaning_changes_no_foreign_object(t *testing.T) {
 			s.reports(s.removing(s.gone))
 			s.untouched(was)
 			want := []string{"GET deployments/web", "GET services/web"}
-			if kind == "Service" { // without a Deployment nobody knows whether there is more
+			if kind == "Service" { // without a Deployment, no record lists them
 				want = append(want, "GET horizontalpodautoscalers/web", "GET poddisruptionbudgets/web")
 			}
 			s.hasSent(want...)
@@ -121,7 +121,7 @@ func TestOrphaning_changes_no_foreign_object(t *testing.T) {
 	}
 }
 
-// Invariant 2: letting go cannot be undone either.
+// Invariant 2: a release cannot be undone either.
 func TestOrphaning_that_the_hub_does_not_verify_releases_nothing(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning)
@@ -137,7 +137,7 @@ func TestOrphaning_that_the_hub_does_not_verify_releases_nothing(t *testing.T) {
 	s.untouched(service)
 }
 
-// Replicas that were given up to an autoscaler stay what they are when the marks go.
+// Replicas that were given up to an autoscaler stay unchanged when the marks are removed.
 func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning, replicas(3), autoscaled)
@@ -153,7 +153,7 @@ func TestOrphan_keeps_replicas_that_were_given_up(t *testing.T) {
 	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
-// The queue backs off: to try again at once would be a loop without an end.
+// The queue backs off, because an immediate retry would loop forever.
 func TestOrphans_whose_marks_come_back_are_retried_with_back_off(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, orphaning)

@@ -27,14 +27,14 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// stopping asks for a field that a feature gate turns off on every member here.
+// stopping sets a field that a feature gate turns off on every member here.
 func stopping(app *v1alpha1.AppService) {
 	app.Spec.Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGUSR1)}
 }
 
 const stopSignal = `spec.template.spec.containers[name="app"].lifecycle.stopSignal of the Deployment`
 
-// dropping is what is to be reported when the member drops that, and runs all else.
+// dropping returns the expected report when the member drops these fields and runs everything else.
 func (s *scene) dropping(what string) observation.Observation {
 	want := s.ready()
 	want.Phase, want.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
@@ -42,7 +42,7 @@ func (s *scene) dropping(what string) observation.Observation {
 	return want
 }
 
-// isNotCorrected fails the test if anything was corrected as drift.
+// isNotCorrected fails the test if a drift correction was counted.
 func (s *scene) isNotCorrected() {
 	s.Helper()
 	if got := s.corrected(); got > 0 {
@@ -61,7 +61,7 @@ func TestPrunedField_is_reported_and_not_sent_again(t *testing.T) {
 		t.Errorf("asked %d times, want once", got)
 	}
 
-	// An event about the object sends no request to the member.
+	// An event about the object causes no request to the member.
 	s.sent.reset()
 	heard := len(s.told.all(s.key(), s.cluster))
 	d := s.deployment()
@@ -112,7 +112,7 @@ func TestPrunedField_is_checked_again_in_minutes(t *testing.T) {
 	s.sendsNo(t, "PATCH", "POST", "DELETE")
 }
 
-// asksAgain has the time come to ask the member again.
+// asksAgain makes the next dry run on the member due now.
 func (w *witness) asksAgain() {
 	w.Helper()
 	pruned := w.memories.of(w.app).pruned
@@ -196,7 +196,7 @@ func TestPrunedField_can_be_removed_by_an_override(t *testing.T) {
 	s.restsAlsoAfterRestart()
 }
 
-// every asks for a field of each kind that is droppedByPolicy.
+// every sets a field of each kind that prunesByPolicy removes.
 func every(app *v1alpha1.AppService) {
 	scaling(app)
 	budgeted(app)
@@ -212,8 +212,8 @@ func every(app *v1alpha1.AppService) {
 const everyField = "spec.template.spec.nodeSelector of the Deployment, and spec.behavior.scaleUp.stabilizationWindowSeconds of the HorizontalPodAutoscaler, and " +
 	"spec.unhealthyPodEvictionPolicy of the PodDisruptionBudget, and spec.trafficDistribution of the Service"
 
-// prunesByPolicy has the member's admission take these fields out of what comes, until the returned
-// function is called.
+// prunesByPolicy makes the member's admission remove these fields from incoming objects, until the
+// returned function is called.
 func (s *scene) prunesByPolicy() (end func()) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Name: s.app.Namespace}
@@ -260,7 +260,7 @@ func (s *scene) prunesByPolicy() (end func()) {
 	}
 }
 
-// comesTo waits until the member's admission drops all of it, or none.
+// comesTo waits until the member's admission drops all of the fields, or none.
 func (s *scene) comesTo(drop bool) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "canary"}
@@ -293,7 +293,8 @@ func (s *scene) comesTo(drop bool) {
 	})
 }
 
-// Also one that admission takes out, of any kind; and what is dropped no more is sent.
+// This includes a field of any kind that admission removed. The field is sent again after the
+// member no longer drops it.
 func TestPrunedField_is_sent_when_the_member_keeps_it(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, every)
@@ -325,7 +326,7 @@ func TestPrunedField_is_sent_when_the_member_keeps_it(t *testing.T) {
 		return nil
 	})
 	for request, want := range map[string]int{
-		"PATCH deployments/web": 2, // the replicas go to the autoscaler
+		"PATCH deployments/web": 2, // the autoscaler takes over the replicas
 		"PATCH services/web":    1, "PATCH horizontalpodautoscalers/web": 1, "PATCH poddisruptionbudgets/web": 1,
 	} {
 		if got := s.sent.count(request); got != want {
@@ -335,8 +336,8 @@ func TestPrunedField_is_sent_when_the_member_keeps_it(t *testing.T) {
 	s.isNotCorrected()
 }
 
-// A member that says that it would keep a field, and does not, is sent it no more often than it is
-// asked.
+// A dry run may claim that the member keeps a field that it actually drops. The field is then sent
+// only as often as the member is asked.
 func TestPrunedField_that_a_dry_run_keeps_is_sent_in_minutes(t *testing.T) {
 	t.Parallel()
 	s := declared(t, stopping)
@@ -411,7 +412,7 @@ func TestPrunedField_of_an_unwanted_object_is_not_reported(t *testing.T) {
 	s.isNotCorrected()
 }
 
-// Kubernetes before 1.35 does not take the tolerance of an autoscaler, and says nothing.
+// Kubernetes before 1.35 silently drops the tolerance of an autoscaler.
 func TestPrunedField_of_an_autoscaler_is_reported(t *testing.T) {
 	t.Parallel()
 	tolerant := &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{Tolerance: new(resource.MustParse("50m"))}}

@@ -18,7 +18,7 @@ import (
 
 const running = "1 × web:1 A=1; ClusterIP 80→8080/TCP"
 
-// removing is what is to be reported for a entry that is Removing.
+// removing returns the expected report for an entry that is Removing.
 func (s *scene) removing(changes ...func(*observation.Observation)) observation.Observation {
 	seen := observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
 	for _, change := range changes {
@@ -27,7 +27,7 @@ func (s *scene) removing(changes ...func(*observation.Observation)) observation.
 	return seen
 }
 
-// gone answers the present entry.
+// gone sets GoneSince to the value that confirms the current entry.
 func (s *scene) gone(seen *observation.Observation) {
 	seen.GoneSince = s.app.Status.Cluster(s.cluster).LastTransitionTime
 }
@@ -38,7 +38,7 @@ func since(age time.Duration) func(*v1alpha1.ClusterStatus) {
 	}
 }
 
-// beingDeleted has the planner's finalizer, and is being deleted.
+// beingDeleted adds the planner's finalizer to the AppService and deletes it.
 func (s *scene) beingDeleted() {
 	s.Helper()
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = []string{v1alpha1.Finalizer} })
@@ -59,7 +59,7 @@ func TestRemoving_entry_deletes_everything_and_confirms_that_entry(t *testing.T)
 			s.reports(s.removing(s.gone))
 			s.runs("no Deployment; no Service")
 
-			// After a restart it is confirmed again, and nothing is sent.
+			// After a restart, the operator confirms the removal again, and sends nothing.
 			s.restart()
 			s.reports(s.removing(s.gone))
 			s.sendsNo(s.T, "DELETE", "PATCH", "POST")
@@ -67,7 +67,7 @@ func TestRemoving_entry_deletes_everything_and_confirms_that_entry(t *testing.T)
 	}
 }
 
-// sendsNo fails the test when the member was sent a request that begins so.
+// sendsNo fails the test if the member received a request with one of these prefixes.
 func (o *operator) sendsNo(t *testing.T, beginnings ...string) {
 	t.Helper()
 	for _, request := range o.sent.all() {
@@ -127,7 +127,7 @@ func TestRemoving_entry_leaves_foreign_objects_and_the_namespace(t *testing.T) {
 	}
 }
 
-// Invariant 2: that there is no AppService, or no entry of it, is no reason to delete.
+// Invariant 2: a missing AppService or a missing entry never triggers a deletion.
 func TestWithout_evidence_nothing_is_deleted(t *testing.T) {
 	tests := map[string]func(*scene){
 		"when the hub has no such AppService": func(s *scene) {
@@ -169,7 +169,7 @@ func TestWithout_evidence_nothing_is_deleted(t *testing.T) {
 	}
 }
 
-// Invariant 2, and the cache lags behind: what it says to delete is asked of the hub itself.
+// Invariant 2, with a stale cache: a live read of the hub verifies the deletion first.
 func TestRemoval_that_the_hub_does_not_verify_deletes_nothing(t *testing.T) {
 	tests := map[string]func(*scene){
 		"since the row is planned again": func(s *scene) { s.plan() },
@@ -193,7 +193,7 @@ func TestRemoval_that_the_hub_does_not_verify_deletes_nothing(t *testing.T) {
 			s.plan(inPhase(v1alpha1.ClusterRemoving))
 			cached := s.app.DeepCopy()
 			since(s)
-			s.connect() // an operator whose cache is up to date may go on with a removal that was edited meanwhile
+			s.connect() // with an up-to-date cache, a removal may continue after an edit
 			_, _, _ = s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
 			if got := s.outline(); got != running {
 				t.Error("the member runs", got)
@@ -221,8 +221,8 @@ func TestService_is_not_deleted_on_the_word_of_the_cache(t *testing.T) {
 	}
 }
 
-// Invariant 8: an operator that dies in the middle of a removal leaves nothing behind that the next
-// does not take away.
+// Invariant 8: after a crash in the middle of a removal, the next operator removes everything that
+// is left.
 func TestRemoval_continues_after_a_crash(t *testing.T) {
 	s := delivered(t)
 	s.sent.answers(refusing("DELETE services/web", 500, "crashed"))

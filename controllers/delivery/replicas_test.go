@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hpa makes a HorizontalPodAutoscaler on the member, of which the test plays the controller.
+// hpa creates a HorizontalPodAutoscaler on the member; the test acts as its controller.
 func (s *scene) hpa(changes ...func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
 	s.Helper()
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{
@@ -34,14 +34,15 @@ func (s *scene) hpa(changes ...func(*autoscalingv2.HorizontalPodAutoscaler)) *au
 	return scaler
 }
 
-// scale is what the autoscaler's controller does.
+// scale sets the replicas as the autoscaler's controller does.
 func (s *scene) scale(replicas int32) {
 	s.Helper()
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	s.must(onMember.SubResource("scale").Update(s.Context(), s.deployment(), client.WithSubResourceBody(scale), client.FieldOwner("kube-controller-manager")))
 }
 
-// neverLower fails the test at its end when the Deployment ever had less replicas from now on.
+// neverLower fails the test at its end if the Deployment had fewer replicas at any time from now
+// on.
 func (s *scene) neverLower(replicas int32) {
 	s.Helper()
 	watcher, err := client.NewWithWatch(onMember.config, client.Options{Scheme: kinds})
@@ -84,7 +85,7 @@ func replicas(n int32) func(*v1alpha1.AppService) {
 
 func autoscaled(app *v1alpha1.AppService) { app.Spec.ExternallyScaled = true }
 
-// with is what is to be reported when the member has other replicas than planned.
+// readyWith waits for the report of a Ready member that runs this number of replicas.
 func (s *scene) readyWith(replicas int32) {
 	s.Helper()
 	want := s.ready()
@@ -92,7 +93,7 @@ func (s *scene) readyWith(replicas int32) {
 	s.reports(want)
 }
 
-// isReady waits until the member is Ready with what is planned, however many replicas that are.
+// isReady waits until the member is Ready with the planned generation, with any number of replicas.
 func (s *scene) isReady() {
 	s.Helper()
 	s.reports(s.ready(), whateverRuns)
@@ -111,7 +112,7 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.sent.reset()
 	s.scale(8)
 	s.readyWith(8)
-	s.scale(3) // as many as planned, by the way
+	s.scale(3) // happens to be the planned number
 	s.readyWith(3)
 	s.scale(7)
 	s.readyWith(7)
@@ -131,7 +132,7 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 		t.Errorf("counted %v corrections", got)
 	}
 
-	// Without it, they are the AppService's again.
+	// Without the autoscaler, the AppService owns the replicas again.
 	s.must(onMember.Delete(t.Context(), scaler))
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
 	s.plan()
@@ -139,8 +140,8 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.runs("4 × web:3 A=1; ClusterIP 80→8080/TCP")
 }
 
-// Invariant 2: the member's cache does not show yet that the autoscaler has just scaled, and
-// something else is to be sent.
+// Invariant 2: the member's cache does not yet show that the autoscaler has just scaled, and
+// another field must be sent.
 func TestAutoscaler_is_not_undone_by_a_stale_cache(t *testing.T) {
 	tests := map[string]func(*scene){
 		"by an edit":     func(s *scene) { s.edit(editImage) },
@@ -189,7 +190,8 @@ func TestAutoscaler_of_something_else_does_not_count(t *testing.T) {
 	}
 }
 
-// What cannot be seen may be there: raised replicas are left, and only an edit changes them.
+// An autoscaler that cannot be listed may exist: raised replicas stay, and only an edit changes
+// them.
 func TestAutoscaler_that_must_not_be_listed(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, replicas(3))
@@ -208,7 +210,7 @@ func TestAutoscaler_that_must_not_be_listed(t *testing.T) {
 func TestExternallyScaled_AppService(t *testing.T) {
 	tests := map[string]struct {
 		change func(*scene)
-		least  int32 // at any moment
+		least  int32 // the lowest number at any time
 		want   string
 	}{
 		"keeps the replicas that it begins with when it is edited": {
@@ -284,8 +286,8 @@ func TestExternallyScaled_AppService(t *testing.T) {
 	}
 }
 
-// The first edit after the AppService became autoscaled gives the replicas up, and nobody has taken
-// them yet.
+// The first edit after the AppService becomes externally scaled gives up the replicas before any
+// other manager owns them.
 func TestAppService_that_becomes_externally_scaled_keeps_its_replicas(t *testing.T) {
 	t.Parallel()
 	s := delivered(t, replicas(3))

@@ -37,42 +37,42 @@ import (
 
 const (
 	thisHub = "hub-1"
-	// patience is how long is waited for what must come. It is only ever used up by a test that
-	// fails.
+	// patience limits how long a test waits for an expected state. Only a failing test waits this
+	// long.
 	patience = 30 * time.Second
 )
 
-// kindOf returns the kind of an object, where a variable has the name of the package.
+// kindOf returns the kind of an object. It is used where a variable shadows the package object.
 var kindOf = object.KindOf
 
-// scene is an AppService in a namespace of its own on the hub, and a member of its own that it is
-// delivered to. The test is the planner.
+// scene is an AppService in its own namespace on the hub, and its own member that the AppService is
+// delivered to. The test acts as the planner.
 type scene struct {
 	*testing.T
 	*operator
 	app     *v1alpha1.AppService
 	cluster string
-	config  *rest.Config // the member's
+	config  *rest.Config // for the member
 }
 
-// operator is one life of a Deliverer that is engaged with one member.
+// operator is one lifetime of a Deliverer that is engaged with one member.
 type operator struct {
 	deliverer *Deliverer
 	told      *recorder
 	member    cluster.Cluster
-	sent      *traffic // what the member was asked, but for the lists and watches of its cache
+	sent      *traffic // the requests to the member, except for the lists and watches of its cache
 	disengage context.CancelFunc
-	end       context.CancelFunc // of all of it
+	end       context.CancelFunc // ends the whole operator
 }
 
-// declared has an AppService on the hub that is not planned yet, and an operator that runs.
+// declared returns a scene with an AppService that is not planned yet, and a running operator.
 func declared(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 	s := undelivered(t, changes...)
 	s.start()
 	return s
 }
 
-// delivered has an AppService that its member runs.
+// delivered returns a scene with an AppService that its member runs.
 func delivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 	s := declared(t, changes...)
 	s.plan()
@@ -80,7 +80,7 @@ func delivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 	return s
 }
 
-// undelivered has no operator yet.
+// undelivered returns a scene without an operator.
 func undelivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
 	s := &scene{T: t, config: granted, app: &v1alpha1.AppService{}}
@@ -108,14 +108,14 @@ func (s *scene) must(err error) {
 	}
 }
 
-// start connects to the member and engages a new Deliverer with it, as a process that starts does.
+// start connects to the member and engages a new Deliverer with it, as a starting process does.
 func (s *scene) start() {
 	s.Helper()
 	ctx := s.connect()
 	s.must(s.deliverer.Engage(ctx, s.clusterName(), s.member))
 }
 
-// connect connects to the member and engages nothing: only the test reconciles.
+// connect connects to the member and engages no Deliverer: only the test reconciles.
 func (s *scene) connect() context.Context {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -134,7 +134,7 @@ func (s *scene) restart() {
 	s.start()
 }
 
-// beside is the same AppService on another member, of which the test says what it does.
+// beside returns a scene with the same AppService on another member, which the test controls.
 func (s *scene) beside(name string) *scene {
 	s.Helper()
 	other := *s
@@ -143,7 +143,7 @@ func (s *scene) beside(name string) *scene {
 	return &other
 }
 
-// newDeliverer returns one of a hub that runs for as long as the context.
+// newDeliverer returns a Deliverer of a hub, which runs as long as the context.
 func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, *recorder) {
 	told := newRecorder()
 	d := New(hubCached, hubID, told)
@@ -159,8 +159,8 @@ func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, 
 	return d, told
 }
 
-// connected is a member's cluster, made and synced as package clusters does with the options of
-// cmd/fleetwright.
+// connected returns a member's cluster, created and synced as package clusters does, with the
+// options of cmd/fleetwright.
 func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.Cluster, *traffic) {
 	t.Helper()
 	sent := &traffic{}
@@ -196,7 +196,7 @@ func (s *scene) clusterName() multicluster.ClusterName { return multicluster.Clu
 
 func (s *scene) key() types.NamespacedName { return client.ObjectKeyFromObject(s.app) }
 
-// plan is the planner: it writes the entry of the member, for the present generation.
+// plan acts as the planner: it writes the member's entry for the current generation.
 func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 	s.Helper()
 	row := v1alpha1.ClusterStatus{
@@ -224,19 +224,19 @@ func inPhase(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Phase = phase }
 }
 
-// plannedFor is a entry of another generation than the present.
+// plannedFor sets another generation in an entry.
 func plannedFor(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.Generation = generation }
 }
 
-// edit changes the AppService, which is not planned again by that.
+// edit changes the AppService without planning it again.
 func (s *scene) edit(change func(*v1alpha1.AppService)) {
 	s.Helper()
 	change(s.app)
 	s.must(onHub.Update(s.Context(), s.app))
 }
 
-// planned is how many replicas the present entry has.
+// planned returns the replicas of the current entry.
 func (s *scene) planned() int32 {
 	if row := s.app.Status.Cluster(s.cluster); row != nil {
 		return row.Replicas
@@ -244,7 +244,7 @@ func (s *scene) planned() int32 {
 	return 0
 }
 
-// ready is what is to be reported when the member runs what the present entry says.
+// ready returns the expected report when the member runs what the current entry requires.
 func (s *scene) ready() observation.Observation {
 	pods := s.app.DesiredReplicas()
 	return observation.Observation{
@@ -258,7 +258,7 @@ func (s *scene) ready() observation.Observation {
 	}
 }
 
-// failed is what is to be reported when something stands in the way.
+// failed returns the expected report when delivery is blocked.
 func (s *scene) failed(reason, message string) observation.Observation {
 	return observation.Observation{
 		UID:        s.app.UID,
@@ -270,7 +270,7 @@ func (s *scene) failed(reason, message string) observation.Observation {
 	}
 }
 
-// reports waits until the newest report of the member is the wanted one.
+// reports waits until the newest report of the member equals want.
 func (s *scene) reports(want observation.Observation, options ...cmp.Option) {
 	s.Helper()
 	if want.Planned == 0 {
@@ -284,11 +284,12 @@ func (s *scene) reports(want observation.Observation, options ...cmp.Option) {
 	})
 }
 
-// whateverRuns leaves the counts out, where how far our Deployment has come is not the point.
+// whateverRuns ignores the replica counts, for tests that do not depend on the progress of the
+// rollout.
 var whateverRuns = cmpopts.IgnoreFields(observation.Observation{}, "Replicas", "ReadyReplicas")
 
-// look has another reconciler of the member look at the AppService, with all caches up to date. It
-// returns what that reports as well, which nobody else hears.
+// look reconciles the AppService once with another reconciler of the member, after all caches are
+// up to date. It returns that reconciler's report, which goes to no planner.
 func (s *scene) look() (observation.Observation, reconcile.Result, error) {
 	s.Helper()
 	s.catchUp()
@@ -304,8 +305,8 @@ func (s *scene) lookThrough(hub, member cluster.Cluster) (observation.Observatio
 	return told.last(s.key(), s.cluster), result, err
 }
 
-// witness is a reconciler of the member that looks when the test says so and remembers what it saw,
-// as that of an operator does.
+// witness is a reconciler of the member that runs when the test calls it. It keeps its memory
+// between runs, like the reconciler of an operator.
 type witness struct {
 	*scene
 	*reconciler
@@ -327,7 +328,7 @@ func (w *witness) look() (observation.Observation, reconcile.Result) {
 	return w.heard.last(w.key(), w.scene.cluster), result
 }
 
-// catchUp waits until the caches show what the API servers hold.
+// catchUp waits until the caches match the API servers.
 func (s *scene) catchUp() {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -346,7 +347,7 @@ func (s *scene) sameVersion(cached, direct client.Reader, object client.Object) 
 			return "none"
 		}
 		if _, isApp := object.(*v1alpha1.AppService); !isApp && object.GetLabels()[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy {
-			return "none" // the cache does not show it
+			return "none" // the cache does not have the object
 		}
 		return string(object.GetUID()) + "/" + object.GetResourceVersion()
 	}
@@ -356,7 +357,7 @@ func (s *scene) sameVersion(cached, direct client.Reader, object client.Object) 
 	return nil
 }
 
-// runs waits until the member holds what is said, in the words of [outline].
+// runs waits until the member's objects match want, in the format of [outline].
 func (s *scene) runs(want string) {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -367,7 +368,8 @@ func (s *scene) runs(want string) {
 	})
 }
 
-// outline says in a line what the member holds, such as "1 × web:1 A=1; ClusterIP 80→8080/TCP".
+// outline returns a line that describes the member's objects, such as "1 × web:1 A=1; ClusterIP
+// 80→8080/TCP".
 func (s *scene) outline() string {
 	s.Helper()
 	deployment, service := s.deployment(), s.service()
@@ -391,7 +393,7 @@ func (s *scene) outline() string {
 	return line
 }
 
-// deployment is the member's, nil when there is none.
+// deployment returns the member's Deployment, or nil.
 func (s *scene) deployment() *appsv1.Deployment {
 	s.Helper()
 	deployment := &appsv1.Deployment{}
@@ -403,7 +405,7 @@ func (s *scene) deployment() *appsv1.Deployment {
 	return deployment
 }
 
-// service is the member's, nil when there is none.
+// service returns the member's Service, or nil.
 func (s *scene) service() *corev1.Service {
 	s.Helper()
 	service := &corev1.Service{}
@@ -415,7 +417,7 @@ func (s *scene) service() *corev1.Service {
 	return service
 }
 
-// someone changes an object on the member.
+// someone changes an object on the member with another field manager.
 func (s *scene) someone(object client.Object, change func()) {
 	s.Helper()
 	before := object.DeepCopyObject().(client.Object)
@@ -423,8 +425,8 @@ func (s *scene) someone(object client.Object, change func()) {
 	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner("someone")))
 }
 
-// sends fails the test when the member was asked anything else since the operator started than
-// said.
+// hasSent fails the test unless the member has received exactly these requests since the operator
+// started.
 func (s *scene) hasSent(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.sent.all()); diff != "" {
@@ -432,7 +434,7 @@ func (s *scene) hasSent(want ...string) {
 	}
 }
 
-// eventually waits until there is no error.
+// eventually waits until try returns nil.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -448,7 +450,7 @@ func eventually(t *testing.T, try func() error) {
 	}
 }
 
-// recorder is the planner's ear.
+// recorder receives reports in place of the planner.
 type recorder struct {
 	mu        sync.Mutex
 	seen      map[place][]observation.Observation
@@ -486,7 +488,7 @@ func (r *recorder) all(app types.NamespacedName, cluster string) []observation.O
 	return slices.Clone(r.seen[place{app, cluster}])
 }
 
-// last is the newest report, or a zero one.
+// last returns the newest report, or a zero one.
 func (r *recorder) last(app types.NamespacedName, cluster string) observation.Observation {
 	all := append([]observation.Observation{{}}, r.all(app, cluster)...)
 	return all[len(all)-1]
@@ -498,12 +500,13 @@ func (r *recorder) forgot() []string {
 	return slices.Clone(r.forgotten)
 }
 
-// traffic is what an API server was asked, but for the lists and watches of caches, each as "VERB
-// resource/name", or "GET resource" for a list in a namespace. A dry run is a "DRY-RUN".
+// traffic records the requests to an API server except the lists and watches of caches. A request
+// is recorded as "VERB resource/name", or as "GET resource" for a list in a namespace. A dry run is
+// a "DRY-RUN".
 type traffic struct {
 	mu       sync.Mutex
 	requests []string
-	answer   func(request string) (*http.Response, error) // in the server's place
+	answer   func(request string) (*http.Response, error) // replaces the response of the server
 }
 
 func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
@@ -525,7 +528,8 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// line is empty for a list or a watch of all namespaces, as a cache makes.
+// line returns the request as a line, or "" for a list or a watch of all namespaces, which only a
+// cache sends.
 func line(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	parts = parts[min(len(parts), map[string]int{"api": 2, "apis": 3}[parts[0]]):]
@@ -549,12 +553,12 @@ func (f *traffic) all() []string {
 	return slices.Clone(f.requests)
 }
 
-// writes are the requests that may change something, each once: one that the cache lags behind may
-// be sent again.
+// writes returns the requests that may change something, without repetitions: while the cache lags
+// behind, a request may be sent again.
 func (f *traffic) writes() []string {
 	var writes []string
 	for _, request := range f.all() {
-		isEvent := strings.HasSuffix(request, " events") // they come when they come
+		isEvent := strings.HasSuffix(request, " events") // events arrive at any time
 		if !strings.HasPrefix(request, http.MethodGet) && !isEvent && !slices.Contains(writes, request) {
 			writes = append(writes, request)
 		}
@@ -562,7 +566,7 @@ func (f *traffic) writes() []string {
 	return writes
 }
 
-// count is how often exactly that was asked.
+// count returns how often exactly this request was sent.
 func (f *traffic) count(request string) int {
 	return len(slices.DeleteFunc(f.all(), func(r string) bool { return r != request }))
 }
@@ -573,7 +577,7 @@ func (f *traffic) reset() {
 	f.requests = nil
 }
 
-// answers has requests answered in the server's place, where the function has an answer.
+// answers makes the function answer requests in place of the server, if it returns a response.
 func (f *traffic) answers(answer func(request string) (*http.Response, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -584,7 +588,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// behind is a cluster whose cache shows some objects as they were.
+// behind is a cluster whose cache shows old versions of some objects.
 type behind struct {
 	cluster.Cluster
 	shown []client.Object

@@ -32,30 +32,31 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The API servers that all tests share. Each test has a namespace and a cluster of its own on them;
-// many clusters are the one member's API server under different names.
+// All tests share these API servers. Each test has its own namespace and its own cluster: many
+// clusters are the same member API server under different names.
 var (
 	kinds     = runtime.NewScheme()
 	onHub     server
 	onMember  server
-	hubCached cluster.Cluster // as the operator has it: it reads from a cache
-	asked     traffic         // what hubCached asked the hub
-	granted   *rest.Config    // the member, with the rights of config/member and no other
+	hubCached cluster.Cluster // reads from a cache, as in the operator
+	asked     traffic         // the requests that hubCached sent to the hub
+	granted   *rest.Config    // the member, with exactly the permissions of config/member
 )
 
-// server is an API server and a client of its administrator, which has no cache.
+// server is an API server with an administrator's client that has no cache.
 type server struct {
 	client.Client
 	environment envtest.Environment
 	config      *rest.Config
 }
 
-// addingUser is held while one is added: envtest's authority is not safe for concurrent use.
+// addingUser serializes the creation of users, because envtest's certificate authority is not safe
+// for concurrent use.
 var addingUser sync.Mutex
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "6"); err != nil { // they wait more than they compute
+	if err := flag.Set("test.parallel", "6"); err != nil { // the tests mostly wait
 		panic(err)
 	}
 	if !testing.Verbose() {
@@ -65,7 +66,7 @@ func TestMain(m *testing.M) {
 	os.Exit(onServers(m.Run))
 }
 
-// onServers runs the tests on real API servers: only they say what server-side apply does.
+// onServers runs the tests on real API servers, because only they implement server-side apply.
 func onServers(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
@@ -78,7 +79,7 @@ func onServers(run func() int) int {
 		defer s.stop()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // before the servers stop, which would wait for the watches
+	defer cancel() // before the servers stop, because they would wait for the watches
 	err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds), <-started, <-started)
 	if err == nil {
 		err = errors.Join(connectHub(ctx), playControllers(ctx))
@@ -97,7 +98,8 @@ func (s *server) start() (err error) {
 	s.environment.UseExistingCluster = new(false)
 	s.environment.ErrorIfCRDPathMissing = true
 	s.environment.ControlPlaneStartTimeout = time.Minute
-	// The default of envtest has 254 addresses, which the Services of all tests together use up.
+	// The default range of envtest has 254 addresses, and the Services of all tests together would
+	// exhaust it.
 	s.environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	if s.config, err = s.environment.Start(); err != nil {
 		return fmt.Errorf("start an API server: %w", err)
@@ -113,7 +115,7 @@ func (s *server) stop() {
 	}
 }
 
-// connectHub makes hubCached, with the rights of config/rbac.
+// connectHub creates hubCached, with the permissions of config/rbac.
 func connectHub(ctx context.Context) error {
 	config, err := onHub.grant(ctx, "../../config/rbac/role.yaml")
 	if err != nil {
@@ -135,8 +137,7 @@ func connectHub(ctx context.Context) error {
 	return nil
 }
 
-// grant returns a config for a user that may do what the ClusterRole in a file says, and nothing
-// else.
+// grant returns a config for a user with exactly the permissions of the ClusterRole in a file.
 func (s *server) grant(ctx context.Context, file string) (*rest.Config, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *server) grant(ctx context.Context, file string) (*rest.Config, error) {
 	return nil, fmt.Errorf("%s has no ClusterRole", file)
 }
 
-// user has the rights that the rules give, and no other.
+// user returns a config for a user with exactly the permissions of the rules.
 func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRule) (*rest.Config, error) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -171,9 +172,8 @@ func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRul
 	return user.Config(), nil
 }
 
-// playControllers does on the member what its controller manager would: it rolls Deployments out,
-// but for those that are paused, and ends those that are deleted in the foreground. Nobody does so
-// for Services.
+// playControllers acts as the member's controller manager: it rolls out Deployments that are not
+// paused, and deletes those whose deletion is in the foreground. It ignores Services.
 func playControllers(ctx context.Context) error {
 	manager, err := ctrl.NewManager(onMember.config, ctrl.Options{Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 func suspended(app *v1alpha1.AppService) { app.Spec.Suspend = true }
 
-// asObserved is a planned entry that says what is known to run there.
+// asObserved sets the observed generation in a planned entry.
 func asObserved(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = generation }
 }
@@ -65,7 +65,8 @@ func TestSuspended_AppService_changes_nothing(t *testing.T) {
 	}
 }
 
-// seenWhileSuspended is that the member goes on with the first generation.
+// seenWhileSuspended returns the expected report while the member keeps running the first
+// generation.
 func (s *scene) seenWhileSuspended() observation.Observation {
 	seen := s.ready()
 	seen.Applied, seen.Replicas, seen.ReadyReplicas = 1, 1, 1
@@ -93,7 +94,7 @@ func TestSuspended_AppService_is_observed(t *testing.T) {
 	want.Replicas, want.ReadyReplicas = 4, 4
 	s.reports(want)
 
-	// And goes on where it was when it is suspended no more.
+	// Delivery resumes when the AppService is no longer suspended.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Suspend = false })
 	s.plan()
 	s.runs(running)
@@ -110,7 +111,7 @@ func TestSuspended_AppService_can_be_deleted(t *testing.T) {
 	s.runs("no Deployment; no Service")
 }
 
-// Adopting is a change as well.
+// Adoption is a change too.
 func TestSuspended_AppService_adopts_nothing(t *testing.T) {
 	t.Parallel()
 	s := undelivered(t, suspended, conflictPolicy(v1alpha1.ConflictAdopt))

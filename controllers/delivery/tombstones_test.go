@@ -15,13 +15,13 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// joined has a MemberCluster of the scene's cluster on the hub.
+// joined creates a MemberCluster for the scene's cluster on the hub.
 func (s *scene) joined() {
 	s.Helper()
 	s.must(client.IgnoreAlreadyExists(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}})))
 }
 
-// abandons writes a tombstone for AppServices of these UIDs were abandoned on the cluster.
+// abandons writes tombstones: AppServices with these UIDs were abandoned on the cluster.
 func (s *scene) abandons(uids ...types.UID) {
 	s.Helper()
 	mc := &v1alpha1.MemberCluster{}
@@ -32,7 +32,7 @@ func (s *scene) abandons(uids ...types.UID) {
 	s.must(onHub.Status().Update(s.Context(), mc))
 }
 
-// tombstonesGo waits until the tombstones are gone.
+// tombstonesGo waits until the tombstones are removed.
 func (s *scene) tombstonesGo() {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -56,7 +56,7 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 		"when the member is back": func(s *scene) {
 			s.end()
 			s.abandons(s.app.UID)
-			eventually(s.T, func() error { // the hub's cache has it
+			eventually(s.T, func() error { // wait for the hub's cache
 				mc := &v1alpha1.MemberCluster{}
 				if err := hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc); err != nil || len(mc.Status.Abandoned) == 0 {
 					return fmt.Errorf("%w: %v", err, mc.Status.Abandoned)
@@ -115,8 +115,8 @@ func TestTombstone_stays_while_an_object_has_a_finalizer(t *testing.T) {
 	s.runs("no Deployment; no Service")
 }
 
-// A Service of the AppService before is inherited as a Deployment is, also by one that wants no
-// Service. A tombstone waits for everything to be inherited or deleted.
+// The successor inherits a Service of the earlier AppService as it inherits a Deployment, even if
+// the successor wants no Service. The tombstone waits until every object is inherited or deleted.
 func TestTombstone_goes_when_the_successor_wants_no_Service(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -136,8 +136,8 @@ func TestTombstone_goes_when_the_successor_wants_no_Service(t *testing.T) {
 	s.restsAlsoAfterRestart()
 }
 
-// The AppService that the Service is of was created after the backup that the hub was restored
-// from.
+// The AppService that owns the Service was created after the backup from which the hub was
+// restored.
 func TestService_that_is_ahead_of_the_hub_is_not_deleted(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -154,7 +154,7 @@ func TestService_that_is_ahead_of_the_hub_is_not_deleted(t *testing.T) {
 	s.sendsNo(t, "PATCH", "POST", "DELETE")
 }
 
-// Invariant 2: the record is evidence against the objects of its UID, and no others.
+// Invariant 2: a tombstone permits the removal of objects with its UID only.
 func TestTombstone_removes_nothing_else(t *testing.T) {
 	tests := map[string]func(*scene) types.UID{
 		"of another UID":                func(*scene) types.UID { return "another" },
@@ -182,7 +182,7 @@ func TestTombstone_removes_nothing_else(t *testing.T) {
 	}
 }
 
-// The cache may show a record that the hub has not any more, or a entry that is gone.
+// The cache may show a tombstone that no longer exists on the hub, or lack an entry that exists.
 func TestTombstone_is_read_live(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -204,7 +204,7 @@ func TestTombstone_is_read_live(t *testing.T) {
 	s.runs(running)
 }
 
-// Invariant 8: what took the place of an object between looking and deleting stays.
+// Invariant 8: an object that replaces another one between the read and the deletion stays.
 func TestObject_is_deleted_by_its_UID(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
@@ -240,11 +240,12 @@ func TestUnplanned_objects_are_reported_and_stay(t *testing.T) {
 	s.sendsNo(t, "PATCH", "POST", "DELETE")
 }
 
-// Somebody edits the status, or restores it, while the operator runs.
+// The status is edited or restored while the operator runs.
 func TestUnplanned_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
 	t.Parallel()
 	s := delivered(t)
-	s.restart() // nothing was sent since: it looks again at nothing by itself
+	// The new operator has sent nothing, so it has no reason to reconcile again by itself.
+	s.restart()
 	s.reports(s.ready())
 	s.writeRows()
 	s.reports(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})

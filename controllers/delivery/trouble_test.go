@@ -25,7 +25,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// refusing answers requests that begin so with a Status, in the member's place.
+// refusing answers requests that begin with this text with a Status, in place of the member.
 func refusing(request string, code int32, message string) func(string) (*http.Response, error) {
 	return func(got string) (*http.Response, error) {
 		if !strings.HasPrefix(got, request) {
@@ -49,7 +49,7 @@ func refusing(request string, code int32, message string) func(string) (*http.Re
 	}
 }
 
-// onlyReads is a member's kubeconfig that may list and watch what is delivered, and nothing else.
+// onlyReads returns a config that may list and watch the delivered kinds, and nothing else.
 func onlyReads(s *scene) *rest.Config {
 	s.Helper()
 	config, err := onMember.user(s.Context(), s.cluster, []rbacv1.PolicyRule{{
@@ -61,13 +61,13 @@ func onlyReads(s *scene) *rest.Config {
 	return config
 }
 
-// A refusal is reported in the entry, in the member's words, and retried in minutes.
+// A refusal is reported in the entry, with the member's message, and retried in minutes.
 func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 	tests := map[string]struct {
 		spec  func(*v1alpha1.AppService)
 		given func(*scene)
 		row   func(*v1alpha1.ClusterStatus)
-		want  string // in the message
+		want  string // part of the message
 	}{
 		"of credentials that may not": {
 			given: func(s *scene) { s.config = onlyReads(s) },
@@ -128,7 +128,7 @@ func TestNamespace_that_is_terminating_is_awaited(t *testing.T) {
 	s := undelivered(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
 	s.must(onMember.Create(t.Context(), namespace))
-	s.must(onMember.Delete(t.Context(), namespace)) // nothing here brings that to an end
+	s.must(onMember.Delete(t.Context(), namespace)) // no controller here finalizes the namespace
 	s.start()
 	s.plan()
 	want := s.failed(v1alpha1.ReasonNamespaceTerminating, "the namespace is being deleted on the member; it is made again when it is gone")
@@ -137,12 +137,13 @@ func TestNamespace_that_is_terminating_is_awaited(t *testing.T) {
 	s.sendsNo(t, "POST namespaces")
 }
 
-// A transient failure is reported too, and retried by the queue, or when the member says.
+// A transient failure is reported too. It is retried by the queue, or when the member asks for a
+// retry.
 func TestTransient_failure_is_reported_and_retried(t *testing.T) {
 	tests := map[string]struct {
 		answer     func(string) (*http.Response, error)
 		want       string
-		retryAfter time.Duration // by the queue when 0
+		retryAfter time.Duration // by the queue if 0
 	}{
 		"an error of the server": {
 			answer: refusing("PATCH", 500, "etcd is full"),
@@ -192,14 +193,14 @@ func TestTransient_failure_is_reported_and_retried(t *testing.T) {
 	}
 }
 
-// fenced is the error of a request that this replica may not send now.
+// fenced is the error of a request that this replica may not send at the moment.
 type fenced struct{}
 
 func (fenced) Error() string { return "fenced" }
 
 func (fenced) Fenced() bool { return true }
 
-// Invariant 7: the member has no part in it.
+// Invariant 7: a closed fence is not a failure of the member.
 func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 	shut := func(write string) func(string) (*http.Response, error) {
 		return func(request string) (*http.Response, error) {
@@ -252,8 +253,7 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 	}
 }
 
-// Invariant 8: an operator that dies between two requests leaves a member that the next one only
-// completes.
+// Invariant 8: after a crash between two requests, the next operator only completes the delivery.
 func TestDelivery_continues_after_a_crash(t *testing.T) {
 	s := declared(t)
 	s.sent.answers(refusing("PATCH services/web", 500, "crashed"))
@@ -271,8 +271,8 @@ func TestDelivery_continues_after_a_crash(t *testing.T) {
 	}
 }
 
-// The hub's schema takes 1024 characters: a longer message would keep it from taking the state of
-// any cluster.
+// The hub's schema permits 1024 characters: a longer message would block status updates for all
+// clusters.
 func TestLong_message_of_a_member_is_shortened(t *testing.T) {
 	s := delivered(t)
 	story := s.deployment()

@@ -7,8 +7,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// BenchmarkRender renders what has nearly every field there is, with overrides, and for comparison
-// what most have.
+// BenchmarkRender renders an AppService with nearly every field and with overrides and, for
+// comparison, a typical AppService.
 func BenchmarkRender(b *testing.B) {
 	full := `
 image: registry.example/web:1

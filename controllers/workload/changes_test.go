@@ -10,8 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// rendering are the changes of what a workload is rendered from that change the workload. One that
-// has nothing to change leaves it.
+// rendering are changes of an input that change the rendered workload. A change has no effect on an
+// input that lacks its field.
 var rendering = map[string]func(*input){
 	"the row's replicas": func(in *input) {
 		if !in.makesAutoscaler() {
@@ -202,7 +202,7 @@ func patched(in *input) {
 	}}}})
 }
 
-// onLabel and onName change what a variable stands for.
+// onLabel and onName change the value of a variable.
 
 func onLabel(in *input) {
 	if in.app.Spec.PodAnnotations["a"] == "$(cluster.labels['region'])" {
@@ -216,7 +216,7 @@ func onName(in *input) {
 	}
 }
 
-// override adds an override after the others.
+// override appends an override.
 func (in *input) override(override v1alpha1.Override) {
 	override.Name = "x"
 	in.app.Spec.Overrides = append(in.app.Spec.Overrides, override)

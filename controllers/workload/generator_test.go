@@ -15,7 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Whatever AppService there can be that an API server takes.
+// The generators draw any AppService that an API server accepts.
 
 var (
 	anyWord     = rapid.StringMatching(`[a-z]{1,8}`)
@@ -75,7 +75,8 @@ var (
 			port.TargetPort = intstr.FromInt32(rapid.Int32Range(80, 82).Draw(t, "targetPort"))
 		}
 		if rapid.Bool().Draw(t, "is on the nodes") {
-			port.NodePort = 30000 + 10*port.Port // a dry run gives others the next ones
+			// The factor leaves node ports free, which a dry run allocates to other ports.
+			port.NodePort = 30000 + 10*port.Port
 		}
 		return port
 	})
@@ -92,7 +93,7 @@ var (
 	})
 )
 
-// distinctPorts gives ports names that differ.
+// distinctPorts gives the ports different names.
 func distinctPorts(ports []v1alpha1.ServicePort) []v1alpha1.ServicePort {
 	for i := range ports {
 		ports[i].Name += fmt.Sprint(ports[i].Port)
@@ -100,8 +101,8 @@ func distinctPorts(ports []v1alpha1.ServicePort) []v1alpha1.ServicePort {
 	return ports
 }
 
-// fields are what a spec may hold beside what is drawn above, one of each line; an empty one holds
-// nothing of it.
+// fields are the parts of a spec that the generators above do not draw. Each line is one choice; an
+// empty string leaves the part out.
 var fields = [][]string{
 	{"", "containerName: web"},
 	{"", "containerPorts: []", "containerPorts: [{name: a, containerPort: 80}, {containerPort: 80, protocol: UDP}]"},
@@ -159,7 +160,7 @@ func drawFields(t *rapid.T, spec *v1alpha1.AppServiceSpec) {
 		t.Fatal(err)
 	}
 	if len(spec.Overrides) > 0 && len(spec.Overrides[0].Env) > 0 && len(spec.Env) > 0 {
-		spec.Overrides[0].Env[0].Name = spec.Env[0].Name // takes its place
+		spec.Overrides[0].Env[0].Name = spec.Env[0].Name // replaces the variable
 	}
 }
 
@@ -167,8 +168,8 @@ func quantities(name corev1.ResourceName, quantity string) corev1.ResourceList {
 	return corev1.ResourceList{name: resource.MustParse(quantity)}
 }
 
-// rewrite writes the CPUs as a decimal fraction. With four digits: 1.500 is canonical to
-// ParseQuantity.
+// rewrite writes the CPUs as a decimal fraction with four digits, because ParseQuantity treats
+// 1.500 as canonical.
 func rewrite(list corev1.ResourceList) {
 	if cpu, found := list[corev1.ResourceCPU]; found {
 		list[corev1.ResourceCPU] = resource.MustParse(fmt.Sprintf("%.4f", cpu.AsApproximateFloat64()))

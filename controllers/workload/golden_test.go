@@ -16,8 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.yaml anew")
 
-// What a member gets, to the letter. After a change that is meant: go test ./controllers/workload
-// -update, and read the difference: a changed hash means a write to every object on every member.
+// The golden files hold the exact objects that a member gets. After an intended change, run go test
+// ./controllers/workload -update and read the difference: a changed hash causes a write to every
+// object on every member.
 func TestRender(t *testing.T) {
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
@@ -85,7 +86,7 @@ func documents(t *testing.T, rendered workload.Workload) []byte {
 	return bytes.Join(all, []byte("---\n"))
 }
 
-// app is an AppService with a spec as people write it.
+// app returns an AppService from a spec in YAML.
 func app(t testing.TB, spec string) *v1alpha1.AppService {
 	t.Helper()
 	app := &v1alpha1.AppService{}

@@ -6,13 +6,13 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// golden is a workload to the letter. Each is applied to an API server as well.
+// golden is an exact workload. A test also applies each golden to an API server.
 type golden struct {
 	golden   string // the file in testdata
 	spec     string
 	replicas int32
-	bounds   [2]int32 // of an autoscaler
-	since    string   // the Kubernetes that takes and keeps all its fields; any that we support by default
+	bounds   [2]int32 // of the autoscaler
+	since    string   // oldest Kubernetes that keeps all its fields; default: any supported
 }
 
 func (g golden) render(t *testing.T) workload.Workload {

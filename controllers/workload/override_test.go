@@ -11,8 +11,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// What stops a cluster is said so that it can be mended: which override, which operation, what and
-// why.
+// The message for an override that stops a cluster contains everything needed to fix it: the
+// override, the operation, the problem and the reason.
 func TestRender_refuses_an_override(t *testing.T) {
 	tests := map[string]struct {
 		override string
@@ -144,15 +144,15 @@ func TestRender_refuses_a_patch_of_what_there_is_not(t *testing.T) {
 	})
 }
 
-// Of several operations, the one that brings it about is told: what others put right again is no
-// matter.
+// The message names the operation that causes the problem. Problems that a later operation fixes do
+// not count.
 func TestRender_tells_which_operation_is_wrong(t *testing.T) {
 	operations := []string{
 		`{op: remove, path: /spec/replicas}`,
-		`{op: add, path: /spec/replicas, value: 1}`, // as it was
+		`{op: add, path: /spec/replicas, value: 1}`, // restores the field
 		`{op: add, path: /spec/paused, value: "no"}`,
 		`{op: replace, path: /spec/paused, value: false}`,
-		`{op: add, path: /spec/selector/matchLabels/a, value: b}`, // the first that stays wrong
+		`{op: add, path: /spec/selector/matchLabels/a, value: b}`, // the first problem that stays
 		`{op: add, path: /spec/revisionHistoryLimit, value: 1}`,
 	}
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
@@ -162,7 +162,7 @@ func TestRender_tells_which_operation_is_wrong(t *testing.T) {
 		`patches[0] of the Deployment: operations[4] (remove /spec/minReadySeconds): error in remove for path: '/spec/minReadySeconds': unable to remove nonexistent key: minReadySeconds: missing value`)
 }
 
-// To read such a number would take all the time and memory there is.
+// Parsing such a number would use all time and memory.
 func TestRender_refuses_numbers_that_nothing_can_be(t *testing.T) {
 	for _, value := range []string{`"1e-2000000000"`, `"1234567890123456789e2147483639"`} {
 		refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/template/spec/overhead, value: {cpu: `+value+`}}`)+`}]}`,
@@ -170,7 +170,7 @@ func TestRender_refuses_numbers_that_nothing_can_be(t *testing.T) {
 	}
 }
 
-// What a few short operations could make would not fit into memory.
+// A few short operations could create an object that does not fit into memory.
 func TestRender_bounds_what_patches_make(t *testing.T) {
 	operations := []string{`{op: add, path: /spec/template/metadata/annotations, value: {a: ` + strings.Repeat("x", 100_000) + `}}`}
 	for i := range 40 {
@@ -182,7 +182,8 @@ func TestRender_bounds_what_patches_make(t *testing.T) {
 	for range 12 {
 		operations = append(operations, `{op: copy, from: /spec/template/metadata/annotations/a, path: /metadata/annotations/a}`)
 	}
-	operations = append(operations, `{op: remove, path: /metadata/annotations/a}`) // what is left is small
+	// The object is small after this operation.
+	operations = append(operations, `{op: remove, path: /metadata/annotations/a}`)
 	refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", strings.Join(operations, ", "))+`}]}`,
 		`patches[0] of the Deployment: operations[11] (copy /metadata/annotations/a): the copies of the patch add more than the 1048576 bytes that are allowed: copy less`)
 	large := strings.Repeat("x", 1<<20)

@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// Invariant 2, and who owns what: whatever patches there are, they are refused, or leave alone what
-// is not theirs. Nothing panics.
+// Invariant 2, and ownership: any patch is either refused, or leaves the fields unchanged that no
+// patch may change. Nothing panics.
 func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -39,7 +39,7 @@ func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
 	})
 }
 
-// ours is what no patch may change.
+// ours returns the fields that no patch may change.
 func ours(object *unstructured.Unstructured) map[string]any {
 	fields := map[string]any{}
 	for _, path := range [][]string{

@@ -18,7 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// Law 5: what is rendered again is not written again.
+// Invariant 5: an unchanged input renders the same bytes, so nothing is written again.
 func TestRender_twice_gives_the_same_bytes_and_changes_nothing_of_its_input(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -33,8 +33,8 @@ func TestRender_twice_gives_the_same_bytes_and_changes_nothing_of_its_input(t *t
 	})
 }
 
-// What server-side apply is told it owns: a null or an empty map would claim a field that nobody
-// asked for.
+// Server-side apply owns every field that is sent: a null or an empty map would own a field that no
+// spec requests.
 func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rendered := anyInput.Draw(t, "input").render(t)
@@ -49,11 +49,11 @@ func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
 	})
 }
 
-// A field that is rendered and not hashed would not be noticed when it goes. Each is changed by
-// itself, on whatever AppService there can be.
+// If a rendered field were not part of the hash, its removal would go unnoticed. The test changes
+// each field separately, on any AppService.
 func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T) {
-	// These say how many, and on which clusters: they come by the row. The others are what delivery
-	// does with what is rendered.
+	// The excluded fields set the replicas and the clusters, which reach the workload through the
+	// entry, or control how delivery handles the rendered objects.
 	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", "spec.replicas", "spec.replicaPolicy", "spec.placement",
 		"spec.conflictPolicy", "spec.deletionPolicy", "spec.suspend")
 	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ")
@@ -64,7 +64,8 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 	requireEach(t, reflect.TypeFor[v1alpha1.Volume](), "a volume's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.Autoscaling](), "autoscaling.", "autoscaling.minReplicas", "autoscaling.maxReplicas")
 	requireEach(t, reflect.TypeFor[v1alpha1.DisruptionBudget](), "disruptionBudget.")
-	// The names are for messages; whom it matches has no name of its own.
+	// An override's name is used only in messages, and its embedded ClusterMatch has no JSON name
+	// of its own.
 	requireEach(t, reflect.TypeFor[v1alpha1.Override](), "an override's ", "an override's name", "an override's ", "an override's replicas")
 	requireEach(t, reflect.TypeFor[v1alpha1.ClusterMatch](), "an override's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.ResourceOverride](), "an override's resources.")
@@ -77,7 +78,7 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 			changed := in.copy()
 			change(&changed)
 			if cmp.Equal(in, changed, cmp.AllowUnexported(input{})) {
-				continue // it has nothing to change
+				continue // the input lacks the field
 			}
 			effective[name] = true
 			if cmp.Equal(before, hashes(changed.render(t))) {
@@ -92,7 +93,7 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 	}
 }
 
-// Law 5: a generation that changes nothing on a member costs it no write.
+// Invariant 5: a generation that changes nothing on a member causes no write there.
 func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.T) {
 	changes := map[string]func(*input){
 		"the generation": func(in *input) { in.app.Generation++; in.row.Generation++ },
@@ -156,7 +157,7 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 	})
 }
 
-// input is all that a workload is rendered from.
+// input holds everything that a workload is rendered from.
 type input struct {
 	app    *v1alpha1.AppService
 	row    *v1alpha1.ClusterStatus
@@ -202,7 +203,7 @@ func bytesOf(t *rapid.T, rendered workload.Workload) string {
 	return string(content)
 }
 
-// emptyIn returns the path of something null or empty that says nothing, or "".
+// emptyIn returns the path of a null or empty value without meaning, or "".
 func emptyIn(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -229,8 +230,8 @@ func emptyIn(value any) string {
 	return ""
 }
 
-// requireEach fails when a field of the type is neither among the changes nor excepted, as a new
-// one is.
+// requireEach fails if a field of the type is neither among the changes nor excluded, which is the
+// case for a new field.
 func requireEach(t *testing.T, owner reflect.Type, prefix string, except ...string) {
 	t.Helper()
 	for field := range owner.Fields() {
@@ -241,7 +242,7 @@ func requireEach(t *testing.T, owner reflect.Type, prefix string, except ...stri
 	}
 }
 
-// onPort changes the first port, if there is one and it is as it has to be.
+// onPort changes the first port, if it exists and meets the conditions.
 func onPort(change func(*v1alpha1.ServicePort), when ...func(v1alpha1.ServicePort) bool) func(*input) {
 	return func(in *input) {
 		if len(in.app.Spec.Ports) == 0 {
@@ -261,7 +262,7 @@ func unsaidProtocol(port v1alpha1.ServicePort) bool { return port.Protocol == ""
 
 func unsaidTarget(port v1alpha1.ServicePort) bool { return port.TargetPort.IntVal == 0 }
 
-// jsonName is how a field is written.
+// jsonName returns the JSON name of a field.
 func jsonName(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return name

@@ -9,8 +9,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// An AppService that says that it is autoscaled, and one whose autoscaler is found, are the same to
-// a member: going from one to the other costs no write.
+// An AppService that declares an external autoscaler, and one whose autoscaler is detected, render
+// the same objects for a member: switching between them causes no write.
 func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -38,7 +38,8 @@ func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
 	})
 }
 
-// What an autoscaled Deployment begins with is no part of what is compared later: the hash stays.
+// The initial replicas of an autoscaled Deployment are not compared later, so the hash stays the
+// same.
 func TestWithReplicas_adds_the_replicas_and_nothing_else(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// deploymentWith is a Deployment on a member, with that selector and those labels of its pods.
+// deploymentWith returns a Deployment on a member with this selector and these pod labels.
 func deploymentWith(name string, selector metav1.LabelSelector, pods map[string]string) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &selector}}
 	deployment.Name, deployment.Spec.Template.Labels = name, pods
@@ -44,8 +44,8 @@ func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *te
 	})
 }
 
-// Everything chooses the pods that the Deployment's selector is about, and these get no other
-// labels than those that the selector and the AppService name.
+// Every rendered selector matches the pods of the Deployment's selector. The pods get only the
+// labels of that selector and of the AppService.
 func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -90,8 +90,8 @@ func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 	})
 }
 
-// An earlier version gave the pods of an adopted Deployment our labels, and had the Service choose
-// by them. An upgrade changes neither.
+// An earlier version added our labels to the pods of an adopted Deployment, and made the Service
+// select them by these labels. An upgrade changes neither.
 func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

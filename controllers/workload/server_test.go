@@ -27,11 +27,11 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// onMember is a client of a member's API server. Only that says what it fills in, and what it
-// refuses.
+// onMember is a client of a member's API server. Only a real API server shows which defaults it
+// sets and what it refuses.
 var onMember client.Client
 
-// release is the member's Kubernetes.
+// release is the member's Kubernetes version.
 var release *version.Version
 
 func TestMain(m *testing.M) { os.Exit(withMember(m.Run)) }
@@ -78,12 +78,12 @@ func releaseOf(config *rest.Config) (*version.Version, error) {
 	return version.ParseGeneric(server.GitVersion)
 }
 
-// tooNew reports whether the member is too old for a golden file.
+// tooNew reports whether a golden needs a newer Kubernetes than the member's.
 func tooNew(g golden) bool {
 	return g.since != "" && release.LessThan(version.MustParseGeneric(g.since))
 }
 
-// testingT is what the tests and the property tests have in common.
+// testingT is the common interface of tests and property tests.
 type testingT interface {
 	Helper()
 	Fatal(args ...any)
@@ -105,7 +105,7 @@ func inNamespace(want *unstructured.Unstructured, namespace string) *unstructure
 	return moved
 }
 
-// applied returns an object as the API server has it after an apply.
+// applied returns an object as the API server returns it after an apply.
 func applied(t *testing.T, want *unstructured.Unstructured, namespace string, options ...client.ApplyOption) (*unstructured.Unstructured, error) {
 	sent := inNamespace(want, namespace)
 	options = append(options, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
@@ -113,7 +113,7 @@ func applied(t *testing.T, want *unstructured.Unstructured, namespace string, op
 	return sent, err
 }
 
-// lacks says what is wanted and what an object does not hold, as delivery compares them.
+// lacks returns the fields of want that an object lacks, compared as in delivery.
 func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 	t.Helper()
 	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
@@ -138,7 +138,7 @@ func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 	return strings.Join(paths, "\n")
 }
 
-// Law 5: what has been applied is what is wanted, and applying it again is no write.
+// Invariant 5: an applied object equals the wanted one, and applying it again is no write.
 func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
@@ -169,8 +169,8 @@ func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 	}
 }
 
-// An AppService changes from anything to anything else: what the API server has filled in for the
-// one does not stand in the way of the other, and nothing of the one is left.
+// An AppService can change to any other: the API server's defaults for the old one do not block the
+// new one, and no field of the old one remains.
 func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
 	fresh, namespace := namespace(t, "fresh"), namespace(t, "one-after-the-other")
 	taken := slices.DeleteFunc(slices.Clone(goldens), tooNew)
@@ -189,7 +189,8 @@ func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
 	}
 }
 
-// specOf is the spec but for the replicas: delivery keeps those that an autoscaler has set.
+// specOf returns the spec without the replicas, because delivery keeps replicas that an autoscaler
+// has set.
 func specOf(deployment *unstructured.Unstructured) map[string]any {
 	spec, _, _ := unstructured.NestedMap(deployment.Object, "spec")
 	delete(spec, "replicas")
@@ -201,7 +202,8 @@ func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstruct
 	t.Helper()
 	var deployment *unstructured.Unstructured
 	for _, want := range objects(golden.render(t)) {
-		if golden.golden == "recreate" { // the API server would keep the rollingUpdate that it filled in: delivery takes it away first
+		// The API server would keep the defaulted rollingUpdate. Delivery removes it first.
+		if golden.golden == "recreate" {
 			if err := onMember.Delete(t.Context(), inNamespace(want, namespace)); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +222,7 @@ func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstruct
 	return deployment
 }
 
-// Whatever the schema lets through is taken, and nothing of it is a difference afterwards.
+// The API server accepts everything that the schema permits, and no field differs afterwards.
 func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
 	namespace := namespace(t, "whatever-there-is")
 	rapid.Check(t, func(r *rapid.T) {
@@ -236,7 +238,8 @@ func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
 	})
 }
 
-// One AppService becomes any other, without what the API server filled in for the first in its way.
+// One AppService becomes any other, and the API server's defaults for the first do not block the
+// change.
 func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 	namespace := namespace(t, "whatever-comes-next")
 	rapid.Check(t, func(r *rapid.T) {
@@ -256,8 +259,8 @@ func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 	})
 }
 
-// A choice that an AppService does not make, such as a probe without a handler, reaches the member
-// and is refused there. An AppService from before the schema refused it, or a patch, may hold it.
+// A choice without a value, such as a probe without a handler, reaches the member and is refused
+// there. It can come from a patch, or from an AppService that is older than the schema's check.
 func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 	namespace := namespace(t, "choices")
 	patched := func(path, value string) string {
