@@ -247,7 +247,7 @@ Next steps:
   %[6]s stop north    # a member fails: it becomes Unknown, the others are not affected
   %[6]s start north   # it comes back and gets all changes
   %[6]s add west      # a fourth member: the AppService is delivered to it
-  %[2]s delete secret west -n %[3]s  # it is removed; its workload stays
+  %[2]s delete secret west -n %[3]s  # it becomes Detached; its workload stays
 
   %[2]s get deployments,services,pods --kubeconfig %[4]s   # the objects on a member
   %[5]s                          # the operator's log
