@@ -61,7 +61,7 @@ func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T
 	s.sent.refusing("")
 	s.isGone()
 	s.onRecord(s.record())
-	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there is removed when it can be reached")
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again")
 	lines := s.sent.lines()
 	tried := slices.Index(lines, onWest)
 	if released := tried + slices.Index(lines[tried:], finalizer); slices.Contains(lines[released:], onWest) || released < tried {
@@ -77,7 +77,7 @@ func TestAbandoned_cluster_has_no_tombstone_with_deletionPolicy_Orphan(t *testin
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.isGone()
 	s.onRecord()
-	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects stay there")
 }
 
 func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
@@ -87,7 +87,7 @@ func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
 		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready")))
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.has(s.row("east", v1alpha1.ClusterReady))
-	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there stays")
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects stay there")
 }
 
 // The Secret may return at any time, together with the workload.
@@ -107,7 +107,7 @@ func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *test
 	s.start()
 	s.isGone()
 	s.onRecord(s.record())
-	s.told(v1alpha1.ReasonAbandoned, "west", "west: it was let go of; what is left there is removed when it can be reached")
+	s.told(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again")
 }
 
 // The tombstone is removed before the entry is written. Otherwise delivery would delete the objects

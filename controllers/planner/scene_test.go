@@ -403,12 +403,14 @@ type traffic struct {
 	writes []write
 	refuse string        // the path suffix of the requests that fail
 	held   chan struct{} // closed when writes may continue; nil while no write is blocked
+	resets int
 }
 
 type write struct {
 	line string // such as "PATCH appservices/web/status"
 	body string
 	at   time.Time
+	code int // of the response; 0 if there is none
 }
 
 func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
@@ -432,6 +434,8 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		f.mu.Lock()
 		f.writes = append(f.writes, w)
+		number := len(f.writes) - 1
+		resets := f.resets
 		refused := f.refuse != "" && strings.HasSuffix(r.URL.Path, f.refuse)
 		held := f.held
 		f.mu.Unlock()
@@ -444,7 +448,13 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		if refused {
 			return nil, errors.New("refused by the test")
 		}
-		return next.RoundTrip(r)
+		response, err := next.RoundTrip(r)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if err == nil && resets == f.resets {
+			f.writes[number].code = response.StatusCode
+		}
+		return response, err
 	})
 }
 
@@ -487,6 +497,7 @@ func (f *traffic) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writes = nil
+	f.resets++
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -71,13 +71,13 @@ func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
 	member := in.Secretless[entry.Name]
 	switch {
 	case detached && member != nil && rollout.HasTombstone(member, in.App.UID):
-		return Change{entry.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}
+		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case detached && !in.IsAbandoned(entry.Name):
-		return Change{entry.Name, v1alpha1.ReasonClusterDetached, "it was let go of; its workload is left running", true}
+		return Change{entry.Name, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}
 	case !confirmed && (detached || in.IsOrphaning()):
-		return Change{entry.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there stays", true}
+		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}
 	case !confirmed:
-		return Change{entry.Name, v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}
+		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case in.IsOrphaning():
 		return Change{entry.Name, v1alpha1.ReasonOrphaned, "its workload is left running, without our marks", false}
 	}

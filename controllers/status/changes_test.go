@@ -57,25 +57,25 @@ func TestChanges(t *testing.T) {
 			in:   with(clusters("G"), gone, orphaning),
 			want: []status.Change{{"a", v1alpha1.ReasonOrphaned, "its workload is left running, without our marks", false}},
 		},
-		"a removal ends of a cluster that was to be let go of": {
+		"a removal is confirmed on a cluster that was to be abandoned": {
 			in:   with(clusters("G"), gone, annotated(v1alpha1.AnnotationAbandon, "a")),
 			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "nothing is left there", false}},
 		},
-		"a cluster is let go of": {
+		"a cluster is abandoned": {
 			in:   with(clusters("U"), annotated(v1alpha1.AnnotationAbandon, "a"), remembering("a")),
-			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "it was let go of; what is left there is removed when it can be reached", true}},
+			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}},
 		},
-		"a cluster is let go of, to be left": {
+		"a cluster is abandoned with deletionPolicy Orphan": {
 			in:   with(clusters("U"), annotated(v1alpha1.AnnotationAbandon, "a"), orphaning),
-			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "it was let go of; what is left there stays", true}},
+			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}},
 		},
-		"a Detached cluster is let go of": {
+		"a Detached cluster is abandoned": {
 			in:   given(has(long), annotated(v1alpha1.AnnotationAbandon, "east")),
-			want: []status.Change{{"east", v1alpha1.ReasonAbandoned, "it was let go of; what is left there stays", true}},
+			want: []status.Change{{"east", v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}},
 		},
-		"a Detached cluster is let go of in time": {
+		"a Detached cluster is released after its grace period": {
 			in:   given(has(long), deleting),
-			want: []status.Change{{"east", v1alpha1.ReasonClusterDetached, "it was let go of; its workload is left running", true}},
+			want: []status.Change{{"east", v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}},
 		},
 	}
 	for name, test := range tests {
