@@ -58,13 +58,7 @@ func (in Input) holdBehind(plans []entryPlan) {
 // isHeldBehind reports whether the message of an entry may say that the hub is behind. The entry of
 // a cluster that cannot be observed keeps its message, and so does the entry of a pending removal.
 func isHeldBehind(entry *v1alpha1.ClusterStatus) bool {
-	switch {
-	case entry.Phase == v1alpha1.ClusterUnknown, entry.Phase == v1alpha1.ClusterDetached:
-		return false
-	case entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval, entry.Transition.Type == v1alpha1.TransitionRemovalPending:
-		return false
-	}
-	return true
+	return entry.Phase != v1alpha1.ClusterUnknown && entry.Phase != v1alpha1.ClusterDetached && !awaitsRemoval(*entry)
 }
 
 // Names returns the names of the clusters of these entries.

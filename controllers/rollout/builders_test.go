@@ -191,6 +191,13 @@ func moves(transition v1alpha1.TransitionType, cause v1alpha1.TransitionCause) f
 
 func accepted(row *v1alpha1.ClusterStatus) { row.Transition.Accepted = true }
 
+// removedWithoutEdit sets the counter of removals that started without an edit.
+func removedWithoutEdit(n int32, age time.Duration) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		in.App.Status.Removals.WithoutEdit = []v1alpha1.RemovalCount{{StartTime: ago(age), Count: n}}
+	}
+}
+
 // accepting annotates the AppService with the removals that are approved.
 func accepting(value string) func(*rollout.Input) {
 	return annotated(v1alpha1.AnnotationAcceptRemovals, value)

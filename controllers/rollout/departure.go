@@ -20,7 +20,7 @@ func (in Input) departure(e *entryPlan, decision placement.Decision) v1alpha1.Cl
 		return v1alpha1.ClusterTransition{}
 	case e.previous.Phase == v1alpha1.ClusterDetached:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRejoined}
-	case before.Type == v1alpha1.TransitionRemovalPending, before.Type == v1alpha1.TransitionRemovalNeedsApproval:
+	case awaitsRemoval(e.entry):
 		return before
 	case e.previous.Generation == 0:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseRecovered}

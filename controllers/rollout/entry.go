@@ -138,11 +138,12 @@ func (in Input) runningEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.Cl
 // explainsRemoval reports whether the reason and message of an entry explain a pending removal
 // instead of describing the workload.
 func (in Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
-	switch previous.Transition.Type {
-	case v1alpha1.TransitionRemovalPending, v1alpha1.TransitionRemovalNeedsApproval:
-		return previous.Phase == v1alpha1.ClusterProgressing && !in.IsSuspended() && in.PlanError == nil
-	}
-	return false
+	return awaitsRemoval(*previous) && previous.Phase == v1alpha1.ClusterProgressing && !in.IsSuspended() && in.PlanError == nil
+}
+
+// awaitsRemoval reports whether the cluster left the plan and its removal has not started.
+func awaitsRemoval(entry v1alpha1.ClusterStatus) bool {
+	return entry.Transition.Type == v1alpha1.TransitionRemovalPending || entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval
 }
 
 // applyObservation sets the observed part of an entry. An observation that answers another

@@ -129,11 +129,6 @@ func TestAccepted_removals_are_used_up(t *testing.T) {
 			in.App.Status.Removals = v1alpha1.RemovalsStatus{Accepted: n, AcceptedGeneration: at}
 		}
 	}
-	recent := func(n int32, age time.Duration) func(*rollout.Input) {
-		return func(in *rollout.Input) {
-			in.App.Status.Removals.WithoutEdit = []v1alpha1.RemovalCount{{StartTime: ago(age), Count: n}}
-		}
-	}
 	tests := map[string]struct {
 		in   rollout.Input
 		want string
@@ -146,8 +141,8 @@ func TestAccepted_removals_are_used_up(t *testing.T) {
 		"what is left must cover all":           {with(clusters("ddr"), accepting("3@2"), used(2, generation)), "hhr", 2},
 		"a greater number goes on":              {with(clusters("ddr"), accepting("4@2"), used(2, generation)), "RRr", 4},
 		"another generation begins anew":        {with(clusters("ddr"), accepting("2@2"), used(2, 1)), "RRr", 2},
-		"too many within an hour":               {with(clusters("drr"), recent(1, 50*time.Minute)), "hrr", 0},
-		"the hour before does not count":        {with(clusters("drr"), recent(1, 66*time.Minute)), "Rrr", 0},
+		"too many within an hour":               {with(clusters("drr"), removedWithoutEdit(1, 50*time.Minute)), "hrr", 0},
+		"the hour before does not count":        {with(clusters("drr"), removedWithoutEdit(1, 66*time.Minute)), "Rrr", 0},
 		"those that were accepted do not count": {with(clusters("drr"), used(2, generation)), "Rrr", 2},
 	}
 	for name, test := range tests {

@@ -51,7 +51,7 @@ func Plan(in Input) Decision {
 		PlacementHash:  in.placementHash(),
 		AcceptedStamps: in.App.Status.AcceptedStamps,
 		Notes:          append(notes, removalNotes...),
-		RecheckAfter:   in.recheckAfter(entries),
+		RecheckAfter:   in.recheckAfter(entries, removals),
 	}
 }
 

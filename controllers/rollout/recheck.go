@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -12,12 +13,12 @@ const deletionRecheck = 10 * time.Second
 
 // recheckAfter returns the time after which these entries must be planned again although no input
 // changes, or 0 if time alone changes nothing.
-func (in Input) recheckAfter(entries []v1alpha1.ClusterStatus) time.Duration {
+func (in Input) recheckAfter(entries []v1alpha1.ClusterStatus, removals v1alpha1.RemovalsStatus) time.Duration {
 	if in.IsDeleting() {
 		return deletionRecheck
 	}
 	var next time.Duration
-	for _, deadline := range in.deadlines(entries) {
+	for _, deadline := range in.deadlines(entries, removals) {
 		if wait := deadline.Sub(in.Now.Time); wait > 0 && (next == 0 || wait < next) {
 			next = wait
 		}
@@ -25,9 +26,11 @@ func (in Input) recheckAfter(entries []v1alpha1.ClusterStatus) time.Duration {
 	return next
 }
 
-// deadlines returns the times at which blockers stop being blockers: surging clusters that are
-// Failed or Unknown, and candidates that are excluded only because they are not Ready.
-func (in Input) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
+// deadlines returns the times at which one of these changes although no input does:
+//   - a surging cluster that is Failed or Unknown is no longer a blocker;
+//   - a candidate that is excluded because it is not Ready is no longer waited for;
+//   - a removal without an edit no longer counts against the removals that have not started.
+func (in Input) deadlines(entries []v1alpha1.ClusterStatus, removals v1alpha1.RemovalsStatus) []time.Time {
 	var deadlines []time.Time
 	for _, entry := range entries {
 		if entry.Surging && (entry.Phase == v1alpha1.ClusterFailed || entry.Phase == v1alpha1.ClusterUnknown) {
@@ -36,6 +39,11 @@ func (in Input) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 	}
 	for _, name := range in.NotReadyCandidates(true) {
 		deadlines = append(deadlines, readyDeadline(in.Members[name]))
+	}
+	if slices.ContainsFunc(entries, awaitsRemoval) {
+		for _, count := range removals.WithoutEdit {
+			deadlines = append(deadlines, count.StartTime.Add(driftWindow+driftBucket))
+		}
 	}
 	return deadlines
 }

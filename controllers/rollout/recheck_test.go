@@ -26,6 +26,8 @@ func TestRecheckAfter(t *testing.T) {
 		"it failed where it arrives":           {given(chosen("east"), fails(4*time.Minute)), 6 * time.Minute},
 		"it failed there long ago":             {given(chosen("east"), fails(time.Hour)), 0},
 		"it is lost where it arrives":          {given(chosen("east"), unreachable("east")), 10 * time.Minute},
+		"a removal counts against another":     {given(divided(2), notChosen("east"), has(row("east", v1alpha1.ClusterReady)), removedWithoutEdit(1, 50*time.Minute)), 15 * time.Minute},
+		"a removal counts against none":        {given(chosen("east"), has(row("east", v1alpha1.ClusterReady)), removedWithoutEdit(1, 50*time.Minute)), 0},
 		"a deletion is decided on again":       {given(deleting, chosen("east"), has(row("east", v1alpha1.ClusterReady))), 10 * time.Second},
 	}
 	for name, test := range tests {
