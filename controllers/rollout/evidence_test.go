@@ -34,6 +34,11 @@ func displaced(cluster string) func(*rollout.Input) {
 	}
 }
 
+// assigned sets the desired replicas of an entry.
+func assigned(cluster string, replicas int32) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.App.Status.Cluster(cluster).Replicas = replicas }
+}
+
 func withoutSecret(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		decide(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSecretMissing})
@@ -80,6 +85,7 @@ func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *tes
 		"an override empties the only one":              {given(share("a", 2, 2, 0), unedited), "a=2"},
 		"an override empties one of two":                {given(share("a", 2, 2, 0), share("b", 2, 2, 2), unedited), "a=0 b=2"},
 		"an override empties one by an edit":            {given(share("a", 2, 2, 0)), "a=0"},
+		"the last one, not yet scaled up from 0":        {with(clusters("e"), assigned("a", 0)), "a=0h"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

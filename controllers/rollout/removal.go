@@ -96,11 +96,14 @@ func limitConcurrency(t *removalBudget, e *entryPlan) (verdict, bool) {
 }
 
 // mayServe reports whether pods of the AppService may be ready on a cluster, including a cluster
-// that cannot be observed. It checks the desired replicas of the entry, because an override may
-// give a cluster more than spec.replicas. Where the clusters divide the replicas, no override adds
-// replicas.
+// that cannot be observed. The spec and the entry may both ask for pods: an override may give a
+// cluster more than spec.replicas, and the entry may be older than an edit from 0 replicas. Where
+// the clusters divide the replicas, no override adds replicas.
 func (in Input) mayServe(e *entryPlan) bool {
-	if in.IsDivided() && in.App.Spec.Autoscaling == nil && in.App.DesiredReplicas() == 0 {
+	if in.App.DesiredReplicas() > 0 {
+		return e.entry.ReadyReplicas > 0
+	}
+	if in.IsDivided() && in.App.Spec.Autoscaling == nil {
 		return false
 	}
 	return e.entry.ReadyReplicas > 0 && desiredReplicas(e.entry) > 0
