@@ -265,6 +265,7 @@ func TestReplicas_of_an_override_are_no_less_evidence(t *testing.T) {
 	in := given(has(row("a", v1alpha1.ClusterReady), row("b", v1alpha1.ClusterReady), row("c", v1alpha1.ClusterReady)), chosen("a"), unreachable("a"), chosen("b"), unreachable("b"),
 		notChosen("c"), saw("c", seen(v1alpha1.ClusterReady)))
 	in.App.Spec.Replicas = new(int32(0))
+	in.App.Spec.Overrides = []v1alpha1.Override{{Name: "all", Replicas: new(int32(2))}}
 	in.App.Status.ObservedGeneration = generation
 	status := statusOf(in)
 	if got := status.Cluster("c"); got.Phase == v1alpha1.ClusterRemoving {
@@ -275,5 +276,14 @@ func TestReplicas_of_an_override_are_no_less_evidence(t *testing.T) {
 	status = statusOf(in)
 	if got := status.Cluster("c"); got.Replicas != 2 || got.Transition.Type != v1alpha1.TransitionScaleDownPending {
 		t.Errorf("the last one that is ready is emptied: %+v", got)
+	}
+}
+
+// The clusters of the plan never become ready for an AppService that asks for no replicas.
+func TestRemovals_do_not_wait_for_clusters_with_0_replicas(t *testing.T) {
+	in := with(clusters("dr"), lost("b"))
+	in.App.Spec.Replicas = new(int32(0))
+	if got, want := letters(statusOf(in)), "R?"; got != want {
+		t.Errorf("clusters are %s, want %s", got, want)
 	}
 }
