@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	"slices"
+	"sort"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -324,14 +326,24 @@ func (s *AppServiceStatus) IsHubBehind() bool {
 	return slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool { return c.HubBehind != nil })
 }
 
-// Cluster returns the entry of the named cluster, or nil.
+// Cluster returns the entry of the named cluster, or nil. The entries must be sorted by name, as the
+// operator writes them.
 func (s *AppServiceStatus) Cluster(name string) *ClusterStatus {
-	for i := range s.Clusters {
-		if s.Clusters[i].Name == name {
-			return &s.Clusters[i]
-		}
+	i := sort.Search(len(s.Clusters), func(i int) bool { return s.Clusters[i].Name >= name })
+	if i == len(s.Clusters) || s.Clusters[i].Name != name {
+		return nil
 	}
-	return nil
+	return &s.Clusters[i]
+}
+
+// SortClusters sorts the entries by name.
+func (s *AppServiceStatus) SortClusters() {
+	slices.SortFunc(s.Clusters, func(a, b ClusterStatus) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// HasSortedClusters reports whether the entries are sorted by name.
+func (s *AppServiceStatus) HasSortedClusters() bool {
+	return slices.IsSortedFunc(s.Clusters, func(a, b ClusterStatus) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // SamePlan reports whether two entries have the same desired state, regardless of what was observed.

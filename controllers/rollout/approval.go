@@ -28,7 +28,11 @@ func (t *removalBudget) isLast(e *entryPlan) bool {
 	if t.chooses || !t.in.mayServe(e) {
 		return false
 	}
-	return !slices.ContainsFunc(t.plans, func(other entryPlan) bool { return other.entry.Name != e.entry.Name && isServing(&other) })
+	others := t.serving
+	if isServing(e) {
+		others--
+	}
+	return others == 0
 }
 
 // acknowledge marks the removals that the annotation approves: first the held removals, but only if

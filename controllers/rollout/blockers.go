@@ -26,8 +26,7 @@ func (in Input) blockers(plans []entryPlan) []string {
 	anyReady := slices.ContainsFunc(plans, func(e entryPlan) bool { return !e.leaves && e.entry.Phase == v1alpha1.ClusterReady })
 	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
 	for _, name := range in.shortfall(plans, isSurging).clusters {
-		i := slices.IndexFunc(plans, func(e entryPlan) bool { return e.entry.Name == name })
-		if limited || in.IsDivided() || !anyReady || !in.hasFailedLong(&plans[i]) {
+		if limited || in.IsDivided() || !anyReady || !in.hasFailedLong(find(plans, name)) {
 			names = append(names, name)
 		}
 	}

@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -26,8 +27,15 @@ type entryPlan struct {
 	blockers []string                // the clusters that must become ready before its removal starts
 }
 
-// planEntry returns the entry plan of one cluster, or nil if its entry ends.
-func (in Input) planEntry(name string) *entryPlan {
+// find returns the plan of a cluster's entry, which must exist. The plans are sorted by name.
+func find(plans []entryPlan, name string) *entryPlan {
+	i := sort.Search(len(plans), func(i int) bool { return plans[i].entry.Name >= name })
+	return &plans[i]
+}
+
+// planEntry returns the entry plan of one cluster, or nil if its entry ends. The function returns
+// mostReplicasLeaving.
+func (in Input) planEntry(name string, leaving func() int32) *entryPlan {
 	e := entryPlan{entry: v1alpha1.ClusterStatus{Name: name}, previous: in.App.Status.Cluster(name), seen: in.ObservationOf(name), member: in.Members[name]}
 	if e.previous != nil {
 		e.entry = *e.previous
@@ -46,7 +54,7 @@ func (in Input) planEntry(name string) *entryPlan {
 		e.entry.Transition = in.departure(&e, decision)
 		e.entry.Surging = e.entry.Surging || !e.leaves && e.isFirstAssignment()
 		if in.PlanError == nil && decision.Chosen() && !in.IsSuspended() {
-			in.assign(&e, decision)
+			in.assign(&e, decision, leaving)
 		}
 		entry = in.runningEntry(e.entry, e.previous, e.seen, e.member)
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,8 +80,9 @@ func (in Input) placementHash() string {
 // entries that end.
 func (in Input) planEntries() []entryPlan {
 	var plans []entryPlan
+	leaving := sync.OnceValue(in.mostReplicasLeaving)
 	for _, name := range in.clusterNames() {
-		if e := in.planEntry(name); e != nil {
+		if e := in.planEntry(name, leaving); e != nil {
 			plans = append(plans, *e)
 		}
 	}

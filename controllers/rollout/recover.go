@@ -11,6 +11,8 @@ import (
 // because placement does not treat a cluster with an entry as new. An entry of generation 0
 // requests nothing from its cluster, and counts as older than the last edit.
 //
+// It also sorts the entries, because a user may have edited them.
+//
 // While the AppService is being deleted, a cluster with a tombstone gets no entry, because the
 // tombstone is sufficient evidence. Otherwise the tombstone is not sufficient: it may come from a
 // backup, and the AppService may have been placed on the cluster again since then.
@@ -19,6 +21,10 @@ import (
 // is found. So every reachable cluster gets a Removing entry, and must confirm that no object is
 // left.
 func (in Input) Recover() Input {
+	if !in.App.Status.HasSortedClusters() {
+		in.App = in.App.DeepCopy()
+		in.App.Status.SortClusters()
+	}
 	var found []v1alpha1.ClusterStatus
 	for name, member := range in.Members {
 		seen := in.ObservationOf(name)
@@ -36,6 +42,7 @@ func (in Input) Recover() Input {
 	}
 	in.App = in.App.DeepCopy()
 	in.App.Status.Clusters = append(in.App.Status.Clusters, found...)
+	in.App.Status.SortClusters()
 	return in
 }
 

@@ -20,11 +20,12 @@ func (in Input) remove(plans []entryPlan) (v1alpha1.RemovalsStatus, []string) {
 		return counted, nil
 	}
 	t.acknowledge()
-	surging, unready := in.blockers(plans), in.unreadyInPlan(plans)
+	surging := in.blockers(plans)
+	unready := sortedUnion(surging, in.unreadyInPlan(plans))
 	for _, e := range t.leaving {
 		e.blockers = surging
 		if e.entry.Transition.Cause != v1alpha1.CauseEdit && in.mayServe(e) {
-			e.blockers = sortedUnion(surging, unready)
+			e.blockers = unready
 		}
 		if t.verdict(e) == mayBegin {
 			t.begin(e)

@@ -19,7 +19,6 @@ const (
 // removalBudget counts the removals in progress, and decides how many more may start.
 type removalBudget struct {
 	in      Input
-	plans   []entryPlan
 	counted v1alpha1.RemovalsStatus
 
 	leaving       []*entryPlan // no longer in the plan, removal not started
@@ -31,10 +30,11 @@ type removalBudget struct {
 	unreachable   int          // number of unreachable clusters with a removal in progress: they must not block others
 	maxConcurrent int32        // limit of concurrent removals, not counting approved removals
 	chooses       bool         // whether the plan chooses any cluster
+	serving       int          // clusters that are known to be ready and keep running
 }
 
 func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsStatus) *removalBudget {
-	t := &removalBudget{in: in, plans: plans, counted: counted}
+	t := &removalBudget{in: in, counted: counted}
 	var runs, leaving, removing int32
 	for i := range plans {
 		e := &plans[i]
@@ -43,6 +43,9 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 		}
 		if e.entry.ObservedGeneration > 0 { // a cluster that has not applied the AppService yet cannot be spared
 			runs++
+		}
+		if isServing(e) {
+			t.serving++
 		}
 		unintended := isUnintended(e)
 		switch {
@@ -111,6 +114,9 @@ func (t *removalBudget) countRemoving(e *entryPlan) {
 func (t *removalBudget) begin(e *entryPlan) {
 	if isUnintended(e) {
 		t.countUnintended()
+	}
+	if isServing(e) {
+		t.serving--
 	}
 	transition := e.entry.Transition
 	transition.Type = v1alpha1.TransitionRemoving

@@ -106,7 +106,9 @@ func (t *removalBudget) explainBlocked() string {
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
 		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed when it is ready on: %s; annotate the AppService with %s=true not to wait for that%s",
 			CapNames(e.blockers), v1alpha1.AnnotationAcceptUnready, t.annotationError()))
-		blockers = sortedUnion(blockers, e.blockers)
+		if len(e.blockers) > len(blockers) { // the longer list contains the shorter one
+			blockers = e.blockers
+		}
 	}
 	if len(t.blocked) == 0 {
 		return ""

@@ -26,29 +26,36 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 		return nil
 	}
 	edited, unedited := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
+	beside := in.readyBeside(plans)
 	if in.acceptsUnready() {
-		edited, unedited = shortfall{}, shortfall{}
+		edited, unedited, beside = shortfall{}, shortfall{}, shortfall{}
 	}
 	var keeping int32
 	var kept int64
-	var blockers []string
+	blocking := map[*shortfall]bool{}
 	for _, e := range candidates {
-		missing := edited
-		if e.entry.Transition.Cause != v1alpha1.CauseEdit {
-			missing = unedited
+		missing := &edited
+		switch {
+		case !in.IsDivided() && in.mayServe(e):
+			missing = &beside
+		case !in.IsDivided():
+			missing = &shortfall{}
+		case e.entry.Transition.Cause != v1alpha1.CauseEdit:
+			missing = &unedited
 		}
-		if !in.IsDivided() {
-			missing = in.readyBeside(plans, e)
-		}
-		final := in.scaleDownOne(e, missing, &kept)
+		final := in.scaleDownOne(e, *missing, &kept)
 		if final.Transition.Type != "" {
-			blockers = sortedUnion(blockers, missing.clusters)
+			blocking[missing] = true
 			keeping++
 		}
 		in.refresh(e, final)
 	}
 	if keeping == 0 {
 		return nil
+	}
+	var blockers []string
+	for missing := range blocking {
+		blockers = sortedUnion(blockers, missing.clusters)
 	}
 	return []string{fmt.Sprintf("it keeps replicas on %s until it is ready on: %s", CountClusters(keeping), CapNames(blockers))}
 }
@@ -112,15 +119,10 @@ func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
 	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseDrift
 }
 
-// readyBeside returns an empty shortfall if another cluster of the plan is ready, so that this
-// cluster may be scaled to zero.
-func (in Input) readyBeside(plans []entryPlan, e *entryPlan) shortfall {
-	if !in.mayServe(e) || in.acceptsUnready() {
-		return shortfall{}
-	}
-	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool {
-		return !isInPlan(&other) || other.entry.Name == e.entry.Name || other.target != nil
-	})
+// readyBeside returns an empty shortfall if a cluster of the plan that is not to be scaled down is
+// ready, so that the others may be scaled to zero.
+func (in Input) readyBeside(plans []entryPlan) shortfall {
+	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool { return !isInPlan(&other) || other.target != nil })
 	names := in.unreadyInPlan(others)
 	if len(names) == 0 && len(others) > 0 {
 		return shortfall{}

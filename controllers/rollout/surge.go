@@ -15,7 +15,7 @@ func (e *entryPlan) isFirstAssignment() bool {
 // assign sets the decision for a cluster. An increase takes effect at once, a decrease later in
 // scaleDown. Replicas move between clusters only where the clusters divide them. Where each cluster
 // runs all replicas, an edit changes all clusters in the same way, and nothing waits.
-func (in Input) assign(e *entryPlan, decision placement.Decision) {
+func (in Input) assign(e *entryPlan, decision placement.Decision, leaving func() int32) {
 	e.entry.Generation, e.entry.Weight = in.App.Generation, decision.Weight
 	if in.mayWait(e, decision) {
 		e.target = &decision
@@ -28,7 +28,7 @@ func (in Input) assign(e *entryPlan, decision placement.Decision) {
 	e.entry.Surging = e.entry.Surging || in.IsDivided() && e.previous != nil && e.previous.Generation > 0 && desiredReplicas(e.entry) > had
 	settled := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit sets the initial replicas again
 	if (e.entry.Surging || settled) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
-		e.entry.Replicas = in.initialReplicas(e, decision, began)
+		e.entry.Replicas = initialReplicas(e, decision, began, leaving)
 	}
 }
 
@@ -44,19 +44,27 @@ func (in Input) mayWait(e *entryPlan, decision placement.Decision) bool {
 // initialReplicas returns the initial replicas of an autoscaled workload on a cluster: the largest
 // number that it has on a cluster that leaves the plan, because the load of that cluster moves
 // here. The number does not change until the next edit.
-func (in Input) initialReplicas(e *entryPlan, decision placement.Decision, began int32) int32 {
+func initialReplicas(e *entryPlan, decision placement.Decision, began int32, leaving func() int32) int32 {
 	if e.isFirstAssignment() {
-		began = 0
-		for _, entry := range in.App.Status.Clusters {
-			if IsPlanned(entry) && !in.Plan.Find(entry.Name).Chosen() {
-				began = max(began, entry.CurrentReplicas())
-			}
-		}
+		began = leaving()
 	}
 	if decision.MaxReplicas > 0 {
 		began = min(began, decision.MaxReplicas)
 	}
 	return max(began, decision.Replicas)
+}
+
+// mostReplicasLeaving returns the largest number of replicas that a cluster which leaves the plan
+// has.
+func (in Input) mostReplicasLeaving() int32 {
+	var most int32
+	for i := range in.App.Status.Clusters {
+		entry := &in.App.Status.Clusters[i]
+		if IsPlanned(*entry) && !in.Plan.Find(entry.Name).Chosen() {
+			most = max(most, entry.CurrentReplicas())
+		}
+	}
+	return most
 }
 
 // setReplicas sets the desired replicas and bounds of an entry.

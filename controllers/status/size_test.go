@@ -124,7 +124,7 @@ func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T)
 }
 
 func BenchmarkStatus(b *testing.B) {
-	for _, clusters := range []int{10, 100, 1000} {
+	for _, clusters := range []int{10, 1000, 10000} {
 		for _, test := range []struct {
 			name string
 			in   rollout.Input
