@@ -79,9 +79,9 @@ func (in Input) placementHash() string {
 // planEntries returns an entry plan for each cluster that is chosen or has an entry, except for
 // entries that end.
 func (in Input) planEntries() []entryPlan {
-	var plans []entryPlan
-	leaving := sync.OnceValue(in.mostReplicasLeaving)
-	for _, name := range in.clusterNames() {
+	names, leaving := in.clusterNames(), sync.OnceValue(in.mostReplicasLeaving)
+	plans := make([]entryPlan, 0, len(names))
+	for _, name := range names {
 		if e := in.planEntry(name, leaving); e != nil {
 			plans = append(plans, *e)
 		}
@@ -91,19 +91,23 @@ func (in Input) planEntries() []entryPlan {
 
 // finish returns the entries of all plans with their transition times.
 func (in Input) finish(plans []entryPlan) []v1alpha1.ClusterStatus {
-	var entries []v1alpha1.ClusterStatus
-	for _, e := range plans {
-		e.entry.LastTransitionTime = in.transitionTime(e.previous, e.entry.Phase)
-		entries = append(entries, e.entry)
+	if len(plans) == 0 {
+		return nil
+	}
+	entries := make([]v1alpha1.ClusterStatus, len(plans))
+	for i := range plans {
+		e := &plans[i]
+		entries[i] = e.entry
+		entries[i].LastTransitionTime = in.transitionTime(e.previous, e.entry.Phase)
 	}
 	return entries
 }
 
 // clusterNames returns the names of the clusters that have an entry or are chosen, sorted.
 func (in Input) clusterNames() []string {
-	var names []string
-	for _, entry := range in.App.Status.Clusters {
-		names = append(names, entry.Name)
+	names := make([]string, 0, len(in.App.Status.Clusters)+len(in.Plan))
+	for i := range in.App.Status.Clusters {
+		names = append(names, in.App.Status.Clusters[i].Name)
 	}
 	for _, decision := range in.Plan {
 		if decision.Chosen() && !in.IsDeleting() && !in.IsSuspended() && in.Members[decision.Cluster] != nil {
