@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,7 +14,7 @@ import (
 
 // addTombstones adds a tombstone of the AppService to MemberClusters, before its entries are
 // removed.
-func (r *Reconciler) addTombstones(ctx context.Context, in rollout.Input, clusters []string) error {
+func (r *Reconciler) addTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
 	tombstone := v1alpha1.AbandonedAppService{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}
 	for _, name := range clusters {
 		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
@@ -28,7 +29,7 @@ func (r *Reconciler) addTombstones(ctx context.Context, in rollout.Input, cluste
 
 // removeTombstones removes the tombstones of the AppService from MemberClusters, before it is
 // placed there again: its entry then accounts for the objects on the cluster.
-func (r *Reconciler) removeTombstones(ctx context.Context, in rollout.Input, clusters []string) error {
+func (r *Reconciler) removeTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
 	for _, name := range clusters {
 		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
 			return slices.DeleteFunc(tombstones, func(a v1alpha1.AbandonedAppService) bool { return a.UID == in.App.UID })
@@ -44,20 +45,22 @@ func (r *Reconciler) removeTombstones(ctx context.Context, in rollout.Input, clu
 // MemberCluster is an error: the next reconciliation no longer has it in its input.
 func (r *Reconciler) patchTombstones(
 	ctx context.Context,
-	in rollout.Input,
+	in *rollout.Input,
 	name string,
 	change func([]v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService,
 ) error {
-	members := in.Members
-	if members[name] == nil {
-		members = in.Secretless
+	members := &in.Members
+	if in.Members[name] == nil {
+		members = &in.Secretless
 	}
-	updated := members[name].DeepCopy()
+	current := (*members)[name]
+	updated := current.DeepCopy()
 	updated.Status.Abandoned = change(updated.Status.Abandoned)
-	patch := client.MergeFromWithOptions(members[name], client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
 	if err := r.hub.Status().Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("write the tombstones of MemberCluster %s: %w", name, err)
 	}
-	members[name] = updated
+	*members = maps.Clone(*members) // all plans share the original
+	(*members)[name] = updated
 	return nil
 }

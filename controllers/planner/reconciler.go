@@ -25,6 +25,7 @@ import (
 type Reconciler struct {
 	hub          client.Client
 	live         client.Reader // reads from the API server, not from the cache
+	fleet        *fleet
 	events       events.EventRecorder
 	observations *Observations
 	throttle     statusThrottle
@@ -32,7 +33,10 @@ type Reconciler struct {
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations) *Reconciler {
-	return &Reconciler{hub: hub, live: live, events: events, observations: observations, throttle: newStatusThrottle(), telemetry: newTelemetry(hub)}
+	return &Reconciler{
+		hub: hub, live: live, fleet: &fleet{hub: hub}, events: events, observations: observations,
+		throttle: newStatusThrottle(), telemetry: newTelemetry(hub),
+	}
 }
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices,verbs=get;list;watch;patch
@@ -74,7 +78,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	} else if scope != nil {
 		return reconcile.Result{}, r.releaseWithScope(ctx, app, in, scope)
 	}
-	if err := r.addTombstones(ctx, in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
+	if err := r.addTombstones(ctx, &in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err
 	}
 	decision := rollout.Plan(in)
@@ -82,35 +86,27 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, in, next)
 	}
-	if err := r.removeTombstones(ctx, in, in.TombstonesToRemove(next.Clusters)); err != nil {
+	if err := r.removeTombstones(ctx, &in, in.TombstonesToRemove(next.Clusters)); err != nil {
 		return reconcile.Result{}, err
 	}
 	return r.write(ctx, app, in, next, decision.RecheckAfter, time.Now())
 }
 
-// gather reads the inputs of the status and computes the plan. It does not copy the MemberClusters
-// of the cache, because there may be a thousand of them. They must not be modified.
+// gather reads the inputs of the status and computes the plan. All plans share the members, which
+// must not be modified.
 func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollout.Input, error) {
-	var members v1alpha1.MemberClusterList
-	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-		return rollout.Input{}, fmt.Errorf("list MemberClusters: %w", err)
-	}
-	byName, secretless := make(map[string]*v1alpha1.MemberCluster, len(members.Items)), map[string]*v1alpha1.MemberCluster{}
-	for i := range members.Items {
-		if members.Items[i].HasSecret() {
-			byName[members.Items[i].Name] = &members.Items[i]
-		} else { // its entry is Detached
-			secretless[members.Items[i].Name] = &members.Items[i]
-		}
+	members, err := r.fleet.snapshot(ctx)
+	if err != nil {
+		return rollout.Input{}, err
 	}
 	in := rollout.Input{
 		App:          app,
-		Members:      byName,
-		Secretless:   secretless,
+		Members:      members.members,
+		Secretless:   members.secretless,
 		Observations: r.observations.of(client.ObjectKeyFromObject(app)),
 		Now:          now,
 	}.Recover()
-	in.Plan, in.PlanError = placement.Decide(in.App, members.Items)
+	in.Plan, in.PlanError = placement.Decide(in.App, members.all)
 	return in, nil
 }
 

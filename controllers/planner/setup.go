@@ -2,11 +2,9 @@ package planner
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 // workers is the number of AppServices that are planned concurrently. A worker mostly waits for the
@@ -34,65 +33,53 @@ func SetupWithManager(hub manager.Manager, observations *Observations) (promethe
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(isEdit()))).
 		Watches(&v1alpha1.AppService{}, queue.enqueueEdits(), builder.WithPredicates(isEdit())).
-		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.allAppServices), builder.WithPredicates(affectsPlan())).
-		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.dividedByCapacity), builder.WithPredicates(allocatableChanged())).
+		Watches(&v1alpha1.MemberCluster{}, r.enqueueAffected()).
 		WatchesRawSource(source.Func(observations.listen)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: queue.newWorkQueue}).
 		Complete(r)
 }
 
-// allAppServices returns a request for every AppService, because a changed member may affect any
-// plan.
-func (r *Reconciler) allAppServices(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.requests(ctx, func(*v1alpha1.AppService) bool { return true })
+// enqueueAffected returns an event handler of MemberClusters. It drops the snapshot of the fleet, and
+// then enqueues the AppServices that the change affects.
+func (r *Reconciler) enqueueAffected() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
+		r.fleet.invalidate()
+		for _, request := range r.affected(ctx, asMember(before), asMember(after)) {
+			q.Add(request)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if e.IsInInitialList { // the start enqueues every AppService
+				r.fleet.invalidate()
+				return
+			}
+			enqueue(ctx, nil, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectOld, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, nil, q) },
+	}
 }
 
-// dividedByCapacity returns requests for the AppServices whose shares follow the members' capacity.
-func (r *Reconciler) dividedByCapacity(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.requests(ctx, func(app *v1alpha1.AppService) bool {
-		policy := app.Spec.ReplicaPolicy
-		return policy != nil && policy.Weights == v1alpha1.WeightsAllocatable
-	})
+// asMember returns the MemberCluster of an event, or nil if the event has none.
+func asMember(object client.Object) *v1alpha1.MemberCluster {
+	member, _ := object.(*v1alpha1.MemberCluster)
+	return member
 }
 
-// requests returns requests for the AppServices that match.
-func (r *Reconciler) requests(ctx context.Context, matches func(*v1alpha1.AppService) bool) []reconcile.Request {
+// affected returns requests for the AppServices that the change of a member affects.
+func (r *Reconciler) affected(ctx context.Context, before, after *v1alpha1.MemberCluster) []reconcile.Request {
 	var apps v1alpha1.AppServiceList
 	if err := r.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List AppServices")
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(apps.Items))
+	var requests []reconcile.Request
 	for i := range apps.Items {
-		if matches(&apps.Items[i]) {
+		if placement.IsAffected(&apps.Items[i], before, after) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
 		}
 	}
 	return requests
-}
-
-// allocatableChanged passes changes of a member's allocatable resources.
-func allocatableChanged() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*v1alpha1.MemberCluster), e.ObjectNew.(*v1alpha1.MemberCluster)
-			return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
-		},
-	}
-}
-
-// affectsPlan passes the changes of a member that may change a plan or an entry.
-func affectsPlan() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*v1alpha1.MemberCluster), e.ObjectNew.(*v1alpha1.MemberCluster)
-		return before.UID != after.UID ||
-			before.IsReady() != after.IsReady() ||
-			before.HasSecret() != after.HasSecret() ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-			!maps.Equal(before.Labels, after.Labels) ||
-			!slices.Equal(before.Status.Abandoned, after.Status.Abandoned) ||
-			!equality.Semantic.DeepEqual(before.Spec, after.Spec)
-	}}
 }

@@ -59,7 +59,7 @@ func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppServ
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
-	if err := r.addTombstones(ctx, in, in.TombstonesOfTermination()); err != nil {
+	if err := r.addTombstones(ctx, &in, in.TombstonesOfTermination()); err != nil {
 		return err
 	}
 	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
