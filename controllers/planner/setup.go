@@ -45,7 +45,11 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
 		r.fleet.invalidate()
-		for _, request := range r.affected(ctx, asMember(before), asMember(after)) {
+		change := placement.NewMemberChange(asMember(before), asMember(after))
+		if change.IsEmpty() {
+			return
+		}
+		for _, request := range r.affected(ctx, change) {
 			q.Add(request)
 		}
 	}
@@ -69,7 +73,7 @@ func asMember(object client.Object) *v1alpha1.MemberCluster {
 }
 
 // affected returns requests for the AppServices that the change of a member affects.
-func (r *Reconciler) affected(ctx context.Context, before, after *v1alpha1.MemberCluster) []reconcile.Request {
+func (r *Reconciler) affected(ctx context.Context, change placement.MemberChange) []reconcile.Request {
 	var apps v1alpha1.AppServiceList
 	if err := r.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List AppServices")
@@ -77,7 +81,7 @@ func (r *Reconciler) affected(ctx context.Context, before, after *v1alpha1.Membe
 	}
 	var requests []reconcile.Request
 	for i := range apps.Items {
-		if placement.IsAffected(&apps.Items[i], before, after) {
+		if change.Affects(&apps.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
 		}
 	}
