@@ -10,9 +10,10 @@
 //   - An entry of status.clusters is written before anything is created on its cluster. It is removed
 //     only after delivery has confirmed that nothing is left there, or after the cluster has left the
 //     fleet.
-//   - A changed plan is written at once. A status that contains only new observations is written at
-//     once the first time, and then at most once per second for each AppService, regardless of the
-//     number of clusters.
+//   - The plan of an edit is written at once. A status that follows from the fleet or from observations
+//     is written at once the first time, and then at most once per second for each AppService. Its
+//     plans take at most a twentieth of a processor. So neither the number of writes nor the time for
+//     planning depends on the number of clusters that change.
 //   - AppServices that need a plan are reconciled before AppServices with new observations, regardless
 //     of the number of queued observations: see editQueue.
 //   - If nothing changed, nothing is written. A restart changes nothing.

@@ -13,12 +13,12 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-func TestStatusThrottle(t *testing.T) {
+func TestThrottle(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
-	p := newStatusThrottle()
+	p := newThrottle()
 	at := func(app types.UID, after time.Duration, want time.Duration) {
 		t.Helper()
-		if got := p.remaining(app, begin.Add(after)); got != want {
+		if got := p.untilWrite(app, begin.Add(after)); got != want {
 			t.Errorf("%s after %v: wait %v, want %v", app, after, got, want)
 		}
 	}
@@ -31,8 +31,18 @@ func TestStatusThrottle(t *testing.T) {
 	at("b", 0, 0) // each AppService has its own interval
 	p.recordWrite("a", begin.Add(statusInterval))
 	at("a", statusInterval, statusInterval)
+	if got := p.untilPlan("a", begin); got != 0 {
+		t.Errorf("before the first plan: wait %v", got)
+	}
+	p.recordPlan("a", begin, 100*time.Millisecond)
+	if got, want := p.untilPlan("a", begin.Add(time.Second)), time.Second; got != want {
+		t.Errorf("the plan after one of 100 ms waits %v, want %v", got, want)
+	}
 	p.forget("a")
 	at("a", statusInterval, 0)
+	if got := p.untilPlan("a", begin); got != 0 {
+		t.Errorf("a deleted AppService waits %v for its plan", got)
+	}
 }
 
 func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {

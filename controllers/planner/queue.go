@@ -140,5 +140,5 @@ func isEdit() predicate.Predicate {
 // finalizer is missing. A deletion raises the generation, too.
 func needsPlan(object client.Object) bool {
 	app := object.(*v1alpha1.AppService)
-	return app.Status.ObservedGeneration != app.Generation || !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer)
+	return isEdited(app) || !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer)
 }

@@ -28,14 +28,14 @@ type Reconciler struct {
 	fleet        *fleet
 	events       events.EventRecorder
 	observations *Observations
-	throttle     statusThrottle
+	throttle     throttle
 	telemetry    *telemetry
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations) *Reconciler {
 	return &Reconciler{
 		hub: hub, live: live, fleet: &fleet{hub: hub}, events: events, observations: observations,
-		throttle: newStatusThrottle(), telemetry: newTelemetry(hub),
+		throttle: newThrottle(), telemetry: newTelemetry(hub),
 	}
 }
 
@@ -68,11 +68,16 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
 	}
-	r.telemetry.recordGeneration(app, time.Now())
-	in, err := r.gather(ctx, app, metav1.Now().Rfc3339Copy())
+	started := time.Now()
+	r.telemetry.recordGeneration(app, started)
+	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !isEdited(app) {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	in, err := r.gather(ctx, app, metav1.NewTime(started).Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	gathering := time.Since(started)
 	if scope, err := r.terminatingScope(ctx, in); err != nil {
 		return reconcile.Result{}, err
 	} else if scope != nil {
@@ -81,8 +86,10 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if err := r.addTombstones(ctx, &in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err
 	}
+	started = time.Now()
 	decision := rollout.Plan(in)
 	next := status.Compute(in, decision)
+	r.throttle.recordPlan(app.UID, time.Now(), gathering+time.Since(started)) // without the requests in between
 	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, in, next)
 	}
@@ -111,6 +118,7 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 }
 
 // write writes the status if it changed and the throttle allows it, and then announces the changes.
+// The status of an edit is written at once.
 func (r *Reconciler) write(
 	ctx context.Context,
 	app *v1alpha1.AppService,
@@ -123,7 +131,7 @@ func (r *Reconciler) write(
 	if equality.Semantic.DeepEqual(app.Status, next) {
 		return done, nil
 	}
-	if wait := r.throttle.remaining(app.UID, now); wait > 0 && isSamePlan(app.Status, next) {
+	if wait := r.throttle.untilWrite(app.UID, now); wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	updated := app.DeepCopy()
@@ -153,10 +161,8 @@ func (r *Reconciler) afterWrite(in rollout.Input, next v1alpha1.AppServiceStatus
 	r.announce(in, next)
 }
 
-// isSamePlan reports whether two statuses have the same desired state for every cluster.
-func isSamePlan(a, b v1alpha1.AppServiceStatus) bool {
-	return slices.EqualFunc(a.Clusters, b.Clusters, func(a, b v1alpha1.ClusterStatus) bool { return a.SamePlan(b) })
-}
+// isEdited reports whether the AppService was edited or deleted since its status was written.
+func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGeneration != app.Generation }
 
 // release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {

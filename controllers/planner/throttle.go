@@ -7,39 +7,65 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// statusInterval is the minimum time between two status writes of one AppService that contain only
-// observations.
-const statusInterval = time.Second
+const (
+	// statusInterval is the minimum time between two status writes of one AppService that do not
+	// follow from an edit.
+	statusInterval = time.Second
+	// planPause is the minimum time between two plans of one AppService that do not follow from an
+	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
+	// twentieth of a processor.
+	planPause = 20
+)
 
-// statusThrottle limits status writes that contain only observations: the first is written at once,
-// then one per statusInterval. It is safe for concurrent use.
-type statusThrottle struct {
-	mu        sync.Mutex
-	lastWrite map[types.UID]time.Time
+// throttle limits the plans and the status writes that do not follow from an edit. The first is
+// made at once. It is safe for concurrent use.
+type throttle struct {
+	mu   sync.Mutex
+	next map[types.UID]nextTimes
 }
 
-func newStatusThrottle() statusThrottle {
-	return statusThrottle{lastWrite: map[types.UID]time.Time{}}
-}
+// nextTimes are the earliest times of the next plan and of the next write.
+type nextTimes struct{ plan, write time.Time }
 
-// remaining returns the time until the next write of an AppService is allowed; 0 if it is allowed
+func newThrottle() throttle { return throttle{next: map[types.UID]nextTimes{}} }
+
+// untilPlan returns the time until the next plan of an AppService is allowed; 0 if it is allowed
 // now.
-func (t *statusThrottle) remaining(app types.UID, now time.Time) time.Duration {
+func (t *throttle) untilPlan(app types.UID, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(0, t.lastWrite[app].Add(statusInterval).Sub(now))
+	return max(0, t.next[app].plan.Sub(now))
+}
+
+// untilWrite returns the time until the next write of an AppService is allowed; 0 if it is allowed
+// now.
+func (t *throttle) untilWrite(app types.UID, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(0, t.next[app].write.Sub(now))
+}
+
+// recordPlan records that an AppService was planned, and how long that took.
+func (t *throttle) recordPlan(app types.UID, now time.Time, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := t.next[app]
+	next.plan = now.Add(planPause * took)
+	t.next[app] = next
 }
 
 // recordWrite records that the status of an AppService was written.
-func (t *statusThrottle) recordWrite(app types.UID, now time.Time) {
+func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lastWrite[app] = now
+	next := t.next[app]
+	next.write = now.Add(statusInterval)
+	t.next[app] = next
 }
 
 // forget removes a deleted AppService.
-func (t *statusThrottle) forget(app types.UID) {
+func (t *throttle) forget(app types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.lastWrite, app)
+	delete(t.next, app)
 }
