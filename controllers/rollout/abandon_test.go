@@ -110,7 +110,7 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"where it is not chosen it is held, until somebody says so": {
 			in: given(notChosen("east"), saw("east", found)),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalNeedsApproval, "it was found here without an entry, and the plan does not choose the cluster"+asks
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalNeedsApproval, "the workload was found here without an entry in status.clusters, and the plan does not choose the cluster"+asks
 				moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRecovered)(row)
 			}),
 		},
@@ -149,7 +149,7 @@ func TestFound_objects_bring_their_row_back(t *testing.T) {
 		"where there is a tombstone it is held too, for that may come from a backup": {
 			in: given(notChosen("east"), remembering("east"), saw("east", found)),
 			want: foundRow(func(row *v1alpha1.ClusterStatus) {
-				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalNeedsApproval, "it was found here without an entry, and the plan does not choose the cluster"+asks
+				row.Phase, row.Reason, row.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRemovalNeedsApproval, "the workload was found here without an entry in status.clusters, and the plan does not choose the cluster"+asks
 				moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRecovered)(row)
 			}),
 		},

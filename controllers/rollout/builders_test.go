@@ -25,7 +25,7 @@ var (
 
 // unlessUnready is the part of a message that says how to remove an AppService from a cluster
 // before it is ready on other clusters.
-const unlessUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that"
+const unlessUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait"
 
 func ago(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
 

@@ -103,7 +103,7 @@ func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *tes
 
 func TestRemovals_without_an_edit_say_what_they_wait_for(t *testing.T) {
 	status := statusOf(with(clusters("drr"), lost("b"), lost("c")))
-	if got, want := status.Cluster("a").Message, "it is removed when it is ready on: b, c"+unlessUnready; got != want {
+	if got, want := status.Cluster("a").Message, "the removal starts when the AppService is ready on: b, c"+unlessUnready; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }

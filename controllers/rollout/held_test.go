@@ -81,7 +81,8 @@ func both(first, second func(*rollout.Input)) func(*rollout.Input) {
 	return func(in *rollout.Input) { first(in); second(in) }
 }
 
-const heldUndecided = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation fleetwright.dev/accept-removals"
+const heldUndecided = "the last plan did not choose the cluster: when the AppService is not suspended and its placement is valid, annotate it with " +
+	"fleetwright.dev/accept-removals=NUMBER@GENERATION to approve the removal"
 
 func TestHeld_clusters_say_so_while_nothing_can_be_decided(t *testing.T) {
 	drifted := moves(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseDrift)

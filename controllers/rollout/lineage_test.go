@@ -17,9 +17,9 @@ import (
 
 const (
 	token    = "9-0a0b0c0d"
-	howTo    = "bring the AppService up to date, then let it overwrite the clusters by annotation fleetwright.dev/accept-hub=" + token
-	isAhead  = "Deployment was applied for generation 9, which this hub has never planned: the hub is behind, as after a restore; " + howTo
-	isBehind = "nothing is changed here, because the hub is behind 1 cluster: a, as after a restore; " + howTo
+	howTo    = "if the hub was restored, bring the AppService up to date; to overwrite the clusters, annotate it with fleetwright.dev/accept-hub=" + token
+	isAhead  = "Deployment was applied for generation 9, which this hub has never planned: the hub is behind the cluster; " + howTo
+	isBehind = "nothing is changed here, because the hub is behind 1 cluster: a; " + howTo
 )
 
 var ahead = v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: token}
@@ -110,8 +110,8 @@ func TestHub_that_is_behind_stays_so_when_it_is_edited(t *testing.T) {
 }
 
 func TestHub_that_is_behind_is_said_in_a_line(t *testing.T) {
-	const message = "the hub is behind 2 clusters: a, b, as after a restore: nothing is created, changed or deleted on any cluster; " +
-		"bring the AppService up to date, then let it overwrite the clusters by annotation fleetwright.dev/accept-hub=7-0a0b0c0d," + token
+	const message = "the hub is behind 2 clusters: a, b; nothing is created, changed or deleted on any cluster; " +
+		"if the hub was restored, bring the AppService up to date; to overwrite the clusters, annotate it with fleetwright.dev/accept-hub=7-0a0b0c0d," + token
 	other := func(row *v1alpha1.ClusterStatus) {
 		isHubBehind(row)
 		row.HubBehind = &v1alpha1.HubBehind{Kind: "Service", Generation: 7, Accept: "7-0a0b0c0d"}

@@ -97,8 +97,8 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 
 func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 	const wrong = `; annotation fleetwright.dev/accept-removals is "lots", not NUMBER@GENERATION: set fleetwright.dev/accept-removals=1@2`
-	const held2 = "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them"
-	const held3 = "nobody edited the AppService, and the plan no longer chooses 3 clusters, this one among them"
+	const held2 = "2 clusters left the plan within an hour, and spec.placement was not edited"
+	const held3 = "3 clusters left the plan within an hour, and spec.placement was not edited"
 	const accept = ": annotate the AppService with fleetwright.dev/accept-removals="
 	tests := map[string]struct {
 		in         rollout.Input
@@ -106,41 +106,41 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 	}{
 		"waiting": {
 			in:    clusters("reee"),
-			row:   "it is removed after b: from no more than 1 at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to accept 2 removals at once",
-			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); it waits to be removed from 2 clusters, no more than 1 at a time",
+			row:   "the removal waits for removals from other clusters: b; at most 1 may run at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to approve 2 removals regardless of this limit",
+			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); the removal from 2 clusters is pending: at most 1 may run at a time",
 		},
 		"held": {
 			in:  clusters("rddd"),
-			row: held3 + accept + "3@2 to remove it",
+			row: held3 + accept + "3@2 to approve 3 removals",
 			ready: "3 of 4 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval), d (RemovalNeedsApproval); " +
-				"it is kept on 3 clusters until it is annotated with fleetwright.dev/accept-removals=3@2",
+				"the removal from 3 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=3@2",
 		},
 		"held, and what is under way counts": {
 			in:  clusters("rDDd"),
-			row: held3 + accept + "1@2 to remove it",
+			row: held3 + accept + "1@2 to approve 1 removal",
 			ready: "1 of 2 clusters not ready: d (RemovalNeedsApproval); " +
-				"it is kept on 1 cluster until it is annotated with fleetwright.dev/accept-removals=1@2",
+				"the removal from 1 cluster needs approval: annotate the AppService with fleetwright.dev/accept-removals=1@2",
 		},
 		"waiting, with an annotation that is no number": {
 			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row:   "it is removed after b: from no more than 1 at a time" + wrong,
-			ready: "1 of 2 clusters not ready: c (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time" + wrong,
+			row:   "the removal waits for removals from other clusters: b; at most 1 may run at a time" + wrong,
+			ready: "1 of 2 clusters not ready: c (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time" + wrong,
 		},
 		"waiting, with an annotation that allows none": {
 			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "0")),
-			row:   "it is removed after b: from no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
-			ready: "1 of 2 clusters not ready: c (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
+			row:   "the removal waits for removals from other clusters: b; at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
+			ready: "1 of 2 clusters not ready: c (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
 		},
 		"held, with an annotation that is no number": {
 			in:  with(clusters("rdd"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row: held2 + accept + "2@2 to remove it" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
+			row: held2 + accept + "2@2 to approve 2 removals" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 			ready: "2 of 3 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval); " +
-				"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
+				"the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 		},
 		"held, and failed": {
 			in:    with(clusters("rdd"), saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))),
 			row:   "quota",
-			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalNeedsApproval); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2",
+			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalNeedsApproval); the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@2",
 		},
 	}
 	for name, test := range tests {

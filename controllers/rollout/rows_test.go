@@ -17,12 +17,12 @@ import (
 const (
 	lastKnownReady = "MemberCluster east is not Ready; last known: Ready, 2 of 2 replicas ready"
 	secretGone     = "the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"
-	waitsToRemove  = "it is removed when the cluster can be reached; see MemberCluster east"
+	waitsToRemove  = "the removal continues when the cluster can be reached; see MemberCluster east"
 )
 
 const (
-	asks       = ": annotate the AppService with fleetwright.dev/accept-removals=1@2 to remove it"
-	heldAsLast = "the plan chooses no cluster, and no other one is known to be ready" + asks
+	asks       = ": annotate the AppService with fleetwright.dev/accept-removals=1@2 to approve 1 removal"
+	heldAsLast = "the plan chooses no cluster, and no other cluster is known to be ready" + asks
 )
 
 func TestStatus_rows(t *testing.T) {
@@ -162,12 +162,12 @@ func TestStatus_rows(t *testing.T) {
 		"a cluster that became unreachable before it was seen says so": {
 			in: given(chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), neverSeen))),
 			want: rows(v1alpha1.ClusterUnknown,
-				because(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; nothing was seen there yet"), neverSeen, lastSeen(v1alpha1.ClusterPending), since(now)),
+				because(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; the workload has not been observed yet"), neverSeen, lastSeen(v1alpha1.ClusterPending), since(now)),
 		},
 		"a new cluster that cannot be observed is Unknown": {
 			in: given(chosen("east"), unreachable("east")),
 			want: rows(v1alpha1.ClusterUnknown,
-				because(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; nothing was seen there yet"), neverSeen, lastSeen(v1alpha1.ClusterPending), arriving, since(now)),
+				because(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; the workload has not been observed yet"), neverSeen, lastSeen(v1alpha1.ClusterPending), arriving, since(now)),
 		},
 		"a cluster stays Unknown until it is observed again": {
 			in: given(chosen("east"),

@@ -247,30 +247,30 @@ func TestWhat_waits_for_what_arrives_is_told(t *testing.T) {
 	}{
 		"a removal": {
 			in:    with(clusters("e"), chosen("z")),
-			row:   "it is removed when it is ready on: z" + unlessUnready,
-			ready: "2 of 2 clusters not ready: a (RemovalPending), z (Pending); it waits to be removed from 1 cluster until it is ready on: z",
+			row:   "the removal starts when the AppService is ready on: z" + unlessUnready,
+			ready: "2 of 2 clusters not ready: a (RemovalPending), z (Pending); the removal from 1 cluster is pending until the AppService is ready on: z",
 		},
 		"of many": {
 			in:  many,
-			row: "it is removed when it is ready on: t, u, v, w, x and 2 more" + unlessUnready,
+			row: "the removal starts when the AppService is ready on: t, u, v, w, x and 2 more" + unlessUnready,
 			ready: "8 of 8 clusters not ready: a (RemovalPending), t (Pending), u (Pending), v (Pending), w (Pending) and 3 more; " +
-				"it waits to be removed from 1 cluster until it is ready on: t, u, v, w, x and 2 more",
+				"the removal from 1 cluster is pending until the AppService is ready on: t, u, v, w, x and 2 more",
 		},
 		"with an annotation that is no number": {
 			in:  with(clusters("e"), chosen("z"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row: "it is removed when it is ready on: z" + unlessUnready + wrong,
-			ready: "2 of 2 clusters not ready: a (RemovalPending), z (Pending); it waits to be removed from 1 cluster until it is ready on: z" +
+			row: "the removal starts when the AppService is ready on: z" + unlessUnready + wrong,
+			ready: "2 of 2 clusters not ready: a (RemovalPending), z (Pending); the removal from 1 cluster is pending until the AppService is ready on: z" +
 				wrong,
 		},
 		"replicas": {
 			in:    given(divided(8), share("a", 8, 8, 4), share("b", out, 0, 4)),
-			ready: "2 of 2 clusters not ready: a (RollingOut), b (Pending); it keeps replicas on 1 cluster until it is ready on: b",
+			ready: "2 of 2 clusters not ready: a (RollingOut), b (Pending); the scale-down on 1 cluster is pending until the AppService is ready on: b",
 		},
 		"replicas and a removal": {
 			in:  given(divided(8), share("a", 4, 4, out), share("b", 4, 4, 2), share("c", out, 0, 6)),
-			row: "it is removed when it is ready on: c" + unlessUnready,
-			ready: "3 of 3 clusters not ready: a (RemovalPending), b (RollingOut), c (Pending); it keeps replicas on 1 cluster until it is ready on: c; " +
-				"it waits to be removed from 1 cluster until it is ready on: c",
+			row: "the removal starts when the AppService is ready on: c" + unlessUnready,
+			ready: "3 of 3 clusters not ready: a (RemovalPending), b (RollingOut), c (Pending); the scale-down on 1 cluster is pending until the AppService is ready on: c; " +
+				"the removal from 1 cluster is pending until the AppService is ready on: c",
 		},
 	}
 	for name, test := range tests {

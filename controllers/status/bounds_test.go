@@ -39,11 +39,11 @@ func TestDivided_replicas_that_do_not_add_up_are_told(t *testing.T) {
 		},
 		"too many": {
 			in:   given(divided(10), ruled(1), gets("a", 6, 0, 0), gets("b", 6, 0, 0)),
-			want: "the clusters' minReplicas together ask for 12 of 10 replicas: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise spec.replicas",
+			want: "the clusters' minReplicas together require 12 replicas instead of 10: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise spec.replicas",
 		},
 		"more than can be counted": {
 			in:   given(divided(10), gets("a", most, 0, 0), gets("b", most, 0, 0), gets("c", 12, 0, 0)),
-			want: "the clusters' minReplicas together ask for 4294967306 of 10 replicas: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise spec.replicas",
+			want: "the clusters' minReplicas together require 4294967306 replicas instead of 10: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise spec.replicas",
 		},
 		"bounds do, some have no autoscaler": {in: given(divided(9), autoscaling(2, 10), gets("a", 1, 1, 5), gets("b", 1, 1, 5), gets("c", 0, 0, 0))},
 		"too few of the least": {
@@ -52,7 +52,7 @@ func TestDivided_replicas_that_do_not_add_up_are_told(t *testing.T) {
 		},
 		"too many of the least": {
 			in:   given(divided(0), autoscaling(6, 10), gets("a", 4, 4, 5), gets("b", 3, 3, 5)),
-			want: "the clusters' minReplicas together ask for 7 of 6 replicas: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise spec.autoscaling.minReplicas",
+			want: "the clusters' minReplicas together require 7 replicas instead of 6: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise spec.autoscaling.minReplicas",
 		},
 		"too few of the most": {
 			in:   given(divided(0), autoscaling(6, 10), gets("a", 3, 3, 5), gets("b", 3, 3, 4)),

@@ -284,7 +284,7 @@ func with(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
 const (
 	lastKnownReady = "MemberCluster east is not Ready; last known: Ready, 2 of 2 replicas ready"
 	secretGone     = "the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"
-	waitsToRemove  = "it is removed when the cluster can be reached; see MemberCluster east"
+	waitsToRemove  = "the removal continues when the cluster can be reached; see MemberCluster east"
 )
 
 // old returns an entry that runs the previous generation.

@@ -23,9 +23,9 @@ func TestChanges(t *testing.T) {
 		"a cluster is new": {in: given(chosen("east"))},
 		"a rollout begins": {in: given(chosen("east"), has(row("east", v1alpha1.ClusterReady, plannedFor(1, 2), tookOn(1))))},
 		"a removal begins": {in: clusters("e")},
-		"it is ready": {
+		"the AppService is ready": {
 			in:   given(chosen("east"), has(row("east", v1alpha1.ClusterPending)), saw("east", seen(v1alpha1.ClusterReady))),
-			want: []status.Change{{"east", v1alpha1.ReasonReady, "it is ready", false}},
+			want: []status.Change{{"east", v1alpha1.ReasonReady, "the AppService is ready", false}},
 		},
 		"its pods cannot run": {
 			in:   given(chosen("a"), has(row("a", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""))), saw("a", seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image")))),
@@ -46,20 +46,20 @@ func TestChanges(t *testing.T) {
 				{"b", v1alpha1.ReasonRefused, "quota", true},
 				{"c", v1alpha1.ReasonClusterUnreachable, "MemberCluster c is not Ready; last known: Ready, 2 of 2 replicas ready", true},
 				{"d", v1alpha1.ReasonClusterDetached, secretGone, true},
-				{"a", v1alpha1.ReasonReady, "it is ready", false},
+				{"a", v1alpha1.ReasonReady, "the AppService is ready", false},
 			},
 		},
 		"a removal ends": {
 			in:   with(clusters("G"), gone),
-			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "nothing is left there", false}},
+			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
 		},
 		"a removal ends that leaves it": {
 			in:   with(clusters("G"), gone, orphaning),
-			want: []status.Change{{"a", v1alpha1.ReasonOrphaned, "its workload is left running, without our marks", false}},
+			want: []status.Change{{"a", v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}},
 		},
 		"a removal is confirmed on a cluster that was to be abandoned": {
 			in:   with(clusters("G"), gone, annotated(v1alpha1.AnnotationAbandon, "a")),
-			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "nothing is left there", false}},
+			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
 		},
 		"a cluster is abandoned": {
 			in:   with(clusters("U"), annotated(v1alpha1.AnnotationAbandon, "a"), remembering("a")),

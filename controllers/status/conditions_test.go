@@ -127,7 +127,7 @@ func TestStatus_conditions(t *testing.T) {
 		"no member": {
 			in: given(),
 			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster; add a cluster by a kubeconfig Secret"),
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster: create a kubeconfig Secret to add a cluster"),
 				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 			),
