@@ -12,22 +12,12 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// Each letter describes the state of one cluster. The clusters are a, b, c …, in that order.
-const (
-	runs     = 'r' // chosen and Ready
-	edited   = 'e' // no longer chosen since an edit
-	drifts   = 'd' // no longer chosen, without an edit
-	going    = 'G' // being removed since an edit
-	drifting = 'D' // being removed, without an edit
-	dead     = 'U' // being removed since an edit, unreachable
-	darkness = 'u' // no longer chosen since an edit, unreachable
-	begun    = 'R' // expected: Removing
-	waits    = 'w' // expected: RemovalPending
-	held     = 'h' // expected: RemovalNeedsApproval
-	unknown  = '?' // expected: Unknown
-)
+// orAcceptUnready is the part of a message that says how to start a removal before other clusters
+// are ready.
+const orAcceptUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait"
 
 func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 	tests := map[string]struct {
@@ -72,23 +62,23 @@ func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			in := clusters(test.clusters)
+			in := Clusters(test.clusters)
 			if test.accept != "" {
-				accepting(test.accept)(&in)
+				AcceptRemovals(test.accept)(&in)
 			}
-			status := statusOf(in)
-			if diff := cmp.Diff(test.want, letters(status)); diff != "" {
+			status := StatusOf(in)
+			if diff := cmp.Diff(test.want, Letters(status)); diff != "" {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
-			for _, row := range status.Clusters { // entries whose removal waits or is held keep their desired state
-				if before := in.App.Status.Cluster(row.Name); before.Generation != row.Generation || before.Replicas != row.Replicas {
-					t.Errorf("%s is to run generation %d, was %d", row.Name, row.Generation, before.Generation)
+			for _, entry := range status.Clusters { // entries whose removal waits or is held keep their desired state
+				if before := in.App.Status.Cluster(entry.Name); before.Generation != entry.Generation || before.Replicas != entry.Replicas {
+					t.Errorf("%s is to run generation %d, was %d", entry.Name, entry.Generation, before.Generation)
 				}
 			}
-			if diff := cmp.Diff(text(t, status), text(t, statusOf(then(in, later(time.Hour))))); diff != "" {
+			if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(Next(in, Later(time.Hour))))); diff != "" {
 				t.Errorf("at rest (-before +after):\n%s", diff)
 			}
-			if diff := cmp.Diff(text(t, status), text(t, statusOf(then(in, restarted)))); diff != "" {
+			if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(Next(in, Restarted)))); diff != "" {
 				t.Errorf("after a restart (-before +after):\n%s", diff)
 			}
 		})
@@ -101,52 +91,52 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 	const held3 = "3 clusters left the plan within an hour, and spec.placement was not edited"
 	const accept = ": annotate the AppService with fleetwright.dev/accept-removals="
 	tests := map[string]struct {
-		in         rollout.Input
-		row, ready string
+		in           rollout.Input
+		entry, ready string
 	}{
 		"waiting": {
-			in:    clusters("reee"),
-			row:   "the removal waits for removals from other clusters: b; at most 1 may run at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to approve 2 removals regardless of this limit",
+			in:    Clusters("reee"),
+			entry: "the removal waits for removals from other clusters: b; at most 1 may run at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to approve 2 removals regardless of this limit",
 			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); the removal from 2 clusters is pending: at most 1 may run at a time",
 		},
 		"held": {
-			in:  clusters("rddd"),
-			row: held3 + accept + "3@2 to approve 3 removals",
+			in:    Clusters("rddd"),
+			entry: held3 + accept + "3@2 to approve 3 removals",
 			ready: "3 of 4 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval), d (RemovalNeedsApproval); " +
 				"the removal from 3 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=3@2",
 		},
 		"held, and what is under way counts": {
-			in:  clusters("rDDd"),
-			row: held3 + accept + "1@2 to approve 1 removal",
+			in:    Clusters("rDDd"),
+			entry: held3 + accept + "1@2 to approve 1 removal",
 			ready: "1 of 2 clusters not ready: d (RemovalNeedsApproval); " +
 				"the removal from 1 cluster needs approval: annotate the AppService with fleetwright.dev/accept-removals=1@2",
 		},
 		"waiting, with an annotation that is no number": {
-			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row:   "the removal waits for removals from other clusters: b; at most 1 may run at a time" + wrong,
+			in:    With(Clusters("ree"), Annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
+			entry: "the removal waits for removals from other clusters: b; at most 1 may run at a time" + wrong,
 			ready: "1 of 2 clusters not ready: c (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time" + wrong,
 		},
 		"waiting, with an annotation that allows none": {
-			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "0")),
-			row:   "the removal waits for removals from other clusters: b; at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
+			in:    With(Clusters("ree"), Annotated(v1alpha1.AnnotationAcceptRemovals, "0")),
+			entry: "the removal waits for removals from other clusters: b; at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
 			ready: "1 of 2 clusters not ready: c (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
 		},
 		"held, with an annotation that is no number": {
-			in:  with(clusters("rdd"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row: held2 + accept + "2@2 to approve 2 removals" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
+			in:    With(Clusters("rdd"), Annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
+			entry: held2 + accept + "2@2 to approve 2 removals" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 			ready: "2 of 3 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval); " +
 				"the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 		},
 		"held, and failed": {
-			in:    with(clusters("rdd"), saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))),
-			row:   "quota",
+			in:    With(Clusters("rdd"), Observed("c", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota")))),
+			entry: "quota",
 			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalNeedsApproval); the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@2",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			status := statusOf(test.in)
-			if diff := cmp.Diff(test.row, status.Clusters[len(status.Clusters)-1].Message); diff != "" {
+			status := StatusOf(test.in)
+			if diff := cmp.Diff(test.entry, status.Clusters[len(status.Clusters)-1].Message); diff != "" {
 				t.Errorf("the last row (-want +got):\n%s", diff)
 			}
 			ready := status.Conditions[1]
@@ -159,13 +149,13 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 
 func TestRemovals_that_nobody_wants_any_more_are_forgotten(t *testing.T) {
 	for _, how := range []string{"ree", "rdd"} {
-		waiting := clusters(how)
-		chosenAgain := then(waiting, restarted, chosen("b"), chosen("c"))
-		want := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), since(now))
+		waiting := Clusters(how)
+		chosenAgain := Next(waiting, Restarted, Chosen("b"), Chosen("c"))
+		want := Entry("c", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now))
 		if how == "ree" {
-			tookOn(1)(&want)
+			Applied(1)(&want)
 		}
-		if diff := cmp.Diff(want, *new(statusOf(chosenAgain)).Cluster("c")); diff != "" {
+		if diff := cmp.Diff(want, *new(StatusOf(chosenAgain)).Cluster("c")); diff != "" {
 			t.Errorf("%s: row (-want +got):\n%s", how, diff)
 		}
 	}
@@ -174,12 +164,12 @@ func TestRemovals_that_nobody_wants_any_more_are_forgotten(t *testing.T) {
 // A cluster that is new in the plan does not raise the limit: an edit from five clusters to fifty
 // must not stop all five at once.
 func TestRemovals_do_not_count_clusters_that_have_yet_to_take_it_on(t *testing.T) {
-	in := clusters("eeeee" + strings.Repeat("r", 15))
+	in := Clusters("eeeee" + strings.Repeat("r", 15))
 	for i := range 15 {
-		neverSeen(&in.App.Status.Clusters[5+i])
+		NeverObserved(&in.App.Status.Clusters[5+i])
 		delete(in.Observations, in.App.Status.Clusters[5+i].Name)
 	}
-	if got := letters(statusOf(in))[:5]; got != "Rwwww" {
+	if got := Letters(StatusOf(in))[:5]; got != "Rwwww" {
 		t.Errorf("got %s, want Rwwww", got)
 	}
 }
@@ -188,26 +178,26 @@ func TestRemovals_do_not_count_clusters_that_have_yet_to_take_it_on(t *testing.T
 // many clusters drifted.
 func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, drifts, going, drifting, dead, darkness}), 1, 25).Draw(t, "clusters")))
+		in := Clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{StateLeftByEdit, StateReady, StateLeftByDrift, StateRemovingByEdit, StateRemovingByDrift, StateRemovingUnreachable, StateLeftUnreachable}), 1, 25).Draw(t, "clusters")))
 		accept := rapid.IntRange(0, 6).Draw(t, "accept")
-		accepting(fmt.Sprintf("%d@2", accept))(&in)
+		AcceptRemovals(fmt.Sprintf("%d@2", accept))(&in)
 		most := max(1, len(in.App.Status.Clusters)/5)
-		status := statusOf(in)
+		status := StatusOf(in)
 		var begins, removing, drifted, accepted int
-		for _, row := range status.Clusters {
-			before := in.App.Status.Cluster(row.Name)
-			reachable, isDrift := in.Members[row.Name].IsReady(), before.Generation == generation
-			if row.Transition.Accepted {
+		for _, entry := range status.Clusters {
+			before := in.App.Status.Cluster(entry.Name)
+			reachable, isDrift := in.Members[entry.Name].IsReady(), before.Generation == Generation
+			if entry.Transition.Accepted {
 				accepted++
 				continue
 			}
-			if row.Phase == v1alpha1.ClusterRemoving && reachable {
+			if entry.Phase == v1alpha1.ClusterRemoving && reachable {
 				removing++
 			}
-			if row.Phase == v1alpha1.ClusterRemoving && reachable && before.Phase != v1alpha1.ClusterRemoving {
+			if entry.Phase == v1alpha1.ClusterRemoving && reachable && before.Phase != v1alpha1.ClusterRemoving {
 				begins++
 			}
-			if isDrift && !in.Plan.Find(row.Name).Chosen() {
+			if isDrift && !in.Plan.Find(entry.Name).Chosen() {
 				drifted++
 			}
 		}
@@ -215,12 +205,12 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 			t.Fatalf("%d removals are accepted, of %d", accepted, accept)
 		}
 		if begins > 0 && removing > most {
-			t.Fatalf("removing from %d clusters, and %d begin; at most %d may be\n%s", removing, begins, most, letters(status))
+			t.Fatalf("removing from %d clusters, and %d begin; at most %d may be\n%s", removing, begins, most, Letters(status))
 		}
-		for _, row := range status.Clusters {
-			before := in.App.Status.Cluster(row.Name)
-			if drifted > most && !row.Transition.Accepted && before.Generation == generation && before.Phase != v1alpha1.ClusterRemoving && row.Phase == v1alpha1.ClusterRemoving {
-				t.Fatalf("%s begins to be removed, though %d clusters drifted and nobody accepted that\n%s", row.Name, drifted, letters(status))
+		for _, entry := range status.Clusters {
+			before := in.App.Status.Cluster(entry.Name)
+			if drifted > most && !entry.Transition.Accepted && before.Generation == Generation && before.Phase != v1alpha1.ClusterRemoving && entry.Phase == v1alpha1.ClusterRemoving {
+				t.Fatalf("%s begins to be removed, though %d clusters drifted and nobody accepted that\n%s", entry.Name, drifted, Letters(status))
 			}
 		}
 	})
@@ -230,82 +220,19 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 // unreachable cluster does not prevent that.
 func TestRemovals_come_to_an_end(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, dead, darkness}), 1, 25).Draw(t, "clusters")) + string(runs))
+		in := Clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{StateLeftByEdit, StateReady, StateRemovingUnreachable, StateLeftUnreachable}), 1, 25).Draw(t, "clusters")) + string(StateReady))
 		for range len(in.App.Status.Clusters) + 1 {
-			in = then(in, later(time.Second))
-			for _, row := range in.App.Status.Clusters {
-				if row.Phase == v1alpha1.ClusterRemoving {
-					saw(row.Name, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))(&in)
+			in = Next(in, Later(time.Second))
+			for _, entry := range in.App.Status.Clusters {
+				if entry.Phase == v1alpha1.ClusterRemoving {
+					Observed(entry.Name, Observation(v1alpha1.ClusterRemoving, GoneSince(entry.LastTransitionTime)))(&in)
 				}
 			}
 		}
-		for _, row := range statusOf(in).Clusters {
-			if in.Members[row.Name].IsReady() && !in.Plan.Find(row.Name).Chosen() {
-				t.Fatalf("%s is still %s (%s)", row.Name, row.Phase, row.Reason)
+		for _, entry := range StatusOf(in).Clusters {
+			if in.Members[entry.Name].IsReady() && !in.Plan.Find(entry.Name).Chosen() {
+				t.Fatalf("%s is still %s (%s)", entry.Name, entry.Phase, entry.Reason)
 			}
 		}
 	})
-}
-
-// clusters returns an input with one cluster per letter. Generation 1 is from before the last edit,
-// and generation 2 is the current one.
-func clusters(letters string) rollout.Input {
-	in := given()
-	for i, letter := range letters {
-		name := nameOf(i)
-		switch letter {
-		case runs:
-			chosen(name)(&in)
-			has(row(name, v1alpha1.ClusterReady))(&in)
-			saw(name, seen(v1alpha1.ClusterReady))(&in)
-		case edited, darkness:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterReady, plannedFor(1, 2), tookOn(1)))(&in)
-			saw(name, seen(v1alpha1.ClusterReady, answering(1)))(&in)
-		case drifts:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterReady))(&in)
-			saw(name, seen(v1alpha1.ClusterReady))(&in)
-		case going, dead:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterRemoving, plannedFor(1, 2), tookOn(1), because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit)))(&in)
-		case drifting:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift)))(&in)
-		}
-		if letter == dead || letter == darkness {
-			unreachable(name)(&in)
-			delete(in.Observations, name)
-		}
-	}
-	return in
-}
-
-func nameOf(i int) string { return string(rune('a' + i)) }
-
-// letters returns the states of the clusters as letters.
-func letters(status v1alpha1.AppServiceStatus) string {
-	var out strings.Builder
-	for _, row := range status.Clusters {
-		letter := runs
-		switch {
-		case row.Phase == v1alpha1.ClusterRemoving:
-			letter = begun
-		case row.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval:
-			letter = held
-		case row.Phase == v1alpha1.ClusterUnknown:
-			letter = unknown
-		case row.Transition.Type == v1alpha1.TransitionRemovalPending:
-			letter = waits
-		}
-		out.WriteRune(letter)
-	}
-	return out.String()
-}
-
-func with(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
-	for _, change := range changes {
-		change(&in)
-	}
-	return in
 }

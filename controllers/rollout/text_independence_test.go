@@ -8,6 +8,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
 // anyText replaces a reason or a message. Some are those that the planner writes.
@@ -18,7 +19,7 @@ var anyText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 }))
 
 // reworded returns an AppService whose status has other reasons and messages.
-func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
+func withOtherTexts(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 	app = app.DeepCopy()
 	for i := range app.Status.Clusters {
 		entry := &app.Status.Clusters[i]
@@ -36,7 +37,7 @@ func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 }
 
 // wordless returns a decision without its reasons, messages and notes.
-func wordless(decision rollout.Decision) rollout.Decision {
+func withoutTexts(decision rollout.Decision) rollout.Decision {
 	decision.Notes = nil
 	for i := range decision.Entries {
 		decision.Entries[i].Reason, decision.Entries[i].Message = "", ""
@@ -45,11 +46,11 @@ func wordless(decision rollout.Decision) rollout.Decision {
 }
 
 // checkWords compares the decisions for two inputs that differ only in texts.
-func checkWords(t *rapid.T, in, other rollout.Input) {
+func checkSameDecisions(t *rapid.T, in, other rollout.Input) {
 	if diff := cmp.Diff(in.Plan, other.Plan); diff != "" {
 		t.Fatalf("placement decides by words (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(wordless(rollout.Plan(in)), wordless(rollout.Plan(other))); diff != "" {
+	if diff := cmp.Diff(withoutTexts(rollout.Plan(in)), withoutTexts(rollout.Plan(other))); diff != "" {
 		t.Fatalf("rollout decides by words (-want +got):\n%s", diff)
 	}
 	tombstones := func(in rollout.Input) [][]string {
@@ -68,22 +69,22 @@ func TestDecisions_do_not_depend_on_reasons_and_messages(t *testing.T) {
 			in := anyInput.Draw(t, "input")
 			for range 3 {
 				other := in
-				other.App = reworded(t, in.App)
-				checkWords(t, in, other)
-				in = then(other, anyChange(t))
+				other.App = withOtherTexts(t, in.App)
+				checkSameDecisions(t, in, other)
+				in = Next(other, anyChange(t))
 			}
 		})
 	})
 	t.Run("of a fleet that changes", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
+			l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
 			for range rapid.IntRange(1, 30).Draw(t, "steps") {
 				l.act(t)
 				in := l.input()
-				l.app = reworded(t, l.app)
+				l.app = withOtherTexts(t, l.app)
 				other := l.input() // placement decides with it, too
-				checkWords(t, in, other)
-				l.write(statusOf(other))
+				checkSameDecisions(t, in, other)
+				l.write(StatusOf(other))
 			}
 		})
 	})

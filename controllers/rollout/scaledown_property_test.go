@@ -12,6 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
 // The replicas are divided again and again, while members start the requested replicas and never
@@ -20,14 +21,14 @@ import (
 func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(t *rapid.T) {
-		in := given()
+		in := NewInput()
 		for _, name := range names {
-			reachable(name)(&in)
+			Reachable(name)(&in)
 		}
-		in = move(t, in, func(t *rapid.T, in *rollout.Input) { divideAnew(t, names, in) }, func(*rollout.Input) {})
-		for _, row := range in.App.Status.Clusters {
-			if decision := in.Plan.Find(row.Name); !decision.Chosen() || decision.Replicas != row.Replicas || row.Surging || row.Phase != v1alpha1.ClusterReady {
-				t.Fatalf("%s was to run %d (%s), and is\n%+v", row.Name, decision.Replicas, decision.Reason, row)
+		in = moveReplicas(t, in, func(t *rapid.T, in *rollout.Input) { redivide(t, names, in) }, func(*rollout.Input) {})
+		for _, entry := range in.App.Status.Clusters {
+			if decision := in.Plan.Find(entry.Name); !decision.Chosen() || decision.Replicas != entry.Replicas || entry.Surging || entry.Phase != v1alpha1.ClusterReady {
+				t.Fatalf("%s was to run %d (%s), and is\n%+v", entry.Name, decision.Replicas, decision.Reason, entry)
 			}
 		}
 	})
@@ -37,10 +38,10 @@ func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
 // the move is in progress, and must not change because of the entries.
 func TestMove_of_what_placement_divides_ends(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := given()
+		in := NewInput()
 		var members []v1alpha1.MemberCluster
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
-			reachable(name)(&in)
+			Reachable(name)(&in)
 			members = append(members, *in.Members[name])
 		}
 		place := func(in *rollout.Input) {
@@ -49,8 +50,8 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 				t.Fatal(in.PlanError)
 			}
 		}
-		in = move(t, in, func(t *rapid.T, in *rollout.Input) {
-			divided(rapid.Int32Range(0, 20).Draw(t, "replicas"))(in)
+		in = moveReplicas(t, in, func(t *rapid.T, in *rollout.Input) {
+			Divided(rapid.Int32Range(0, 20).Draw(t, "replicas"))(in)
 			names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 5, rapid.ID).Draw(t, "clusters")
 			in.App.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: names}}
 			for _, name := range names[1:] {
@@ -59,14 +60,14 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 					Name: name, ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{name}}, Weight: &weight,
 				})
 			}
-			edit(in)
+			editPlacement(in)
 		}, place)
 		var sum int32
-		for _, row := range in.App.Status.Clusters {
-			if row.Surging || row.Phase != v1alpha1.ClusterReady || !in.Plan.Find(row.Name).Chosen() {
-				t.Fatalf("%s is\n%+v", row.Name, row)
+		for _, entry := range in.App.Status.Clusters {
+			if entry.Surging || entry.Phase != v1alpha1.ClusterReady || !in.Plan.Find(entry.Name).Chosen() {
+				t.Fatalf("%s is\n%+v", entry.Name, entry)
 			}
-			sum += row.Replicas
+			sum += entry.Replicas
 		}
 		if sum != *in.App.Spec.Replicas {
 			t.Fatalf("they run %d, want %d", sum, *in.App.Spec.Replicas)
@@ -76,40 +77,40 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 
 // move divides the replicas again at random steps while members make progress. At the end, the
 // members carry out their entries completely.
-func move(t *rapid.T, in rollout.Input, anew func(*rapid.T, *rollout.Input), place func(*rollout.Input)) rollout.Input {
-	anew(t, &in)
+func moveReplicas(t *rapid.T, in rollout.Input, redivide func(*rapid.T, *rollout.Input), place func(*rollout.Input)) rollout.Input {
+	redivide(t, &in)
 	place(&in)
-	in = then(in)
+	in = Next(in)
 	for range rapid.IntRange(1, 25).Draw(t, "steps") {
 		if rapid.IntRange(0, 4).Draw(t, "divided anew") == 4 {
-			anew(t, &in)
+			redivide(t, &in)
 		}
 		for _, name := range slices.Sorted(maps.Keys(in.Members)) {
 			progress(t, name, &in)
 		}
 		if rapid.IntRange(0, 5).Draw(t, "restart") == 5 {
-			restarted(&in)
+			Restarted(&in)
 		}
-		in = step(t, with(in, place))
+		in = step(t, With(in, place))
 	}
 	for range 20 * len(in.Members) {
 		for name := range in.Members {
 			finish(name, &in)
 		}
-		in = step(t, with(in, place))
+		in = step(t, With(in, place))
 	}
 	return in
 }
 
 // step returns the input after one more status, which it checks.
 func step(t *rapid.T, in rollout.Input) rollout.Input {
-	next := then(in, later(time.Minute))
+	next := Next(in, Later(time.Minute))
 	was, is := capacity(in.App.Status), capacity(next.App.Status)
 	if enough := min(was, *in.App.Spec.Replicas); is < enough {
 		t.Fatalf("%d replicas were ready of %d, and now no more than %d are to run\n%s\n%s",
-			was, *in.App.Spec.Replicas, is, text(t, in.App.Status.Clusters), text(t, next.App.Status.Clusters))
+			was, *in.App.Spec.Replicas, is, toJSON(t, in.App.Status.Clusters), toJSON(t, next.App.Status.Clusters))
 	}
-	if diff := cmp.Diff(text(t, next.App.Status), text(t, statusOf(next))); diff != "" {
+	if diff := cmp.Diff(toJSON(t, next.App.Status), toJSON(t, StatusOf(next))); diff != "" {
 		t.Fatalf("at rest (-before +after):\n%s", diff)
 	}
 	return next
@@ -119,9 +120,9 @@ func step(t *rapid.T, in rollout.Input) rollout.Input {
 // many as its entry allows.
 func capacity(status v1alpha1.AppServiceStatus) int32 {
 	var ready int32
-	for _, row := range status.Clusters {
-		if row.Phase != v1alpha1.ClusterRemoving {
-			ready += min(row.ReadyReplicas, row.Replicas)
+	for _, entry := range status.Clusters {
+		if entry.Phase != v1alpha1.ClusterRemoving {
+			ready += min(entry.ReadyReplicas, entry.Replicas)
 		}
 	}
 	return ready
@@ -129,43 +130,43 @@ func capacity(status v1alpha1.AppServiceStatus) int32 {
 
 // divideAnew divides another number of replicas among other clusters, by an edit or because members
 // changed.
-func divideAnew(t *rapid.T, names []string, in *rollout.Input) {
+func redivide(t *rapid.T, names []string, in *rollout.Input) {
 	var total int32
 	for _, name := range names {
 		if !rapid.SampledFrom([]bool{true, true, false}).Draw(t, name+" is chosen") {
-			decide(in, placement.Decision{Cluster: name, Reason: v1alpha1.ReasonSelectorMismatch})
+			SetDecision(in, placement.Decision{Cluster: name, Reason: v1alpha1.ReasonSelectorMismatch})
 			continue
 		}
 		replicas := rapid.Int32Range(0, 6).Draw(t, name+" is to run")
-		decide(in, placement.Decision{Cluster: name, Replicas: replicas})
+		SetDecision(in, placement.Decision{Cluster: name, Replicas: replicas})
 		total += replicas
 	}
-	divided(total)(in)
-	edit(in) // without an edit, removals would be held forever
+	Divided(total)(in)
+	editPlacement(in) // without an edit, removals would be held forever
 }
 
 // progress makes a member carry out its entry completely, start some more replicas, or do nothing.
 func progress(t *rapid.T, cluster string, in *rollout.Input) {
-	row := in.App.Status.Cluster(cluster)
+	entry := in.App.Status.Cluster(cluster)
 	switch pace := rapid.IntRange(0, 3).Draw(t, cluster+" makes progress"); {
-	case row == nil || pace == 0:
+	case entry == nil || pace == 0:
 	case pace == 3:
 		finish(cluster, in)
-	case row.Phase != v1alpha1.ClusterRemoving:
-		ready := min(row.Replicas, row.ReadyReplicas+rapid.Int32Range(0, 2).Draw(t, cluster+" starts"))
-		saw(cluster, seen(v1alpha1.ClusterProgressing, answering(row.Generation), to(row.Replicas), counting(row.Replicas, ready), saying(v1alpha1.ReasonRollingOut, "")))(in)
+	case entry.Phase != v1alpha1.ClusterRemoving:
+		ready := min(entry.Replicas, entry.ReadyReplicas+rapid.Int32Range(0, 2).Draw(t, cluster+" starts"))
+		Observed(cluster, Observation(v1alpha1.ClusterProgressing, Answering(entry.Generation), AnsweringReplicas(entry.Replicas), Counting(entry.Replicas, ready), Reporting(v1alpha1.ReasonRollingOut, "")))(in)
 	}
 }
 
 // finish makes a member carry out its entry completely.
 func finish(cluster string, in *rollout.Input) {
-	row := in.App.Status.Cluster(cluster)
+	entry := in.App.Status.Cluster(cluster)
 	switch {
-	case row == nil:
+	case entry == nil:
 		delete(in.Observations, cluster)
-	case row.Phase == v1alpha1.ClusterRemoving:
-		saw(cluster, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))(in)
+	case entry.Phase == v1alpha1.ClusterRemoving:
+		Observed(cluster, Observation(v1alpha1.ClusterRemoving, GoneSince(entry.LastTransitionTime)))(in)
 	default:
-		saw(cluster, seen(v1alpha1.ClusterReady, answering(row.Generation), to(row.Replicas), counting(row.Replicas, row.Replicas)))(in)
+		Observed(cluster, Observation(v1alpha1.ClusterReady, Answering(entry.Generation), AnsweringReplicas(entry.Replicas), Counting(entry.Replicas, entry.Replicas)))(in)
 	}
 }
