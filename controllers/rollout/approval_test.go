@@ -28,7 +28,7 @@ func resumed(in *rollout.Input) { in.App.Spec.Suspend = false }
 
 // A removal that is held remains held until a user approves it or the cluster matches again,
 // regardless of what happens in between.
-func TestHeld_clusters_stay_held(t *testing.T) {
+func TestRemoval_needs_approval_until_it_is_approved(t *testing.T) {
 	type steps = []func(*rollout.Input)
 	invalid := WithPlanError(errors.New("no"))
 	planned := func(in *rollout.Input) { fresh := Clusters("rdd"); in.Plan, in.PlanError = fresh.Plan, nil }
@@ -38,29 +38,29 @@ func TestHeld_clusters_stay_held(t *testing.T) {
 		steps steps
 		want  string
 	}{
-		"nothing happens":                       {steps{}, "rhh"},
-		"an edit":                               {steps{editPlacement}, "rhh"},
-		"two edits":                             {steps{editPlacement, editPlacement}, "rhh"},
-		"while it is suspended":                 {steps{both(editPlacement, Suspended)}, "rhh"},
-		"and when it goes on":                   {steps{both(editPlacement, Suspended), both(editPlacement, resumed)}, "rhh"},
-		"suspended for two edits":               {steps{both(editPlacement, Suspended), editPlacement, both(editPlacement, resumed)}, "rhh"},
-		"suspended over a restart":              {steps{both(editPlacement, Suspended), Restarted, Restarted, both(editPlacement, resumed)}, "rhh"},
-		"suspended, and failed meanwhile":       {steps{both(editPlacement, Suspended), failed, both(editPlacement, resumed)}, "rhh"},
-		"failed, and well while suspended":      {steps{failed, both(editPlacement, Suspended), reportsReady("c", Answering(Generation), AnsweringReplicas(2), Counting(2, 2)), both(editPlacement, resumed)}, "rhh"},
-		"suspended, and lost meanwhile":         {steps{both(editPlacement, Suspended), Unreachable("c"), both(editPlacement, resumed)}, "rhh"},
-		"suspended, and its Secret was away":    {steps{both(editPlacement, Suspended), withoutMember("c"), secretIsBack, both(editPlacement, resumed)}, "rhh"},
-		"while there is no plan":                {steps{both(editPlacement, invalid)}, "rhh"},
-		"and when there is one again":           {steps{both(editPlacement, invalid), both(editPlacement, planned)}, "rhh"},
-		"no plan over a restart":                {steps{both(editPlacement, invalid), Restarted, Restarted, both(editPlacement, planned)}, "rhh"},
-		"no plan, and lost meanwhile":           {steps{both(editPlacement, invalid), Unreachable("c"), both(editPlacement, planned)}, "rhh"},
-		"suspended without a plan":              {steps{both(editPlacement, Suspended), both(editPlacement, invalid), both(editPlacement, planned), both(editPlacement, resumed)}, "rhh"},
-		"until somebody says so":                {steps{both(editPlacement, Suspended), both(editPlacement, resumed), AcceptRemovals("2@4")}, "rRR"},
-		"somebody's word waits while suspended": {steps{both(editPlacement, Suspended), AcceptRemovals("2@3")}, "rhh"},
-		"until they fit again":                  {steps{both(editPlacement, Suspended), Chosen("c"), both(editPlacement, resumed)}, "rhr"},
-		"until they fit again, without a plan":  {steps{both(editPlacement, invalid), both(planned, Chosen("c"))}, "rhr"},
-		"until they fit again, while suspended": {steps{both(editPlacement, Suspended), Chosen("c")}, "rhr"},
-		"until it is deleted, without a plan":   {steps{both(editPlacement, invalid), Deleting}, "RRR"},
-		"until it is deleted":                   {steps{both(editPlacement, Suspended), Deleting}, "RRR"},
+		"nothing happens":                              {steps{}, "rhh"},
+		"an edit":                                      {steps{editPlacement}, "rhh"},
+		"two edits":                                    {steps{editPlacement, editPlacement}, "rhh"},
+		"suspended":                                    {steps{both(editPlacement, Suspended)}, "rhh"},
+		"suspended and resumed":                        {steps{both(editPlacement, Suspended), both(editPlacement, resumed)}, "rhh"},
+		"suspended for two edits":                      {steps{both(editPlacement, Suspended), editPlacement, both(editPlacement, resumed)}, "rhh"},
+		"suspended during a restart":                   {steps{both(editPlacement, Suspended), Restarted, Restarted, both(editPlacement, resumed)}, "rhh"},
+		"suspended, and failed meanwhile":              {steps{both(editPlacement, Suspended), failed, both(editPlacement, resumed)}, "rhh"},
+		"failed, and Ready while suspended":            {steps{failed, both(editPlacement, Suspended), reportsReady("c", Answering(Generation), AnsweringReplicas(2), Counting(2, 2)), both(editPlacement, resumed)}, "rhh"},
+		"suspended, and unreachable meanwhile":         {steps{both(editPlacement, Suspended), Unreachable("c"), both(editPlacement, resumed)}, "rhh"},
+		"suspended, and its Secret was missing":        {steps{both(editPlacement, Suspended), withoutMember("c"), secretIsBack, both(editPlacement, resumed)}, "rhh"},
+		"no plan":                                      {steps{both(editPlacement, invalid)}, "rhh"},
+		"no plan, and a plan again":                    {steps{both(editPlacement, invalid), both(editPlacement, planned)}, "rhh"},
+		"no plan during a restart":                     {steps{both(editPlacement, invalid), Restarted, Restarted, both(editPlacement, planned)}, "rhh"},
+		"no plan, and unreachable meanwhile":           {steps{both(editPlacement, invalid), Unreachable("c"), both(editPlacement, planned)}, "rhh"},
+		"suspended, no plan, a plan again and resumed": {steps{both(editPlacement, Suspended), both(editPlacement, invalid), both(editPlacement, planned), both(editPlacement, resumed)}, "rhh"},
+		"approved after the suspension":                {steps{both(editPlacement, Suspended), both(editPlacement, resumed), AcceptRemovals("2@4")}, "rRR"},
+		"approved while suspended":                     {steps{both(editPlacement, Suspended), AcceptRemovals("2@3")}, "rhh"},
+		"chosen again while suspended, and resumed":    {steps{both(editPlacement, Suspended), Chosen("c"), both(editPlacement, resumed)}, "rhr"},
+		"chosen again by the first plan":               {steps{both(editPlacement, invalid), both(planned, Chosen("c"))}, "rhr"},
+		"chosen again while suspended":                 {steps{both(editPlacement, Suspended), Chosen("c")}, "rhr"},
+		"deleted without a plan":                       {steps{both(editPlacement, invalid), Deleting}, "RRR"},
+		"deleted while suspended":                      {steps{both(editPlacement, Suspended), Deleting}, "RRR"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestHeld_clusters_stay_held(t *testing.T) {
 				t.Errorf("clusters (-want +got):\n%s\n%s", diff, toJSON(t, in.App.Status.Clusters))
 			}
 			if diff := cmp.Diff(toJSON(t, in.App.Status), toJSON(t, StatusOf(With(in, Later(time.Hour))))); diff != "" {
-				t.Errorf("at rest (-before +after):\n%s", diff)
+				t.Errorf("the status changed at rest (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -85,19 +85,19 @@ func both(first, second func(*rollout.Input)) func(*rollout.Input) {
 const heldWithoutPlan = "the last plan did not choose the cluster: when the AppService is not suspended and its placement is valid, annotate it with " +
 	"fleetwright.dev/accept-removals=NUMBER@GENERATION to approve the removal"
 
-func TestHeld_clusters_say_so_while_nothing_can_be_decided(t *testing.T) {
+func TestRemoval_that_needs_approval_is_explained_without_a_plan(t *testing.T) {
 	drifted := WithTransition(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseDrift)
 	for name, change := range map[string]func(*rollout.Input){"suspended": Suspended, "no plan": WithPlanError(errors.New("no"))} {
 		t.Run(name, func(t *testing.T) {
 			in := Next(Clusters("rdd"), Later(time.Minute), change)
 			held := Entry("c", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRemovalNeedsApproval, heldWithoutPlan), drifted, Since(Now))
 			if diff := cmp.Diff(held, *new(StatusOf(in)).Cluster("c")); diff != "" {
-				t.Errorf("row (-want +got):\n%s", diff)
+				t.Errorf("entry (-want +got):\n%s", diff)
 			}
 			failed := With(in, Observed("c", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"))))
 			held = Entry("c", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonRefused, "quota"), drifted, Since(in.Now))
 			if diff := cmp.Diff(held, *new(StatusOf(failed)).Cluster("c")); diff != "" {
-				t.Errorf("row of one that failed (-want +got):\n%s", diff)
+				t.Errorf("entry of a failed cluster (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ const (
 
 var ahead = v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: token}
 
-// seesAhead makes an observation one of a cluster that the hub is behind.
+// observesAhead makes an observation one of a cluster that the hub is behind.
 func observesAhead(seen *observation.Observation) {
 	seen.Phase, seen.Reason, seen.Message, seen.HubBehind = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, aheadMessage, &ahead
 }
@@ -35,18 +35,18 @@ func isHubBehind(entry *v1alpha1.ClusterStatus) {
 	entry.Phase, entry.Reason, entry.Message, entry.HubBehind = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, aheadMessage, &ahead
 }
 
-// blocked makes an entry that of another cluster, which the hub is not behind.
+// blockedElsewhere makes an entry that of another cluster, which the hub is not behind.
 func blockedElsewhere(entry *v1alpha1.ClusterStatus) {
 	entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, behindMessage
 }
 
-func TestHub_that_is_behind_one_cluster_stops_all(t *testing.T) {
+func TestHubBehind_on_one_cluster_stops_all_clusters(t *testing.T) {
 	rollsOut := Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, ""))
 	tests := map[string]struct {
 		in   rollout.Input
 		want []v1alpha1.ClusterStatus
 	}{
-		"others that need a change say so": {
+		"other clusters that need a change have the reason HubBehind": {
 			in: NewInput(Chosen("a"), Chosen("b"), Chosen("c"), WithEntries(Entry("a", v1alpha1.ClusterReady), Entry("b", v1alpha1.ClusterProgressing)),
 				Observed("a", Observation("", observesAhead)), Observed("b", rollsOut)),
 			want: []v1alpha1.ClusterStatus{
@@ -54,36 +54,36 @@ func TestHub_that_is_behind_one_cluster_stops_all(t *testing.T) {
 				Entry("c", "", blockedElsewhere, NeverObserved, Surging, Since(Now)),
 			},
 		},
-		"others that are Ready stay so": {
+		"other clusters that are Ready stay Ready": {
 			in: NewInput(Chosen("a"), Chosen("b"), WithEntries(Entry("a", v1alpha1.ClusterReady), Entry("b", v1alpha1.ClusterReady)),
 				Observed("a", Observation("", observesAhead)), Observed("b", Observation(v1alpha1.ClusterReady))),
 			want: []v1alpha1.ClusterStatus{Entry("a", "", isHubBehind, Since(Now)), Entry("b", v1alpha1.ClusterReady)},
 		},
-		"it stays so when nothing is seen of it any more": {
+		"the state stays when it is no longer observed": {
 			in: NewInput(Chosen("a"), Chosen("b"), WithEntries(Entry("a", "", isHubBehind), Entry("b", "", blockedElsewhere)), Observed("a", Observation(v1alpha1.ClusterReady))),
 			want: []v1alpha1.ClusterStatus{
 				Entry("a", "", isHubBehind), Entry("b", "", blockedElsewhere),
 			},
 		},
-		"it stays so when it cannot be observed": {
+		"the state stays when the cluster is unreachable": {
 			in: NewInput(Chosen("a"), Unreachable("a"), WithEntries(Entry("a", "", isHubBehind))),
 			want: []v1alpha1.ClusterStatus{Entry("a", v1alpha1.ClusterUnknown, Since(Now), func(entry *v1alpha1.ClusterStatus) {
 				entry.Reason, entry.HubBehind, entry.LastKnownPhase = v1alpha1.ReasonClusterUnreachable, &ahead, v1alpha1.ClusterFailed
 				entry.Message = "MemberCluster a is not Ready; last known: Failed, 2 of 2 replicas ready"
 			})},
 		},
-		"a removal says so": {
+		"a removal has the reason HubBehind": {
 			in:   NewInput(NotChosen("b"), Chosen("a"), WithEntries(Entry("a", "", isHubBehind), Entry("b", v1alpha1.ClusterRemoving))),
 			want: []v1alpha1.ClusterStatus{Entry("a", "", isHubBehind), Entry("b", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonHubBehind, behindMessage))},
 		},
-		"it goes on when that is accepted": {
+		"the rollout continues after the acceptance": {
 			in: NewInput(Chosen("a"), Chosen("b"), WithEntries(Entry("a", "", isHubBehind), Entry("b", "", blockedElsewhere)), Annotated(v1alpha1.AnnotationAcceptHub, token)),
 			want: []v1alpha1.ClusterStatus{
 				Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now)),
 				Entry("b", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now)),
 			},
 		},
-		"another stamp that is accepted changes nothing": {
+		"the acceptance of another stamp changes nothing": {
 			in:   NewInput(Chosen("a"), WithEntries(Entry("a", "", isHubBehind)), Annotated(v1alpha1.AnnotationAcceptHub, "8-0a0b0c0d")),
 			want: []v1alpha1.ClusterStatus{Entry("a", "", isHubBehind)},
 		},
@@ -92,25 +92,25 @@ func TestHub_that_is_behind_one_cluster_stops_all(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status := StatusOf(test.in)
 			if diff := cmp.Diff(test.want, status.Clusters); diff != "" {
-				t.Errorf("rows (-want +got):\n%s", diff)
+				t.Errorf("entries (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(status, StatusOf(Next(test.in))); diff != "" {
-				t.Errorf("status of its own answer (-want +got):\n%s", diff)
+				t.Errorf("the status changed at rest (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // An edit does not end the state. Only an approval does.
-func TestHub_that_is_behind_stays_so_when_it_is_edited(t *testing.T) {
+func TestHubBehind_stays_after_an_edit(t *testing.T) {
 	in := NewInput(Chosen("a"), WithEntries(Entry("a", "", isHubBehind)), func(in *rollout.Input) { in.App.Generation = 9 })
 	want := Entry("a", "", isHubBehind, Desired(9, 2))
 	if diff := cmp.Diff([]v1alpha1.ClusterStatus{want}, StatusOf(in).Clusters); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
+		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 }
 
-func TestHub_that_is_behind_is_said_in_a_line(t *testing.T) {
+func TestHubBehind_is_explained_in_the_conditions(t *testing.T) {
 	const message = "the hub is behind 2 clusters: a, b; nothing is created, changed or deleted on any cluster; " +
 		"if the hub was restored, bring the AppService up to date; to overwrite the clusters, annotate it with fleetwright.dev/accept-hub=7-0a0b0c0d," + token
 	other := func(entry *v1alpha1.ClusterStatus) {
@@ -133,13 +133,13 @@ func TestHub_that_is_behind_is_said_in_a_line(t *testing.T) {
 	Deleting(&in)
 	for _, c := range StatusOf(in).Conditions {
 		if c.Message != message || c.Reason != v1alpha1.ReasonDeleting {
-			t.Errorf("while it is being deleted, %s says %s: %s", c.Type, c.Reason, c.Message)
+			t.Errorf("during the deletion, condition %s has reason %s and message %s", c.Type, c.Reason, c.Message)
 		}
 	}
 }
 
 // A removal that waits for a user's approval is identified by its reason.
-func TestHub_that_is_behind_hides_no_removal_that_is_held(t *testing.T) {
+func TestHubBehind_does_not_hide_a_removal_that_needs_approval(t *testing.T) {
 	in := NewInput(Chosen("a"), NotChosen("b"), WithEntries(Entry("a", "", isHubBehind)), Observed("b", Found))
 	status := StatusOf(in)
 	if got := status.Cluster("b").Reason; got != v1alpha1.ReasonRemovalNeedsApproval {
@@ -148,31 +148,31 @@ func TestHub_that_is_behind_hides_no_removal_that_is_held(t *testing.T) {
 }
 
 // An abandoned workload is removed when its cluster returns.
-func TestHub_that_is_behind_lets_go_of_nothing(t *testing.T) {
+func TestHubBehind_prevents_abandoning_a_cluster(t *testing.T) {
 	in := NewInput(Chosen("a"), NotChosen("b"), Unreachable("b"), Annotated(v1alpha1.AnnotationAbandon, "b"),
 		WithEntries(Entry("a", "", isHubBehind), Entry("b", v1alpha1.ClusterRemoving)))
 	if got := in.TombstonesToAdd(); got != nil {
-		t.Errorf("to remember: %v", got)
+		t.Errorf("tombstones to add: %v", got)
 	}
 	if status := StatusOf(in); status.Cluster("b") == nil {
-		t.Error("the row is gone")
+		t.Error("the entry ended")
 	}
 }
 
-func TestHub_that_is_behind_remembers_no_removal_when_the_namespace_goes(t *testing.T) {
+func TestHubBehind_prevents_tombstones_of_a_termination(t *testing.T) {
 	in := NewInput(Chosen("a"), NotChosen("b"), WithEntries(Entry("a", "", isHubBehind), Entry("b", v1alpha1.ClusterRemoving)))
 	if got := in.TombstonesOfTermination(); got != nil {
-		t.Errorf("to remember: %v", got)
+		t.Errorf("tombstones to add: %v", got)
 	}
 	in.App.Status.Clusters[0].HubBehind = nil
 	if diff := cmp.Diff([]string{"b"}, in.TombstonesOfTermination()); diff != "" {
-		t.Errorf("to remember once it is not behind (-want +got):\n%s", diff)
+		t.Errorf("tombstones to add when the hub is not behind (-want +got):\n%s", diff)
 	}
 }
 
 // The value in the message accepts all stamps that are ahead, regardless of their number, also if
 // it replaces another value.
-func TestHub_that_is_behind_is_accepted_by_the_message(t *testing.T) {
+func TestHubBehind_is_accepted_by_the_value_in_the_message(t *testing.T) {
 	in := NewInput()
 	for i := range 60 {
 		name := fmt.Sprintf("m%02d", i)
@@ -187,29 +187,29 @@ func TestHub_that_is_behind_is_accepted_by_the_message(t *testing.T) {
 		message := meta.FindStatusCondition(in.App.Status.Conditions, v1alpha1.ConditionReady).Message
 		_, value, found := strings.Cut(message, v1alpha1.AnnotationAcceptHub+"=")
 		if !found || len(message) > 1000 {
-			t.Fatalf("it says %q", message)
+			t.Fatalf("message %q", message)
 		}
 		Annotated(v1alpha1.AnnotationAcceptHub, value)(&in)
 		in = Next(in)
 	}
 	Annotated(v1alpha1.AnnotationAcceptHub, "9-00000000")(&in)
 	if in = Next(in); in.App.Status.Cluster("m00").HubBehind == nil {
-		t.Error("one that is accepted is forgotten before the others are")
+		t.Error("an accepted cluster has no HubBehind although others are not accepted")
 	}
 	accept()
 	if in.App.Status.IsHubBehind() {
-		t.Fatal("it is still behind")
+		t.Fatal("the hub is still behind")
 	}
 	if in = Next(in, Later(time.Minute)); in.App.Status.IsHubBehind() {
-		t.Error("it is behind again")
+		t.Error("the hub is behind again")
 	}
 	late := v1alpha1.HubBehind{Kind: "Deployment", Generation: 9, Accept: "9-0000abcd"}
 	Observed("m01", Observation("", observesAhead, func(seen *observation.Observation) { seen.HubBehind = &late }))(&in)
 	if in = Next(in); !in.App.Status.IsHubBehind() {
-		t.Error("a digest accepts what it does not have")
+		t.Error("a digest accepts a stamp that it does not contain")
 	}
 	accept()
 	if in.App.Status.IsHubBehind() {
-		t.Error("it is still behind once the rest is accepted")
+		t.Error("the hub is still behind after the rest was accepted")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// TestLoop tests a closed loop: placement.Decide and rollout.Plan make decisions, simulated members
+// TestClosedLoop tests a closed loop: placement.Decide and rollout.Plan make decisions, simulated members
 // carry them out, and the result is the input of the next decisions. Meanwhile members become
 // unreachable, detach, fail, recover and get other labels, the operator restarts, and the spec is
 // edited.
@@ -25,16 +25,16 @@ import (
 // Each decision must keep the invariants (see loop.check). After all members have recovered and all
 // removals are approved, the loop must come to rest: the AppService is Ready on exactly the
 // clusters of the plan, and nothing changes.
-func TestLoop(t *testing.T) {
+func TestClosedLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
-		if rapid.Bool().Draw(t, "begins at rest") {
+		if rapid.Bool().Draw(t, "starts at rest") {
 			l.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = inRegion("eu") })
 			l.converge(t)
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "actions") {
 			l.act(t)
-			if rapid.IntRange(0, 2).Draw(t, "decides") > 0 {
+			if rapid.IntRange(0, 2).Draw(t, "plans") > 0 {
 				l.step(t)
 			}
 		}
@@ -47,7 +47,7 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// loop is a world and a record of the decisions that were made in it.
+// loop is a simulation and a record of the decisions that were made in it.
 type loop struct {
 	*simulation
 	plan     map[string]bool // the clusters that the last plan chose
@@ -59,7 +59,7 @@ type loop struct {
 
 // act performs one random action.
 func (l *loop) act(t *rapid.T) {
-	name := rapid.SampledFrom(l.names()).Draw(t, "site")
+	name := rapid.SampledFrom(l.names()).Draw(t, "member")
 	s := l.members[name]
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0, 1:
@@ -67,13 +67,13 @@ func (l *loop) act(t *rapid.T) {
 		edit.do(t, l.simulation, s)
 		l.editing = true
 	case 2, 3, 4:
-		happening := rapid.SampledFrom(memberActions).Draw(t, "happening")
-		happening.do(t, l.simulation, s)
+		action := rapid.SampledFrom(memberActions).Draw(t, "member action")
+		action.do(t, l.simulation, s)
 		l.deliver(name)
 	case 5:
 		clear(l.seen) // the operator restarts
 	case 6:
-		l.advance(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 11 * time.Minute, 2 * time.Hour}).Draw(t, "time passes"))
+		l.advance(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 11 * time.Minute, 2 * time.Hour}).Draw(t, "elapsed time"))
 	case 7:
 		key := rapid.SampledFrom([]string{v1alpha1.AnnotationAcceptUnready, v1alpha1.AnnotationAcceptRemovals}).Draw(t, "annotation")
 		value := map[string]string{v1alpha1.AnnotationAcceptUnready: "true", v1alpha1.AnnotationAcceptRemovals: l.toAccept()}[key]
@@ -86,9 +86,9 @@ func (l *loop) act(t *rapid.T) {
 // work makes some members carry out part of their entries.
 func (l *loop) work(t *rapid.T) {
 	for _, name := range l.names() {
-		if rapid.Bool().Draw(t, name+" works") {
+		if rapid.Bool().Draw(t, name+" delivers") {
 			l.deliver(name)
-			l.members[name].start(rapid.Int32Range(0, 3).Draw(t, name+" starts"))
+			l.members[name].start(rapid.Int32Range(0, 3).Draw(t, name+"'s started pods"))
 			l.deliver(name)
 		}
 	}
@@ -108,7 +108,7 @@ func (l *loop) step(t *rapid.T) {
 	}
 	again := l.input()
 	if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(again))); diff != "" {
-		t.Fatalf("of its own answer it makes another (-first +second):\n%s\nbefore:\n%s\nplan:\n%s", diff, toJSON(t, before), toJSON(t, in.Plan))
+		t.Fatalf("the next decision differs (-first +second):\n%s\nbefore:\n%s\nplan:\n%s", diff, toJSON(t, before), toJSON(t, in.Plan))
 	}
 	until := 48 * time.Hour
 	if wait := rollout.Plan(again).RecheckAfter; wait > 0 {
@@ -116,14 +116,14 @@ func (l *loop) step(t *rapid.T) {
 	}
 	again.Now = metav1.NewTime(l.now.Add(until))
 	if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(again))); diff != "" {
-		t.Fatalf("it changes within %v, and nobody would decide again (-now +then):\n%s", until, diff)
+		t.Fatalf("the decision changes within %v, before the recheck (-before +after):\n%s", until, diff)
 	}
 	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) && status.Summary.Removing == 0 {
 		l.editing = false
 	}
 }
 
-// look records which clusters left the plan without an edit.
+// recordDrift records which clusters left the plan without an edit.
 func (l *loop) recordDrift(in rollout.Input) {
 	plan := map[string]bool{}
 	for _, decision := range in.Plan {
@@ -144,7 +144,7 @@ func (l *loop) recordDrift(in rollout.Input) {
 func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus) {
 	for name, s := range l.members {
 		if s.objects && status.Cluster(name) == nil {
-			t.Fatalf("%s runs it and has no entry: an orphan", name)
+			t.Fatalf("%s has objects and no entry", name)
 		}
 	}
 	if !in.App.DeletionTimestamp.IsZero() {
@@ -161,14 +161,14 @@ func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceSta
 		return
 	}
 	if before, after := servingClusters(in, in.App.Status, status), servingClusters(in, status, status); before > 0 && after == 0 {
-		t.Fatalf("nobody edited it, and no cluster that is known to be ready keeps it\nbefore:\n%s\nafter:\n%s", toJSON(t, in.App.Status.Clusters), toJSON(t, status.Clusters))
+		t.Fatalf("without an edit, no cluster that is known to be ready keeps the AppService\nbefore:\n%s\nafter:\n%s", toJSON(t, in.App.Status.Clusters), toJSON(t, status.Clusters))
 	}
 	if in.App.Spec.ReplicaPolicy == nil || in.App.Spec.Autoscaling != nil {
 		return
 	}
 	before, after, wanted := keptReplicas(in, in.App.Status, status), keptReplicas(in, status, status), in.App.DesiredReplicas()
 	if after < min(before, wanted) {
-		t.Fatalf("nobody edited it, and of %d ready replicas only %d are kept; %d are wanted\nbefore:\n%s\nafter:\n%s",
+		t.Fatalf("without an edit, only %[2]d of %[1]d ready replicas are kept; %[3]d are desired\nbefore:\n%s\nafter:\n%s",
 			before, after, wanted, toJSON(t, in.App.Status.Clusters), toJSON(t, status.Clusters))
 	}
 }
@@ -176,7 +176,7 @@ func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceSta
 // checkRemoval checks a removal that starts.
 func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus, entry v1alpha1.ClusterStatus) {
 	if in.PlanError != nil || in.Plan.Find(entry.Name).Chosen() || in.App.Spec.Suspend {
-		t.Fatalf("%s is Removing, and nobody wanted that", entry.Name)
+		t.Fatalf("%s is Removing without intent", entry.Name)
 	}
 	accepted := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals] != ""
 	unready := in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
@@ -185,9 +185,9 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	switch {
 	case !wanted || servingClusters(in, status, status) > 0:
 	case !anyChosen && !accepted:
-		t.Fatalf("the plan chooses no cluster, and the last that may be ready, %s, is emptied without a word\n%s", entry.Name, toJSON(t, status.Clusters))
+		t.Fatalf("the plan chooses no cluster, and the removal from %s, the last one that may be ready, starts without approval\n%s", entry.Name, toJSON(t, status.Clusters))
 	case anyChosen && l.drifted[entry.Name] && !unready:
-		t.Fatalf("%s leaves without an edit, and no cluster that is known to be ready remains\n%s", entry.Name, toJSON(t, status.Clusters))
+		t.Fatalf("the removal from %s starts without an edit, and no cluster that is known to be ready remains\n%s", entry.Name, toJSON(t, status.Clusters))
 	}
 	if !l.drifted[entry.Name] || accepted {
 		return
@@ -195,7 +195,7 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	l.removals = append(l.removals, l.now)
 	recent := slices.DeleteFunc(slices.Clone(l.removals), func(at metav1.Time) bool { return l.now.Sub(at.Time) >= time.Hour })
 	if len(recent) > 1 { // the limit for six clusters is one
-		t.Fatalf("%d removals began within an hour, and nobody asked for any", len(recent))
+		t.Fatalf("%d removals without an edit started within an hour", len(recent))
 	}
 }
 
@@ -207,7 +207,7 @@ func chosenNames(in rollout.Input) []bool {
 	return chosen
 }
 
-// serving returns the number of clusters that keep running replicas that are currently known to be
+// servingClusters returns the number of clusters that keep running replicas that are currently known to be
 // ready.
 func servingClusters(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int {
 	n := 0
@@ -219,7 +219,7 @@ func servingClusters(in rollout.Input, plan, known v1alpha1.AppServiceStatus) in
 	return n
 }
 
-// kept returns the number of replicas that are currently known to be ready and keep running.
+// keptReplicas returns the number of replicas that are currently known to be ready and keep running.
 func keptReplicas(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int32 {
 	var n int32
 	for _, entry := range plan.Clusters {
@@ -264,7 +264,7 @@ func (l *loop) heal() {
 	l.annotate(v1alpha1.AnnotationAcceptRemovals, "")
 }
 
-// settle makes the members carry out their entries, and approves what the status asks for, until
+// converge makes the members carry out their entries, and approves what the status asks for, until
 // nothing changes.
 func (l *loop) converge(t *rapid.T) {
 	for range 20 * len(l.members) {
@@ -283,10 +283,10 @@ func (l *loop) converge(t *rapid.T) {
 			return
 		}
 	}
-	t.Fatalf("it does not come to rest:\n%s", toJSON(t, l.app.Status))
+	t.Fatalf("the loop does not come to rest:\n%s", toJSON(t, l.app.Status))
 }
 
-// isAtRest checks that exactly the desired state runs, and that nothing changes any more.
+// checkConverged checks that exactly the desired state runs, and that nothing changes any more.
 func (l *loop) checkConverged(t *rapid.T) {
 	in := l.input()
 	chosen := 0
@@ -294,13 +294,13 @@ func (l *loop) checkConverged(t *rapid.T) {
 		entry := l.app.Status.Cluster(decision.Cluster)
 		if !decision.Chosen() {
 			if entry != nil || l.members[decision.Cluster] != nil && l.members[decision.Cluster].objects {
-				t.Fatalf("%s is not in the plan (%s), and still has\n%s", decision.Cluster, decision.Reason, toJSON(t, entry))
+				t.Fatalf("%s is not in the plan (%s), and still has the entry\n%s", decision.Cluster, decision.Reason, toJSON(t, entry))
 			}
 			continue
 		}
 		chosen++
 		if entry == nil || entry.Phase != v1alpha1.ClusterReady || entry.Replicas != decision.Replicas && decision.MaxReplicas == 0 || !l.members[decision.Cluster].objects {
-			t.Fatalf("%s is to run %d and has\n%s", decision.Cluster, decision.Replicas, toJSON(t, entry))
+			t.Fatalf("%s has %d desired replicas and the entry\n%s", decision.Cluster, decision.Replicas, toJSON(t, entry))
 		}
 	}
 	if ready := meta.IsStatusConditionTrue(l.app.Status.Conditions, v1alpha1.ConditionReady); ready != (chosen > 0) {
@@ -308,7 +308,7 @@ func (l *loop) checkConverged(t *rapid.T) {
 	}
 	l.advance(48 * time.Hour)
 	if diff := cmp.Diff(toJSON(t, l.app.Status), toJSON(t, StatusOf(l.input()))); diff != "" {
-		t.Fatalf("two days later (-before +after):\n%s", diff)
+		t.Fatalf("the status changed within two days (-before +after):\n%s", diff)
 	}
 }
 
@@ -319,7 +319,7 @@ func (l *loop) delete(t *rapid.T) {
 	l.converge(t)
 	for name, s := range l.members {
 		if s.objects {
-			t.Fatal(fmt.Sprintf("%s still runs it", name))
+			t.Fatal(fmt.Sprintf("%s still has objects", name))
 		}
 	}
 	if len(l.app.Status.Clusters) > 0 {

@@ -20,15 +20,15 @@ const (
 	heldAsLastReady = "the plan chooses no cluster, and no other cluster is known to be ready" + toApprove
 )
 
-func TestStatus_rows(t *testing.T) {
+func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 	tests := map[string]struct {
 		in   rollout.Input
 		want []v1alpha1.ClusterStatus
 	}{
-		"without clusters there are none": {
+		"a cluster that is not chosen has no entry": {
 			in: NewInput(NotChosen("east")),
 		},
-		"they are sorted by name, old and new": {
+		"entries are sorted by name": {
 			in: NewInput(WithEntries(Entry("south", v1alpha1.ClusterReady), Entry("east", v1alpha1.ClusterReady)),
 				Chosen("west"), Chosen("south"), Chosen("north"), Chosen("east")),
 			want: []v1alpha1.ClusterStatus{
@@ -48,48 +48,48 @@ func TestStatus_rows(t *testing.T) {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved))),
 			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved),
 		},
-		"an observation of another AppService of that name says nothing": {
+		"an observation of another AppService of the same name is ignored": {
 			in:   NewInput(Chosen("east"), Observed("east", Observation(v1alpha1.ClusterReady, OfAnotherUID))),
 			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
 		},
-		"the zero observation says nothing": {
+		"the zero observation is ignored": {
 			in:   NewInput(Chosen("east"), Observed("east", observation.Observation{})),
 			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
 		},
 
-		// Progressing, Ready and Failed follow the observation.
-		"a cluster is what was observed: Progressing": {
+		// Progressing, Ready and Failed.
+		"a Progressing observation is copied": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved)),
 				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "1 of 2 available"), Counting(2, 1)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "1 of 2 available"), WithPods(2, 1), Since(Now)),
 		},
-		"a cluster is what was observed: Ready, without a word": {
+		"a Ready observation is copied and has no message": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "1 of 2 available"), WithPods(2, 1))),
 				Observed("east", Observation(v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterReady, Since(Now)),
 		},
-		"a cluster is what was observed: Failed": {
+		"a Failed observation is copied": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady)),
 				Observed("east", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonConflict, "Deployment web is Helm's"), Counting(0, 0)))),
 			want: onlyEast(v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonConflict, "Deployment web is Helm's"), WithPods(0, 0), Since(Now)),
 		},
-		"another message of the same phase keeps the time": {
+		"a new message in the same phase keeps the transition time": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "0 of 2"), WithPods(2, 0))),
 				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonApplyFailed, "timeout"), Counting(2, 1)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonApplyFailed, "timeout"), WithPods(2, 1)),
 		},
-		"a generation that the cluster took on once is not forgotten": {
+		"the highest applied generation is kept": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady)),
 				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, ""), func(o *observation.Observation) { o.Applied = 0 }))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now)),
 		},
 
 		// Addresses.
-		"addresses are those that were observed": {
+		"observed addresses replace the old ones": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1"))), Observed("east", Observation(v1alpha1.ClusterReady, addresses("192.0.2.2", "east.example")))),
 			want: onlyEast(v1alpha1.ClusterReady, reachedAt("192.0.2.2", "east.example")),
 		},
-		"addresses that are gone are gone": {
+		"addresses that are no longer observed are removed": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1"))), Observed("east", Observation(v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterReady),
 		},
@@ -98,63 +98,63 @@ func TestStatus_rows(t *testing.T) {
 			want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady),
 				reachedAt("192.0.2.1"), Since(Now)),
 		},
-		"addresses are kept while nothing was seen since the start": {
+		"addresses are kept while there is no observation after a restart": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1")))),
 			want: onlyEast(v1alpha1.ClusterReady, reachedAt("192.0.2.1")),
 		},
-		"addresses of a Removing cluster are those that are left": {
+		"addresses of a Removing cluster are the observed ones": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), reachedAt("192.0.2.1"))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")),
 		},
 
 		// A new plan.
-		"the bounds of an autoscaler are those of the plan": {
+		"the bounds of an autoscaler follow the plan": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady)), Observed("east", Observation(v1alpha1.ClusterReady)), func(in *rollout.Input) {
 				SetDecision(in, placement.Decision{Cluster: "east", Replicas: 2, MinReplicas: 1, MaxReplicas: 9})
 			}),
 			want: onlyEast(v1alpha1.ClusterReady, WithBounds(1, 9)),
 		},
-		"a new generation is Progressing until the cluster answers to it": {
+		"a new generation is Progressing until the observation answers it": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(1, 3), Applied(1))),
 				Observed("east", Observation(v1alpha1.ClusterReady, Answering(1), Counting(3, 3)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Applied(1), WithPods(3, 3), Since(Now)),
 		},
-		"a new generation is Progressing when nothing was seen since the start": {
+		"a new generation is Progressing without an observation": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(1, 3), Applied(1)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Applied(1), Since(Now)),
 		},
-		"a new generation does not hide a failure until the cluster is seen": {
+		"a new generation does not hide a failure before the next observation": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonRefused, "quota"), Desired(1, 3), Applied(1)))),
 			want: onlyEast(v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonRefused, "quota"), Applied(1)),
 		},
-		"a failure of the last generation is not one of the new": {
+		"a failure of the previous generation does not count for a new one": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonRefused, "quota"), Desired(1, 3), Applied(0))),
 				Observed("east", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"), Answering(1)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Applied(1), Since(Now)),
 		},
-		"an answer to a newer generation than the row's counts": {
+		"an observation of a newer generation than the entry's counts": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""))),
 				Observed("east", Observation(v1alpha1.ClusterReady, Answering(3)))),
 			want: onlyEast(v1alpha1.ClusterReady, Applied(3), Since(Now)),
 		},
 
 		// Unknown.
-		"a cluster that cannot be observed is Unknown and keeps what was known last": {
+		"a cluster that cannot be observed is Unknown and keeps its last known values": {
 			in:   NewInput(Chosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady), Since(Now)),
 		},
-		"a cluster that cannot be observed is Unknown whatever was observed before": {
+		"a cluster that cannot be observed is Unknown regardless of its observation": {
 			in: NewInput(Chosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady)),
 				Observed("east", Observation(v1alpha1.ClusterReady, Counting(9, 9)))),
 			want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady), Since(Now)),
 		},
-		"an Unknown cluster keeps its message, its counts and its time, and is planned for": {
+		"an Unknown cluster keeps its message, counts and time, and gets a new plan": {
 			in: NewInput(Chosen("east"), Unreachable("east"),
 				WithEntries(Entry("east", v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady), Desired(1, 3), Applied(1)))),
 			want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady), Applied(1)),
 		},
-		"a cluster that became unreachable before it was seen says so": {
+		"a cluster that became unreachable before its first observation is Unknown": {
 			in: NewInput(Chosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved))),
 			want: onlyEast(v1alpha1.ClusterUnknown,
 				WithReason(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; the workload has not been observed yet"), NeverObserved, LastKnown(v1alpha1.ClusterPending), Since(Now)),
@@ -169,52 +169,52 @@ func TestStatus_rows(t *testing.T) {
 				WithEntries(Entry("east", v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady)))),
 			want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady)),
 		},
-		"a cluster that is observed again is what was observed": {
+		"a cluster that is observed again has the observed phase": {
 			in: NewInput(Chosen("east"), Observed("east", Observation(v1alpha1.ClusterReady)),
 				WithEntries(Entry("east", v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady)))),
 			want: onlyEast(v1alpha1.ClusterReady, Since(Now)),
 		},
 
 		// Detached.
-		"a cluster without a MemberCluster is Detached and keeps what was known last": {
+		"a cluster without a MemberCluster is Detached and keeps its last known values": {
 			in:   NewInput(WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Now)),
 		},
-		"a cluster that was being removed is Detached too": {
+		"a Removing cluster without a MemberCluster is Detached": {
 			in: NewInput(WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))), Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo)))),
 			want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached,
 				"the cluster's Secret is gone; its workload is left running; last known: Removing, 2 of 2 replicas ready"), LastKnown(v1alpha1.ClusterRemoving), Since(Now)),
 		},
-		"a Detached cluster stays so, however long": {
+		"a Detached cluster stays Detached": {
 			in:   NewInput(WithEntries(Entry("east", v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone)))),
 			want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone)),
 		},
-		"a Detached cluster whose Secret is back is Pending": {
+		"a Detached cluster that has rejoined is Pending": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone)))),
 			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), Surging, Since(Now)),
 		},
-		"a Detached cluster whose Secret is back and that is no longer chosen is held": {
+		"a Detached cluster that has rejoined and is not chosen needs approval": {
 			in:   NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone)))),
 			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonRemovalNeedsApproval, heldAsLastReady), WithTransition(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseRejoined), Since(Now)),
 		},
-		"a cluster that detaches while it is deleted has its grace": {
+		"a cluster that detaches during a deletion has a grace period": {
 			in:   NewInput(Deleting, WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Now)),
 		},
-		"a deletion waits for a Detached cluster up to its grace": {
+		"a deletion waits for a Detached cluster during its grace period": {
 			in:   NewInput(Deleting, WithEntries(Entry("east", v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Ago(30*time.Second-1))))),
 			want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Ago(30*time.Second-1))),
 		},
-		"a deletion lets go of a Detached cluster after its grace": {
+		"a deletion releases a Detached cluster after its grace period": {
 			in: NewInput(Deleting, WithEntries(Entry("east", v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Ago(30*time.Second))))),
 		},
-		"a deletion removes it from a Detached cluster that is back": {
+		"a deletion removes the AppService from a Detached cluster that has rejoined": {
 			in:   NewInput(Deleting, Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), Since(Now)),
 		},
 
 		// Removing.
-		"a cluster that is no longer chosen is Removing and keeps its counts and its generation": {
+		"a cluster that is no longer chosen is Removing and keeps its counts and generation": {
 			in:   NewInput(NotChosen("east"), AcceptRemovals("1@2"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(1, 2)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), Desired(1, 2), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit), Approved, Since(Now)),
 		},
@@ -226,54 +226,54 @@ func TestStatus_rows(t *testing.T) {
 			in:   NewInput(Deleting, Chosen("east"), Chosen("west"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), Since(Now)),
 		},
-		"a cluster is Removing until delivery says that it is gone": {
+		"a cluster is Removing until delivery confirms the removal": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")),
 		},
-		"a Removing cluster shows what is in the way": {
+		"a Removing cluster has the observed reason": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, Reporting(v1alpha1.ReasonRefused, "forbidden"), Counting(1, 0)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRefused, "forbidden"), WithPods(1, 0)),
 		},
-		"a Removing cluster with nothing in the way says only that": {
+		"a Removing cluster without an observed reason has the reason Removing": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRefused, "forbidden"))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, Counting(1, 0)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithPods(1, 0)),
 		},
-		"a row goes when it is answered that nothing is left": {
+		"an entry ends when delivery confirms that no object is left": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo)))),
 		},
-		"a row of a deleted AppService goes when it is answered that nothing is left": {
+		"an entry of a deleted AppService ends when delivery confirms that no object is left": {
 			in: NewInput(Deleting, Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo)))),
 		},
-		"an answer to an earlier row does not remove this one": {
+		"a confirmation of an earlier removal does not end an entry": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(Ago(2*time.Hour))))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithPods(0, 0)),
 		},
-		"an answer to an earlier row does not remove one that only now is Removing": {
+		"a confirmation of an earlier removal does not end an entry that has become Removing": {
 			in: NewInput(NotChosen("east"), AcceptRemovals("1@2"), WithEntries(Entry("east", v1alpha1.ClusterReady)),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo), Counting(2, 2)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), Approved, Since(Now)),
 		},
-		"an answer for another AppService of that name does not remove a row": {
+		"a confirmation for another AppService of the same name does not end an entry": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo), OfAnotherUID))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")),
 		},
-		"an answer from a cluster that cannot be observed does not remove a row": {
+		"a confirmation from an unreachable cluster does not end an entry": {
 			in: NewInput(NotChosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving)),
 		},
-		"a cluster that cannot be reached waits to be removed": {
+		"an unreachable cluster is Removing with the reason ClusterUnreachable": {
 			in:   NewInput(NotChosen("east"), AcceptRemovals("1@2"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), Approved, Since(Now)),
 		},
-		"a cluster that can be reached again is being removed": {
+		"a cluster that is reachable again has the reason Removing": {
 			in:   NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving)))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")),
 		},
@@ -281,14 +281,14 @@ func TestStatus_rows(t *testing.T) {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")))),
 			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), Surging, Since(Now)),
 		},
-		"a cluster that is chosen again is Progressing after what was seen of its removal": {
+		"a cluster that is chosen again is Progressing after an observation of its removal": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithPods(0, 0), Surging, Since(Now)),
 		},
 
 		// Without a plan.
-		"without a plan rows stay as they were planned, and are observed": {
+		"without a plan the desired state is kept and observations are copied": {
 			in: NewInput(WithPlanError(errors.New("no")), Reachable("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, Desired(1, 3), Applied(1))),
 				Observed("east", Observation(v1alpha1.ClusterReady, Answering(1), AnsweringReplicas(3), Counting(3, 3)))),
 			want: onlyEast(v1alpha1.ClusterReady, Desired(1, 3), Applied(1), WithPods(3, 3), Since(Now)),
@@ -297,7 +297,7 @@ func TestStatus_rows(t *testing.T) {
 			in:   NewInput(WithPlanError(errors.New("no")), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(1, 2)))),
 			want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady), Desired(1, 2), Since(Now)),
 		},
-		"without a plan a deletion goes on": {
+		"without a plan a deletion continues": {
 			in:   NewInput(WithPlanError(errors.New("no")), Deleting, Reachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), Since(Now)),
 		},
@@ -305,7 +305,7 @@ func TestStatus_rows(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, StatusOf(test.in).Clusters); diff != "" {
-				t.Errorf("rows (-want +got):\n%s", diff)
+				t.Errorf("entries (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -320,7 +320,7 @@ func addresses(addresses ...string) func(*observation.Observation) {
 }
 
 // Invariant 5: after a restart in a converged state, nothing is written.
-func TestStatus_is_the_same_to_the_byte_when_nothing_was_seen_since_a_restart(t *testing.T) {
+func TestPlan_does_not_change_the_status_after_a_restart(t *testing.T) {
 	in := Next(NewInput(Chosen("east"), Chosen("north"), Chosen("west"), Unreachable("west"),
 		WithEntries(Entry("west", v1alpha1.ClusterReady), Entry("gone", v1alpha1.ClusterReady)),
 		Observed("east", Observation(v1alpha1.ClusterReady)),
@@ -332,7 +332,7 @@ func TestStatus_is_the_same_to_the_byte_when_nothing_was_seen_since_a_restart(t 
 	}
 }
 
-// rows returns the only entry, which is that of east.
+// onlyEast returns the entry of east as the only one.
 func onlyEast(phase v1alpha1.ClusterPhase, changes ...func(*v1alpha1.ClusterStatus)) []v1alpha1.ClusterStatus {
 	return []v1alpha1.ClusterStatus{Entry("east", phase, changes...)}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Invariant 5: at rest, nothing is written. The status does not change if only time passes.
-func TestStatus_of_its_own_answer_changes_nothing(t *testing.T) {
+func TestStatus_does_not_change_at_rest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := anyInput.Draw(t, "input")
 		withoutAbandon(&first)
@@ -30,14 +30,14 @@ func TestStatus_of_its_own_answer_changes_nothing(t *testing.T) {
 			Later(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "later")))(&second)
 		}
 		if diff := cmp.Diff(toJSON(t, second.App.Status), toJSON(t, StatusOf(second))); diff != "" {
-			t.Fatalf("status (-first +second):\n%s", diff)
+			t.Fatalf("the status changed (-first +second):\n%s", diff)
 		}
 	})
 }
 
 // Invariant 5: after a restart in a converged state, nothing is written. A cluster whose removal is
 // in progress has not converged.
-func TestStatus_after_a_restart_changes_nothing(t *testing.T) {
+func TestStatus_does_not_change_after_a_restart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		withoutAbandon(&in)
@@ -48,17 +48,17 @@ func TestStatus_after_a_restart_changes_nothing(t *testing.T) {
 			if entry.Phase == v1alpha1.ClusterRemoving {
 				removing = true
 			} else if diff := cmp.Diff(&entry, after.Cluster(entry.Name)); diff != "" {
-				t.Fatalf("row (-before +after):\n%s", diff)
+				t.Fatalf("the entry changed (-before +after):\n%s", diff)
 			}
 		}
 		if diff := cmp.Diff(toJSON(t, before.App.Status), toJSON(t, after)); diff != "" && !removing {
-			t.Fatalf("status (-before +after):\n%s", diff)
+			t.Fatalf("the status changed (-before +after):\n%s", diff)
 		}
 	})
 }
 
 // The planner passes MemberClusters that belong to its cache.
-func TestStatus_changes_nothing_of_what_it_is_made_from(t *testing.T) {
+func TestStatus_does_not_change_the_cache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		app, members := in.App.DeepCopy(), map[string]*v1alpha1.MemberCluster{}
@@ -78,7 +78,7 @@ func TestStatus_changes_nothing_of_what_it_is_made_from(t *testing.T) {
 }
 
 // Invariant 3: a cluster that cannot be observed is never Ready, and keeps the last known values.
-func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
+func TestStatus_is_never_Ready_for_an_unreachable_member(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		status := StatusOf(in)
@@ -92,7 +92,7 @@ func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 			}
 			if before := in.App.Status.Cluster(entry.Name); before != nil &&
 				(before.CurrentReplicas() != entry.CurrentReplicas() || before.ReadyReplicas != entry.ReadyReplicas || before.ObservedGeneration != entry.ObservedGeneration) {
-				t.Fatalf("%s cannot be observed, and what was known of it changed:\n%s", entry.Name, cmp.Diff(*before, entry))
+				t.Fatalf("the last known values of %s, which cannot be observed, changed:\n%s", entry.Name, cmp.Diff(*before, entry))
 			}
 		}
 		ready := slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
@@ -105,7 +105,7 @@ func TestStatus_is_never_Ready_for_a_member_that_is_not(t *testing.T) {
 }
 
 // Invariant 3: an entry is Ready only if an observation answered the current generation.
-func TestStatus_is_Ready_only_for_a_cluster_that_said_so(t *testing.T) {
+func TestStatus_is_Ready_only_after_a_Ready_observation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		for _, entry := range StatusOf(in).Clusters {
@@ -115,12 +115,12 @@ func TestStatus_is_Ready_only_for_a_cluster_that_said_so(t *testing.T) {
 			seen, found := in.Observations[entry.Name]
 			if found && seen.UID == in.App.UID {
 				if seen.Phase != v1alpha1.ClusterReady || seen.Generation < entry.Generation || seen.Planned != entry.Replicas {
-					t.Fatalf("%s is Ready; it said %+v", entry.Name, seen)
+					t.Fatalf("%s is Ready; its observation is %+v", entry.Name, seen)
 				}
 				continue
 			}
 			if before := in.App.Status.Cluster(entry.Name); before == nil || before.Phase != v1alpha1.ClusterReady || before.ObservedGeneration < entry.Generation || before.Replicas != entry.Replicas {
-				t.Fatalf("%s is Ready, and has said nothing; before: %+v", entry.Name, before)
+				t.Fatalf("%s is Ready without an observation; before: %+v", entry.Name, before)
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func TestStatus_is_Ready_only_for_a_cluster_that_said_so(t *testing.T) {
 
 // Invariant 2: an entry ends only if there is evidence that no object is left on the member, or
 // that the cluster is no longer a member.
-func TestStatus_loses_no_row_without_evidence(t *testing.T) {
+func TestStatus_drops_no_entry_without_evidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		for _, entry := range in.App.Status.Clusters {
@@ -137,7 +137,7 @@ func TestStatus_loses_no_row_without_evidence(t *testing.T) {
 		status := StatusOf(in)
 		for _, before := range in.App.Status.Clusters {
 			if status.Cluster(before.Name) == nil && !isConfirmedGone(in, before) && !isReleased(in, before) {
-				t.Fatalf("the row of %s is gone without evidence:\nbefore: %+v\nseen: %+v", before.Name, before, in.Observations[before.Name])
+				t.Fatalf("the entry of %s ended without evidence:\nbefore: %+v\nseen: %+v", before.Name, before, in.Observations[before.Name])
 			}
 		}
 	})
@@ -147,7 +147,7 @@ func TestStatus_loses_no_row_without_evidence(t *testing.T) {
 // not choose the cluster. The replicas of an entry change only to the number in the plan or, where
 // the clusters divide the replicas, to a number between the previous one and the one in the plan.
 // The initial replicas of an autoscaled workload do not say how many replicas run.
-func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
+func TestStatus_removes_and_scales_nothing_without_intent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		deleting := !in.App.DeletionTimestamp.IsZero()
@@ -157,7 +157,7 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 			leftOut := in.PlanError == nil && !in.Plan.Find(entry.Name).Chosen()
 			already := before != nil && before.Phase == v1alpha1.ClusterRemoving
 			if entry.Phase == v1alpha1.ClusterRemoving && !deleting && !leftOut && !already {
-				t.Fatalf("%s is Removing, and nobody wanted that", entry.Name)
+				t.Fatalf("%s is Removing without intent", entry.Name)
 			}
 			if before == nil {
 				continue
@@ -165,8 +165,8 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 			decision := in.Plan.Find(entry.Name)
 			intended := !deleting && in.PlanError == nil && decision.Chosen()
 			for _, n := range []struct {
-				what                  string
-				before, decided, says int32
+				what                 string
+				before, decided, got int32
 			}{
 				{"replicas", before.Replicas, decision.Replicas, entry.Replicas},
 				{"minReplicas", before.MinReplicas, decision.MinReplicas, entry.MinReplicas},
@@ -175,9 +175,9 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 				if n.what == "replicas" && intended && (scaled || decision.MaxReplicas > 0) {
 					continue // only the initial replicas of an autoscaled workload
 				}
-				onTheWay := divided && n.decided < n.says && n.says < n.before
-				if n.says != n.before && (!intended || n.says != n.decided && !onTheWay) {
-					t.Fatalf("%s is to run %d %s, had %d, and nobody wanted that", entry.Name, n.says, n.what, n.before)
+				onTheWay := divided && n.decided < n.got && n.got < n.before
+				if n.got != n.before && (!intended || n.got != n.decided && !onTheWay) {
+					t.Fatalf("%s has %d desired %s, had %d, without intent", entry.Name, n.got, n.what, n.before)
 				}
 			}
 		}
@@ -185,41 +185,41 @@ func TestStatus_tells_nothing_to_remove_or_scale_without_intent(t *testing.T) {
 }
 
 // An entry is written before anything is created on its cluster. Each chosen cluster has an entry.
-func TestStatus_has_exactly_one_row_for_each_cluster_sorted_by_name(t *testing.T) {
+func TestStatus_has_one_entry_for_each_cluster_sorted_by_name(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		status := StatusOf(in)
 		for i, entry := range status.Clusters {
 			if i > 0 && status.Clusters[i-1].Name >= entry.Name {
-				t.Fatalf("%s comes after %s", entry.Name, status.Clusters[i-1].Name)
+				t.Fatalf("%s is sorted after %s", entry.Name, status.Clusters[i-1].Name)
 			}
 			if entry.Phase == v1alpha1.ClusterReady != (entry.Reason == "") {
-				t.Fatalf("%s is %s because %q", entry.Name, entry.Phase, entry.Reason)
+				t.Fatalf("%s is %s with the reason %q", entry.Name, entry.Phase, entry.Reason)
 			}
 			if entry.Surging && (entry.Phase == v1alpha1.ClusterReady || entry.Phase == v1alpha1.ClusterRemoving) {
-				t.Fatalf("%s is %s, and arriving", entry.Name, entry.Phase)
+				t.Fatalf("%s is %s and surging", entry.Name, entry.Phase)
 			}
 		}
 		for _, decision := range in.Plan {
 			if decision.Chosen() && in.App.DeletionTimestamp.IsZero() && !in.App.Spec.Suspend && status.Cluster(decision.Cluster) == nil {
-				t.Fatalf("%s is chosen and has no row", decision.Cluster)
+				t.Fatalf("%s is chosen and has no entry", decision.Cluster)
 			}
 		}
 	})
 }
 
-func TestStatus_changes_nothing_of_its_input(t *testing.T) {
+func TestStatus_does_not_change_its_input(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := toJSON(t, in)
 		StatusOf(in)
 		if diff := cmp.Diff(before, toJSON(t, in)); diff != "" {
-			t.Fatalf("input (-before +after):\n%s", diff)
+			t.Fatalf("the input changed (-before +after):\n%s", diff)
 		}
 	})
 }
 
-// answeredGone reports whether delivery confirmed, in answer to exactly this entry, that no object
+// isConfirmedGone reports whether delivery confirmed, in answer to exactly this entry, that no object
 // is left.
 func isConfirmedGone(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
 	member, seen := in.Members[entry.Name], in.Observations[entry.Name]
@@ -228,7 +228,7 @@ func isConfirmedGone(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
 		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(entry.LastTransitionTime.Time)
 }
 
-// letGo reports whether a cluster is released: the AppService is being deleted and the cluster has
+// isReleased reports whether a cluster is released: the AppService is being deleted and the cluster has
 // been Detached for the grace period, or a user has abandoned the cluster and, where needed, its
 // tombstone is written.
 func isReleased(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
@@ -247,11 +247,11 @@ func isReleased(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
 		entry.Phase == v1alpha1.ClusterDetached && in.Now.Sub(entry.LastTransitionTime.Time) >= 30*time.Second
 }
 
-// abandonsNone removes the annotation that abandons clusters. With it, an entry is Removing or
+// withoutAbandon removes the annotation that abandons clusters. With it, an entry is Removing or
 // Detached first, and ends with the next status.
 func withoutAbandon(in *rollout.Input) { delete(in.App.Annotations, v1alpha1.AnnotationAbandon) }
 
-// waitsForGrace reports whether time alone will change the status.
+// waitsForGracePeriod reports whether time alone will change the status.
 func waitsForGracePeriod(in rollout.Input) bool {
 	return !in.App.DeletionTimestamp.IsZero() &&
 		slices.ContainsFunc(in.App.Status.Clusters, func(entry v1alpha1.ClusterStatus) bool { return entry.Phase == v1alpha1.ClusterDetached })
@@ -276,7 +276,7 @@ var (
 			WithPlanError(errors.New("no")),
 			func(in *rollout.Input) { Deleting(in); WithPlanError(errors.New("no"))(in) },
 			Suspended,
-		}).Draw(t, "besides")(&in)
+		}).Draw(t, "state")(&in)
 		rapid.SampledFrom([]func(*rollout.Input){
 			func(*rollout.Input) {},
 			func(*rollout.Input) {},
@@ -289,11 +289,11 @@ var (
 			Divided(4),
 			Autoscaling(2, 6),
 			func(in *rollout.Input) { Divided(4)(in); Autoscaling(2, 6)(in) },
-		}).Draw(t, "counts")(&in)
-		if rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "orphans") {
+		}).Draw(t, "replicas")(&in)
+		if rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "orphaning") {
 			in.App.Spec.DeletionPolicy = v1alpha1.DeletionOrphan
 		}
-		if rapid.Bool().Draw(t, "has a past") {
+		if rapid.Bool().Draw(t, "has a previous status") {
 			in = Next(in, anyChange(t))
 		}
 		if in.PlanError != nil {
@@ -306,26 +306,26 @@ var (
 // anyCluster gives a cluster an optional entry, an optional member, a decision if it has a member,
 // and an optional observation.
 func anyCluster(t *rapid.T, cluster string, in *rollout.Input) {
-	if rapid.IntRange(0, 3).Draw(t, cluster+" has a row") > 0 {
+	if rapid.IntRange(0, 3).Draw(t, cluster+" has an entry") > 0 {
 		WithEntries(anyEntry(t, cluster))(in)
 	}
 	if rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, cluster+" is a member") {
 		rapid.SampledFrom([]func(string) func(*rollout.Input){Chosen, NotChosen}).Draw(t, cluster+" is chosen or not")(cluster)(in)
 		if in.Plan.Find(cluster).Chosen() {
-			least := anyCount.Draw(t, cluster+"'s least")
+			least := anyCount.Draw(t, cluster+"'s minReplicas")
 			SetDecision(in, placement.Decision{
-				Cluster: cluster, Replicas: anyCount.Draw(t, cluster+" is to run"),
-				MinReplicas: least, MaxReplicas: rapid.SampledFrom([]int32{0, least, 3}).Draw(t, cluster+"'s most"),
+				Cluster: cluster, Replicas: anyCount.Draw(t, cluster+"'s desired replicas"),
+				MinReplicas: least, MaxReplicas: rapid.SampledFrom([]int32{0, least, 3}).Draw(t, cluster+"'s maxReplicas"),
 			})
 		}
 		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" is unreachable") {
 			Unreachable(cluster)(in)
 		}
-		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" was let go of") {
+		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" has a tombstone") {
 			WithTombstone(cluster)(in)
 		}
 	}
-	if rapid.SampledFrom([]bool{true, true, false}).Draw(t, cluster+" was seen") {
+	if rapid.SampledFrom([]bool{true, true, false}).Draw(t, cluster+" was observed") {
 		Observed(cluster, anyObservation(t, cluster))(in)
 	}
 }
@@ -337,20 +337,20 @@ func anyEntry(t *rapid.T, cluster string) v1alpha1.ClusterStatus {
 	}).Draw(t, cluster+"'s phase")
 	planned := rapid.SampledFrom([]int64{Generation, Generation - 1}).Draw(t, cluster+"'s generation")
 	entry := Entry(cluster, phase,
-		Desired(planned, anyCount.Draw(t, cluster+" runs")),
-		Applied(planned-rapid.Int64Range(0, 1).Draw(t, cluster+" lags")),
+		Desired(planned, anyCount.Draw(t, cluster+"'s replicas")),
+		Applied(planned-rapid.Int64Range(0, 1).Draw(t, cluster+"'s missing generations")),
 		WithPods(anyCount.Draw(t, cluster+"'s pods"), anyCount.Draw(t, cluster+"'s ready pods")),
 		Since(anyTime.Draw(t, cluster+" since")),
 	)
 	if rapid.IntRange(0, 3).Draw(t, cluster+" has an autoscaler") == 3 {
-		least := anyCount.Draw(t, cluster+" has at least")
-		WithBounds(least, max(least, 1)+anyCount.Draw(t, cluster+" has at most"))(&entry)
+		least := anyCount.Draw(t, cluster+"'s lower bound")
+		WithBounds(least, max(least, 1)+anyCount.Draw(t, cluster+"'s upper bound"))(&entry)
 	}
 	if phase != v1alpha1.ClusterReady {
-		WithReason("Because", "of something")(&entry)
-		entry.Surging = rapid.Bool().Draw(t, cluster+" is arriving")
+		WithReason("SomeReason", "a message")(&entry)
+		entry.Surging = rapid.Bool().Draw(t, cluster+" is surging")
 	}
-	if rapid.IntRange(0, 3).Draw(t, cluster+" is reached") == 3 {
+	if rapid.IntRange(0, 3).Draw(t, cluster+" has an address") == 3 {
 		reachedAt("192.0.2.1")(&entry)
 	}
 	return entry
@@ -363,28 +363,28 @@ func anyObservation(t *rapid.T, cluster string) observation.Observation {
 	}
 	phase := rapid.SampledFrom([]v1alpha1.ClusterPhase{
 		v1alpha1.ClusterReady, v1alpha1.ClusterRemoving, v1alpha1.ClusterFailed, v1alpha1.ClusterProgressing,
-	}).Draw(t, cluster+" was seen to be")
+	}).Draw(t, cluster+"'s observed phase")
 	seen := Observation(phase,
-		Answering(rapid.SampledFrom([]int64{Generation, Generation - 1}).Draw(t, cluster+" answered")),
-		AnsweringReplicas(anyCount.Draw(t, cluster+" answered to")),
+		Answering(rapid.SampledFrom([]int64{Generation, Generation - 1}).Draw(t, cluster+"'s observed generation")),
+		AnsweringReplicas(anyCount.Draw(t, cluster+"'s observed replicas")),
 		Counting(anyCount.Draw(t, cluster+"'s counted pods"), anyCount.Draw(t, cluster+"'s counted ready pods")),
 	)
-	seen.UID = rapid.SampledFrom([]types.UID{UID, UID, "uid-2"}).Draw(t, cluster+" was seen for")
+	seen.UID = rapid.SampledFrom([]types.UID{UID, UID, "uid-2"}).Draw(t, cluster+"'s observed UID")
 	if phase == v1alpha1.ClusterRemoving && rapid.SampledFrom([]bool{true, true, false}).Draw(t, cluster+" is gone") {
 		GoneSince(anyTime.Draw(t, cluster+" is gone since"))(&seen)
 		return seen
 	}
 	if phase != v1alpha1.ClusterReady {
-		Reporting("Because", "it was seen")(&seen)
+		Reporting("SomeReason", "an observed message")(&seen)
 	}
 	return seen
 }
 
-// almostGone adds an observation that no object is left on the cluster of an entry. It is valid
+// maybeConfirmGone adds an observation that no object is left on the cluster of an entry. It is valid
 // evidence, or evidence with one defect.
 func maybeConfirmGone(t *rapid.T, entry v1alpha1.ClusterStatus, in *rollout.Input) {
 	answer := Observation(v1alpha1.ClusterRemoving, GoneSince(entry.LastTransitionTime))
-	switch rapid.IntRange(0, 5).Draw(t, entry.Name+" is almost gone") {
+	switch rapid.IntRange(0, 5).Draw(t, entry.Name+"'s confirmation") {
 	case 0: // The answer is evidence if the entry was Removing.
 	case 1:
 		answer.UID = "uid-2"
@@ -404,7 +404,7 @@ func maybeConfirmGone(t *rapid.T, entry v1alpha1.ClusterStatus, in *rollout.Inpu
 
 // anyChange returns a change that happens after the status was written.
 func anyChange(t *rapid.T) func(*rollout.Input) {
-	cluster := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "what changes")
+	cluster := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "changed cluster")
 	change := rapid.SampledFrom([]func(*rollout.Input){
 		NotChosen(cluster),
 		Chosen(cluster),
@@ -417,6 +417,6 @@ func anyChange(t *rapid.T) func(*rollout.Input) {
 			delete(in.Members, cluster)
 			SetDecision(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonNoSuchCluster})
 		},
-	}).Draw(t, "how")
+	}).Draw(t, "change")
 	return func(in *rollout.Input) { Later(time.Minute)(in); change(in) }
 }

@@ -18,7 +18,7 @@ import (
 // The replicas are divided again and again, while members start the requested replicas and never
 // lose one. So only the planner can cause a loss of ready replicas, and it must not lose more than
 // the number by which the request was reduced. If no new division is requested, the move ends.
-func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
+func TestScaleDown_never_stops_needed_replicas_and_ends(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(t *rapid.T) {
 		in := NewInput()
@@ -28,7 +28,7 @@ func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
 		in = moveReplicas(t, in, func(t *rapid.T, in *rollout.Input) { redivide(t, names, in) }, func(*rollout.Input) {})
 		for _, entry := range in.App.Status.Clusters {
 			if decision := in.Plan.Find(entry.Name); !decision.Chosen() || decision.Replicas != entry.Replicas || entry.Surging || entry.Phase != v1alpha1.ClusterReady {
-				t.Fatalf("%s was to run %d (%s), and is\n%+v", entry.Name, decision.Replicas, decision.Reason, entry)
+				t.Fatalf("%s has %d desired replicas (%s), and its entry is\n%+v", entry.Name, decision.Replicas, decision.Reason, entry)
 			}
 		}
 	})
@@ -36,7 +36,7 @@ func TestMove_never_takes_what_is_needed_and_ends(t *testing.T) {
 
 // This test does the same with divisions that placement computes. They start from the entries while
 // the move is in progress, and must not change because of the entries.
-func TestMove_of_what_placement_divides_ends(t *testing.T) {
+func TestScaleDown_of_divisions_by_placement_ends(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := NewInput()
 		var members []v1alpha1.MemberCluster
@@ -55,7 +55,7 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 			names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 5, rapid.ID).Draw(t, "clusters")
 			in.App.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: names}}
 			for _, name := range names[1:] {
-				weight := rapid.Int32Range(0, 3).Draw(t, name+" weighs")
+				weight := rapid.Int32Range(0, 3).Draw(t, name+"'s weight")
 				in.App.Spec.ReplicaPolicy.Rules = append(in.App.Spec.ReplicaPolicy.Rules, v1alpha1.ReplicaRule{
 					Name: name, ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{name}}, Weight: &weight,
 				})
@@ -65,24 +65,24 @@ func TestMove_of_what_placement_divides_ends(t *testing.T) {
 		var sum int32
 		for _, entry := range in.App.Status.Clusters {
 			if entry.Surging || entry.Phase != v1alpha1.ClusterReady || !in.Plan.Find(entry.Name).Chosen() {
-				t.Fatalf("%s is\n%+v", entry.Name, entry)
+				t.Fatalf("%s has the entry\n%+v", entry.Name, entry)
 			}
 			sum += entry.Replicas
 		}
 		if sum != *in.App.Spec.Replicas {
-			t.Fatalf("they run %d, want %d", sum, *in.App.Spec.Replicas)
+			t.Fatalf("%d replicas, want %d", sum, *in.App.Spec.Replicas)
 		}
 	})
 }
 
-// move divides the replicas again at random steps while members make progress. At the end, the
+// moveReplicas divides the replicas again at random steps while members make progress. At the end, the
 // members carry out their entries completely.
 func moveReplicas(t *rapid.T, in rollout.Input, redivide func(*rapid.T, *rollout.Input), place func(*rollout.Input)) rollout.Input {
 	redivide(t, &in)
 	place(&in)
 	in = Next(in)
 	for range rapid.IntRange(1, 25).Draw(t, "steps") {
-		if rapid.IntRange(0, 4).Draw(t, "divided anew") == 4 {
+		if rapid.IntRange(0, 4).Draw(t, "divided again") == 4 {
 			redivide(t, &in)
 		}
 		for _, name := range slices.Sorted(maps.Keys(in.Members)) {
@@ -107,11 +107,11 @@ func step(t *rapid.T, in rollout.Input) rollout.Input {
 	next := Next(in, Later(time.Minute))
 	was, is := capacity(in.App.Status), capacity(next.App.Status)
 	if enough := min(was, *in.App.Spec.Replicas); is < enough {
-		t.Fatalf("%d replicas were ready of %d, and now no more than %d are to run\n%s\n%s",
+		t.Fatalf("%d of %d replicas were ready, and now at most %d may run\n%s\n%s",
 			was, *in.App.Spec.Replicas, is, toJSON(t, in.App.Status.Clusters), toJSON(t, next.App.Status.Clusters))
 	}
 	if diff := cmp.Diff(toJSON(t, next.App.Status), toJSON(t, StatusOf(next))); diff != "" {
-		t.Fatalf("at rest (-before +after):\n%s", diff)
+		t.Fatalf("the status changed at rest (-before +after):\n%s", diff)
 	}
 	return next
 }
@@ -128,7 +128,7 @@ func capacity(status v1alpha1.AppServiceStatus) int32 {
 	return ready
 }
 
-// divideAnew divides another number of replicas among other clusters, by an edit or because members
+// redivide divides another number of replicas among other clusters, by an edit or because members
 // changed.
 func redivide(t *rapid.T, names []string, in *rollout.Input) {
 	var total int32
@@ -137,7 +137,7 @@ func redivide(t *rapid.T, names []string, in *rollout.Input) {
 			SetDecision(in, placement.Decision{Cluster: name, Reason: v1alpha1.ReasonSelectorMismatch})
 			continue
 		}
-		replicas := rapid.Int32Range(0, 6).Draw(t, name+" is to run")
+		replicas := rapid.Int32Range(0, 6).Draw(t, name+"'s replicas")
 		SetDecision(in, placement.Decision{Cluster: name, Replicas: replicas})
 		total += replicas
 	}

@@ -17,8 +17,8 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// world is a fleet in which the planner's decisions have consequences: simulated members carry out
-// their entries, and are observed as delivery observes them.
+// simulation is a fleet of simulated members. They carry out their entries, and are observed as
+// delivery observes them.
 type simulation struct {
 	app     *v1alpha1.AppService
 	members map[string]*simulatedMember
@@ -26,7 +26,7 @@ type simulation struct {
 	now     metav1.Time
 }
 
-// site is a simulated member cluster and its actual workload.
+// simulatedMember is a simulated member cluster and its actual workload.
 type simulatedMember struct {
 	member     v1alpha1.MemberCluster
 	joined     bool // a MemberCluster exists
@@ -37,8 +37,8 @@ type simulatedMember struct {
 	crashLoops bool // no pod becomes ready
 }
 
-// ghost is a cluster that a placement may name before the cluster has joined.
-const notJoinedName = "ghost"
+// notJoinedName is a cluster that a placement may name before the cluster has joined.
+const notJoinedName = "future"
 
 func newSimulation(clusters int) *simulation {
 	w := &simulation{app: NewInput().App, members: map[string]*simulatedMember{}, seen: map[string]observation.Observation{}, now: Now}
@@ -179,13 +179,13 @@ func (s *simulatedMember) start(pods int32) {
 	}
 }
 
-// action is one event in the world.
+// action is one event in the simulation.
 type action struct {
 	name string
 	do   func(*rapid.T, *simulation, *simulatedMember)
 }
 
-// happenings are the actions of members and their administrators.
+// memberActions are the actions of members and their administrators.
 var memberActions = []action{
 	{"dies", func(_ *rapid.T, w *simulation, s *simulatedMember) { w.setReady(s, false) }},
 	{"returns", func(_ *rapid.T, w *simulation, s *simulatedMember) { w.setReady(s, true) }},

@@ -14,7 +14,7 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// lost makes a cluster of the plan one that has not been observable for long.
+// unobservable makes a cluster of the plan one that has not been observable for long.
 func unobservable(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		Unreachable(cluster)(in)
@@ -28,14 +28,14 @@ func unobservable(cluster string) func(*rollout.Input) {
 	}
 }
 
-// displaced makes the limit exclude a cluster.
+// beyondLimit makes the limit exclude a cluster.
 func beyondLimit(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		SetDecision(in, placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonLimitReached})
 	}
 }
 
-// assigned sets the desired replicas of an entry.
+// withReplicas sets the desired replicas of an entry.
 func withReplicas(cluster string, replicas int32) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.App.Status.Cluster(cluster).Replicas = replicas }
 }
@@ -52,7 +52,7 @@ func notJoined(cluster string) func(*rollout.Input) {
 	}
 }
 
-// unedited makes all entries those of the current generation.
+// alreadyPlanned makes all entries those of the current generation.
 func alreadyPlanned(in *rollout.Input) {
 	for i := range in.App.Status.Clusters {
 		in.App.Status.Clusters[i].Generation = Generation
@@ -68,25 +68,25 @@ func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *tes
 		in   rollout.Input
 		want string
 	}{
-		"the last one that is ready":                    {With(Clusters("drr"), unobservable("b"), unobservable("c")), "a=2w b=2? c=2?"},
-		"one that is ready remains":                     {With(Clusters("drr"), unobservable("b")), "a=2R b=2? c=2"},
-		"by somebody's word":                            {With(Clusters("drr"), unobservable("b"), unobservable("c"), unready), "a=2R b=2? c=2?"},
-		"an edit asks for it":                           {With(Clusters("err"), unobservable("b"), unobservable("c")), "a=2R b=2? c=2?"},
-		"a word about removals is another":              {With(Clusters("drr"), unobservable("b"), unobservable("c"), AcceptRemovals("1@2")), "a=2w b=2? c=2?"},
-		"nothing is ready there":                        {With(Clusters("drr"), unobservable("b"), unobservable("c"), Observed("a", Observation(v1alpha1.ClusterProgressing, Counting(2, 0)))), "a=2R b=2? c=2?"},
-		"one that cannot be observed may serve":         {With(Clusters("drr"), unobservable("a"), unobservable("b"), unobservable("c")), "a=2? b=2? c=2?"},
-		"a limit takes others":                          {With(Clusters("drr"), beyondLimit("a"), unobservable("b"), unobservable("c")), "a=2w b=2? c=2?"},
-		"many that a limit leaves out need no word":     {With(Clusters("dddr"), beyondLimit("a"), beyondLimit("b"), beyondLimit("c")), "a=2R b=2w c=2w d=2"},
-		"divided: all must be ready":                    {With(Clusters("drr"), halves, unobservable("b")), "a=2w b=2? c=2"},
-		"divided: all are":                              {With(Clusters("drr"), halves), "a=2R b=2 c=2"},
-		"divided: a share is lowered while one is lost": {NewInput(halves, share("a", 3, 3, 2), share("b", 2, 2, 2), alreadyPlanned, unobservable("b")), "a=3 b=2?"},
-		"divided: a share is lowered by an edit":        {NewInput(halves, share("a", 3, 3, 2), share("b", 2, 2, 2), unobservable("b")), "a=2 b=2?"},
-		"divided: a share is lowered by a word":         {NewInput(halves, share("a", 3, 3, 2), share("b", 2, 2, 2), alreadyPlanned, unobservable("b"), unready), "a=2 b=2?"},
-		"an override empties the last one":              {NewInput(share("a", 2, 2, 0), share("b", 2, 2, 2), alreadyPlanned, unobservable("b")), "a=2 b=2?"},
-		"an override empties the only one":              {NewInput(share("a", 2, 2, 0), alreadyPlanned), "a=2"},
-		"an override empties one of two":                {NewInput(share("a", 2, 2, 0), share("b", 2, 2, 2), alreadyPlanned), "a=0 b=2"},
-		"an override empties one by an edit":            {NewInput(share("a", 2, 2, 0)), "a=0"},
-		"the last one, not yet scaled up from 0":        {With(Clusters("e"), withReplicas("a", 0)), "a=0h"},
+		"the last ready cluster waits":                                              {With(Clusters("drr"), unobservable("b"), unobservable("c")), "a=2w b=2? c=2?"},
+		"starts if another cluster is ready":                                        {With(Clusters("drr"), unobservable("b")), "a=2R b=2? c=2"},
+		"starts with the annotation accept-unready":                                 {With(Clusters("drr"), unobservable("b"), unobservable("c"), unready), "a=2R b=2? c=2?"},
+		"starts after an edit":                                                      {With(Clusters("err"), unobservable("b"), unobservable("c")), "a=2R b=2? c=2?"},
+		"waits with the annotation accept-removals":                                 {With(Clusters("drr"), unobservable("b"), unobservable("c"), AcceptRemovals("1@2")), "a=2w b=2? c=2?"},
+		"starts on a cluster without ready replicas":                                {With(Clusters("drr"), unobservable("b"), unobservable("c"), Observed("a", Observation(v1alpha1.ClusterProgressing, Counting(2, 0)))), "a=2R b=2? c=2?"},
+		"waits on an unreachable cluster, which may serve":                          {With(Clusters("drr"), unobservable("a"), unobservable("b"), unobservable("c")), "a=2? b=2? c=2?"},
+		"waits if the limit excludes the cluster":                                   {With(Clusters("drr"), beyondLimit("a"), unobservable("b"), unobservable("c")), "a=2w b=2? c=2?"},
+		"exclusions by the limit need no approval":                                  {With(Clusters("dddr"), beyondLimit("a"), beyondLimit("b"), beyondLimit("c")), "a=2R b=2w c=2w d=2"},
+		"Divided: waits until all clusters are ready":                               {With(Clusters("drr"), halves, unobservable("b")), "a=2w b=2? c=2"},
+		"Divided: starts when all clusters are ready":                               {With(Clusters("drr"), halves), "a=2R b=2 c=2"},
+		"Divided: keeps a share while another cluster is unreachable":               {NewInput(halves, share("a", 3, 3, 2), share("b", 2, 2, 2), alreadyPlanned, unobservable("b")), "a=3 b=2?"},
+		"Divided: scales down after an edit":                                        {NewInput(halves, share("a", 3, 3, 2), share("b", 2, 2, 2), unobservable("b")), "a=2 b=2?"},
+		"Divided: scales down with the annotation accept-unready":                   {NewInput(halves, share("a", 3, 3, 2), share("b", 2, 2, 2), alreadyPlanned, unobservable("b"), unready), "a=2 b=2?"},
+		"an override of 0 waits on the last ready cluster":                          {NewInput(share("a", 2, 2, 0), share("b", 2, 2, 2), alreadyPlanned, unobservable("b")), "a=2 b=2?"},
+		"an override of 0 waits on the only cluster":                                {NewInput(share("a", 2, 2, 0), alreadyPlanned), "a=2"},
+		"an override of 0 takes effect if another cluster is ready":                 {NewInput(share("a", 2, 2, 0), share("b", 2, 2, 2), alreadyPlanned), "a=0 b=2"},
+		"an override of 0 takes effect after an edit":                               {NewInput(share("a", 2, 2, 0)), "a=0"},
+		"the last ready cluster, which is not scaled up from 0 yet, needs approval": {With(Clusters("e"), withReplicas("a", 0)), "a=0h"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,16 +96,16 @@ func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *tes
 				t.Errorf("clusters (-want +got):\n%s\n%s", diff, toJSON(t, status.Clusters))
 			}
 			if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(Next(test.in, Later(time.Minute))))); diff != "" {
-				t.Errorf("at rest (-before +after):\n%s", diff)
+				t.Errorf("the status changed at rest (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestRemovals_without_an_edit_say_what_they_wait_for(t *testing.T) {
+func TestRemovals_without_an_edit_name_the_clusters_that_they_wait_for(t *testing.T) {
 	status := StatusOf(With(Clusters("drr"), unobservable("b"), unobservable("c")))
 	if got, want := status.Cluster("a").Message, "the removal starts when the AppService is ready on: b, c"+orAcceptUnready; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("message %q, want %q", got, want)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestRemovals_wait_for_clusters_that_have_not_joined(t *testing.T) {
 		in   rollout.Input
 		want string
 	}{
-		"of a plan that chooses none":   {With(Clusters("ee"), notJoined("z")), "ww"},
-		"whose Secret is missing":       {With(Clusters("ee"), secretMissing("z")), "ww"},
-		"of a plan that chooses some":   {With(Clusters("eer"), notJoined("z")), "Rwr"},
-		"somebody's word is not enough": {With(Clusters("ee"), notJoined("z"), Annotated(v1alpha1.AnnotationAcceptUnready, "true")), "Rh"},
+		"the plan chooses no cluster":                                     {With(Clusters("ee"), notJoined("z")), "ww"},
+		"the Secret of a cluster is missing":                              {With(Clusters("ee"), secretMissing("z")), "ww"},
+		"the plan chooses another cluster":                                {With(Clusters("eer"), notJoined("z")), "Rwr"},
+		"the annotation accept-unready does not approve the last removal": {With(Clusters("ee"), notJoined("z"), Annotated(v1alpha1.AnnotationAcceptUnready, "true")), "Rh"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestRemovals_wait_for_clusters_that_have_not_joined(t *testing.T) {
 }
 
 // An approval is valid for one generation, and each approved removal uses up part of it.
-func TestAccepted_removals_are_used_up(t *testing.T) {
+func TestApprovals_of_removals_are_used_up(t *testing.T) {
 	used := func(n int32, at int64) func(*rollout.Input) {
 		return func(in *rollout.Input) {
 			in.App.Status.Removals = v1alpha1.RemovalsStatus{Accepted: n, AcceptedGeneration: at}
@@ -141,16 +141,16 @@ func TestAccepted_removals_are_used_up(t *testing.T) {
 		want string
 		used int32
 	}{
-		"all that are held":                     {With(Clusters("ddr"), AcceptRemovals("2@2")), "RRr", 2},
-		"not without the generation":            {With(Clusters("ddr"), AcceptRemovals("2")), "hhr", 0},
-		"not of another generation":             {With(Clusters("ddr"), AcceptRemovals("2@1")), "hhr", 0},
-		"not once it is used up":                {With(Clusters("ddr"), AcceptRemovals("2@2"), used(2, Generation)), "hhr", 2},
-		"what is left must cover all":           {With(Clusters("ddr"), AcceptRemovals("3@2"), used(2, Generation)), "hhr", 2},
-		"a greater number goes on":              {With(Clusters("ddr"), AcceptRemovals("4@2"), used(2, Generation)), "RRr", 4},
-		"another generation begins anew":        {With(Clusters("ddr"), AcceptRemovals("2@2"), used(2, 1)), "RRr", 2},
-		"too many within an hour":               {With(Clusters("drr"), RemovedWithoutEdit(1, 50*time.Minute)), "hrr", 0},
-		"the hour before does not count":        {With(Clusters("drr"), RemovedWithoutEdit(1, 66*time.Minute)), "Rrr", 0},
-		"those that were accepted do not count": {With(Clusters("drr"), used(2, Generation)), "Rrr", 2},
+		"approves all held removals":                     {With(Clusters("ddr"), AcceptRemovals("2@2")), "RRr", 2},
+		"without a generation":                           {With(Clusters("ddr"), AcceptRemovals("2")), "hhr", 0},
+		"with another generation":                        {With(Clusters("ddr"), AcceptRemovals("2@1")), "hhr", 0},
+		"when it is used up":                             {With(Clusters("ddr"), AcceptRemovals("2@2"), used(2, Generation)), "hhr", 2},
+		"when the rest does not cover all held removals": {With(Clusters("ddr"), AcceptRemovals("3@2"), used(2, Generation)), "hhr", 2},
+		"when the number was raised":                     {With(Clusters("ddr"), AcceptRemovals("4@2"), used(2, Generation)), "RRr", 4},
+		"when another generation has used it up":         {With(Clusters("ddr"), AcceptRemovals("2@2"), used(2, 1)), "RRr", 2},
+		"an earlier removal within the hour counts":      {With(Clusters("drr"), RemovedWithoutEdit(1, 50*time.Minute)), "hrr", 0},
+		"a removal more than an hour ago does not count": {With(Clusters("drr"), RemovedWithoutEdit(1, 66*time.Minute)), "Rrr", 0},
+		"approved removals do not count":                 {With(Clusters("drr"), used(2, Generation)), "Rrr", 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAccepted_removals_are_used_up(t *testing.T) {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
 			if status.Removals.Accepted != test.used {
-				t.Errorf("%d are used up, want %d", status.Removals.Accepted, test.used)
+				t.Errorf("%d approvals are used up, want %d", status.Removals.Accepted, test.used)
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestRemovals_without_an_edit_are_counted_over_an_hour(t *testing.T) {
 		}
 	}
 	if got, want := Letters(in.App.Status), "hrrrrrrrr"; got != want {
-		t.Errorf("clusters are %s, want %s", got, want)
+		t.Errorf("clusters %s, want %s", got, want)
 	}
 	want := []v1alpha1.RemovalCount{{StartTime: metav1.NewTime(Now.Add(10 * time.Minute)), Count: 1}, {StartTime: metav1.NewTime(Now.Add(21 * time.Minute)), Count: 1}}
 	if diff := cmp.Diff(want, in.App.Status.Removals.WithoutEdit); diff != "" {
@@ -184,9 +184,9 @@ func TestRemovals_without_an_edit_are_counted_over_an_hour(t *testing.T) {
 	}
 }
 
-// Lowering a limit is an edit. The clusters that it excludes remain excluded, and their removal
+// A lower limit is an edit. The clusters that it excludes remain excluded, and their removal
 // needs no approval.
-func TestLimit_that_is_lowered_squeezes_out_the_same_clusters_for_good(t *testing.T) {
+func TestLower_limit_excludes_the_same_clusters_permanently(t *testing.T) {
 	w := newSimulation(8)
 	w.members[notJoinedName].joined = false
 	w.write(StatusOf(w.input()))
@@ -197,25 +197,25 @@ func TestLimit_that_is_lowered_squeezes_out_the_same_clusters_for_good(t *testin
 		w.advance(time.Second)
 		w.write(StatusOf(w.input()))
 		if diff := cmp.Diff(before, toJSON(t, w.app.Status)); diff != "" {
-			t.Fatalf("at rest (-before +after):\n%s", diff)
+			t.Fatalf("the status changed at rest (-before +after):\n%s", diff)
 		}
 	}
 	for _, entry := range w.app.Status.Clusters {
 		if transition := entry.Transition; transition.Type != "" && (transition.Type != v1alpha1.TransitionRemovalPending || transition.Cause != v1alpha1.CauseEdit) {
-			t.Errorf("%s is %+v", entry.Name, transition)
+			t.Errorf("%s has the transition %+v", entry.Name, transition)
 		}
 	}
 }
 
 // Labels disappear from many clusters, and an edit of another field is written before the next
 // plan.
-func TestRemovals_follow_from_no_edit_but_one_of_the_placement(t *testing.T) {
+func TestRemovals_have_the_cause_Edit_only_after_an_edit_of_the_placement(t *testing.T) {
 	tests := map[string]struct {
 		edit func(*v1alpha1.AppServiceSpec)
 		want v1alpha1.TransitionCause
 	}{
-		"of the image":     {func(spec *v1alpha1.AppServiceSpec) { spec.Image = "web:2" }, v1alpha1.CauseDrift},
-		"of the placement": {func(spec *v1alpha1.AppServiceSpec) { spec.Placement = &v1alpha1.Placement{SpreadKey: "zone"} }, v1alpha1.CauseEdit},
+		"the image":     {func(spec *v1alpha1.AppServiceSpec) { spec.Image = "web:2" }, v1alpha1.CauseDrift},
+		"the placement": {func(spec *v1alpha1.AppServiceSpec) { spec.Placement = &v1alpha1.Placement{SpreadKey: "zone"} }, v1alpha1.CauseEdit},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -232,49 +232,49 @@ func TestRemovals_follow_from_no_edit_but_one_of_the_placement(t *testing.T) {
 			in = Next(in)
 			for _, entry := range in.App.Status.Clusters[1:] {
 				if entry.Transition.Cause != test.want {
-					t.Errorf("%s leaves by %s", entry.Name, entry.Transition.Cause)
+					t.Errorf("%s has the cause %s", entry.Name, entry.Transition.Cause)
 				}
 				if isHeld := entry.Reason == v1alpha1.ReasonRemovalNeedsApproval; isHeld != (test.want == v1alpha1.CauseDrift) {
-					t.Errorf("%s is %s", entry.Name, entry.Reason)
+					t.Errorf("%s has the reason %s", entry.Name, entry.Reason)
 				}
 			}
 		})
 	}
-	t.Run("of a status of an older version", func(t *testing.T) {
+	t.Run("a status of an older version", func(t *testing.T) {
 		in := Next(NewInput(Chosen("a"), Chosen("b")))
 		in.App.Status.Placement.SpecHash = ""
 		in.App.Generation++
 		NotChosen("b")(&in)
 		in = Next(in)
 		if got := in.App.Status.Cluster("b").Transition.Cause; got != v1alpha1.CauseEdit {
-			t.Errorf("it leaves by %s", got)
+			t.Errorf("the cause is %s", got)
 		}
 	})
-	t.Run("of a placement that cannot be understood", func(t *testing.T) {
+	t.Run("an invalid placement", func(t *testing.T) {
 		in := Next(NewInput(Chosen("a"), Chosen("b")))
 		in = Next(in, editPlacement, WithPlanError(errors.New("no such operator")))
 		hash := in.App.Status.Placement.SpecHash
 		in = Next(in)
 		if got := in.App.Status.Placement.SpecHash; hash == "" || got != hash {
-			t.Errorf("the hash is %q, and was %q", got, hash)
+			t.Errorf("the hash changed from %q to %q", hash, got)
 		}
 	})
 }
 
 // The AppService asks for no replicas, and an override gives these clusters some.
-func TestReplicas_of_an_override_are_no_less_evidence(t *testing.T) {
+func TestLast_ready_cluster_is_kept_if_its_replicas_come_from_an_override(t *testing.T) {
 	in := NewInput(WithEntries(Entry("a", v1alpha1.ClusterReady), Entry("b", v1alpha1.ClusterReady), Entry("c", v1alpha1.ClusterReady)), Chosen("a"), Unreachable("a"), Chosen("b"), Unreachable("b"),
 		NotChosen("c"), Observed("c", Observation(v1alpha1.ClusterReady)))
 	in.App.Spec.Replicas = new(int32(0))
 	in.App.Status.ObservedGeneration = Generation
 	status := StatusOf(in)
 	if got := status.Cluster("c"); got.Phase == v1alpha1.ClusterRemoving {
-		t.Error("the last one that is ready is removed")
+		t.Error("the last ready cluster is Removing")
 	}
 	Chosen("c")(&in)
 	SetDecision(&in, placement.Decision{Cluster: "c"})
 	status = StatusOf(in)
 	if got := status.Cluster("c"); got.Replicas != 2 || got.Transition.Type != v1alpha1.TransitionScaleDownPending {
-		t.Errorf("the last one that is ready is emptied: %+v", got)
+		t.Errorf("the last ready cluster is scaled to zero: %+v", got)
 	}
 }
