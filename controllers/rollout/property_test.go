@@ -312,11 +312,13 @@ func anyCluster(t *rapid.T, cluster string, in *rollout.Input) {
 	if rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, cluster+" is a member") {
 		rapid.SampledFrom([]func(string) func(*rollout.Input){Chosen, NotChosen}).Draw(t, cluster+" is chosen or not")(cluster)(in)
 		if in.Plan.Find(cluster).Chosen() {
+			decision := placement.Decision{Cluster: cluster, Replicas: anyCount.Draw(t, cluster+"'s desired replicas")}
 			least := anyCount.Draw(t, cluster+"'s minReplicas")
-			SetDecision(in, placement.Decision{
-				Cluster: cluster, Replicas: anyCount.Draw(t, cluster+"'s desired replicas"),
-				MinReplicas: least, MaxReplicas: rapid.SampledFrom([]int32{0, least, 3}).Draw(t, cluster+"'s maxReplicas"),
-			})
+			decision.MaxReplicas = rapid.SampledFrom([]int32{0, least, 3}).Draw(t, cluster+"'s maxReplicas")
+			if decision.MaxReplicas > 0 { // placement sets either both bounds or none
+				decision.MinReplicas = least
+			}
+			SetDecision(in, decision)
 		}
 		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, cluster+" is unreachable") {
 			Unreachable(cluster)(in)

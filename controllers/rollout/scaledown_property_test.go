@@ -117,11 +117,12 @@ func step(t *rapid.T, in rollout.Input) rollout.Input {
 }
 
 // capacity returns the number of ready replicas that may keep running: on each cluster at most as
-// many as its entry allows.
+// many as its entry allows. The ready replicas of a Pending entry are not known: its cluster was
+// chosen again during a removal and has not been observed since.
 func capacity(status v1alpha1.AppServiceStatus) int32 {
 	var ready int32
 	for _, entry := range status.Clusters {
-		if entry.Phase != v1alpha1.ClusterRemoving {
+		if entry.Phase != v1alpha1.ClusterRemoving && entry.Phase != v1alpha1.ClusterPending {
 			ready += min(entry.ReadyReplicas, entry.Replicas)
 		}
 	}
