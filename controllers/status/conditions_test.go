@@ -19,6 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
 func TestStatus_conditions(t *testing.T) {
@@ -32,21 +33,21 @@ func TestStatus_conditions(t *testing.T) {
 		want []metav1.Condition
 	}{
 		"every cluster Ready": {
-			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterReady), notChosen("north")),
+			in: NewInput(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterReady), NotChosen("north")),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 3; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west"),
 			),
 		},
 		"the only cluster Ready": {
-			in: given(in("east", v1alpha1.ClusterReady)),
+			in: NewInput(in("east", v1alpha1.ClusterReady)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
 			),
 		},
 		"one Progressing": {
-			in: given(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterReady)),
+			in: NewInput(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterReady)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", isFalse, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: east (RollingOut)"),
@@ -54,7 +55,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"one Pending": {
-			in: given(in("east", v1alpha1.ClusterReady), chosen("west")),
+			in: NewInput(in("east", v1alpha1.ClusterReady), Chosen("west")),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", isFalse, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: west (Pending)"),
@@ -62,7 +63,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"one Failed, the others Ready: nothing more will happen": {
-			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterReady)),
+			in: NewInput(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterReady)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: east (Refused)"),
@@ -70,7 +71,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"one Failed, one Progressing: something is under way": {
-			in: given(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterFailed)),
+			in: NewInput(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterFailed)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (RollingOut)"),
@@ -78,7 +79,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"one Failed, one Unknown that may come back": {
-			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterFailed)),
+			in: NewInput(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterFailed)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (ClusterUnreachable)"),
@@ -86,7 +87,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"one Unknown, the others Ready": {
-			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterReady)),
+			in: NewInput(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterReady)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", unknown, v1alpha1.ReasonClustersUnknown, "1 of 2 clusters not ready: east (ClusterUnreachable)"),
@@ -94,7 +95,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"one Unknown, one Progressing": {
-			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterProgressing)),
+			in: NewInput(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterProgressing)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
 				is("Ready", isFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (ClusterUnreachable), west (RollingOut)"),
@@ -102,7 +103,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"Ready, and one Removing": {
-			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving)),
+			in: NewInput(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
@@ -110,7 +111,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"Failed, and one Removing": {
-			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterRemoving)),
+			in: NewInput(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterRemoving)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
@@ -118,22 +119,22 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"Ready, and one Detached, which counts no more": {
-			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterDetached)),
+			in: NewInput(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterDetached)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
 			),
 		},
 		"no member": {
-			in: given(),
+			in: NewInput(),
 			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster; add a cluster by a kubeconfig Secret"),
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster: create a kubeconfig Secret to add a cluster"),
 				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 			),
 		},
 		"no member chosen": {
-			in: given(notChosen("east"), notChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
+			in: NewInput(NotChosen("east"), NotChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
 			want: conditions(
 				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
@@ -141,7 +142,7 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"a placement that cannot be understood": {
-			in: given(in("east", v1alpha1.ClusterReady), planError(errors.New("spec.placement.clusterSelector: no"))),
+			in: NewInput(in("east", v1alpha1.ClusterReady), WithPlanError(errors.New("spec.placement.clusterSelector: no"))),
 			want: conditions(
 				is("Placed", isFalse, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
 				is("Ready", isFalse, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
@@ -149,14 +150,14 @@ func TestStatus_conditions(t *testing.T) {
 			),
 		},
 		"a deletion, and what is in its way": {
-			in: given(deleting, in("east", v1alpha1.ClusterReady), in("north", v1alpha1.ClusterReady), unreachable("north"), has(row("west", v1alpha1.ClusterReady))),
+			in: NewInput(Deleting, in("east", v1alpha1.ClusterReady), in("north", v1alpha1.ClusterReady), Unreachable("north"), WithEntries(Entry("west", v1alpha1.ClusterReady))),
 			want: conditions(
 				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
 				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
 			),
 		},
 		"a deletion without a plan": {
-			in: given(deleting, in("east", v1alpha1.ClusterReady), planError(errors.New("no"))),
+			in: NewInput(Deleting, in("east", v1alpha1.ClusterReady), WithPlanError(errors.New("no"))),
 			want: conditions(
 				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
 				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
@@ -165,7 +166,7 @@ func TestStatus_conditions(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, statusOf(test.in).Conditions); diff != "" {
+			if diff := cmp.Diff(test.want, StatusOf(test.in).Conditions); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
@@ -173,29 +174,29 @@ func TestStatus_conditions(t *testing.T) {
 }
 
 func TestStatus_conditions_keep_their_time_while_their_status_is_the_same(t *testing.T) {
-	old := metav1.NewTime(before.Add(-time.Hour))
+	old := metav1.NewTime(AnHourAgo.Add(-time.Hour))
 	tests := map[string]struct {
 		in   rollout.Input
 		want map[string]metav1.Time
 	}{
 		"nothing changed": {
-			in:   given(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready")),
+			in:   NewInput(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready")),
 			want: map[string]metav1.Time{"Placed": old, "Ready": old},
 		},
 		"the status changed, and what comes with it is new": {
-			in:   given(in("east", v1alpha1.ClusterProgressing), had(old, "Placed", "Ready")),
-			want: map[string]metav1.Time{"Placed": old, "Ready": now, "Reconciling": now},
+			in:   NewInput(in("east", v1alpha1.ClusterProgressing), had(old, "Placed", "Ready")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": Now, "Reconciling": Now},
 		},
 		"only the reason and the message changed": {
-			in:   given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), had(old, "Placed", "Ready", "Reconciling")),
+			in:   NewInput(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), had(old, "Placed", "Ready", "Reconciling")),
 			want: map[string]metav1.Time{"Placed": old, "Ready": old, "Reconciling": old},
 		},
 		"Stalled takes the place of Reconciling": {
-			in:   given(in("east", v1alpha1.ClusterFailed), had(old, "Placed", "Reconciling")),
-			want: map[string]metav1.Time{"Placed": old, "Ready": now, "Stalled": now},
+			in:   NewInput(in("east", v1alpha1.ClusterFailed), had(old, "Placed", "Reconciling")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": Now, "Stalled": Now},
 		},
 		"only the generation changed": {
-			in: given(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready"), func(in *rollout.Input) {
+			in: NewInput(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready"), func(in *rollout.Input) {
 				in.App.Status.Conditions[0].ObservedGeneration = 1
 			}),
 			want: map[string]metav1.Time{"Placed": old, "Ready": old},
@@ -204,10 +205,10 @@ func TestStatus_conditions_keep_their_time_while_their_status_is_the_same(t *tes
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]metav1.Time{}
-			for _, condition := range statusOf(test.in).Conditions {
+			for _, condition := range StatusOf(test.in).Conditions {
 				got[condition.Type] = condition.LastTransitionTime
-				if condition.ObservedGeneration != generation {
-					t.Errorf("%s speaks of generation %d, want %d", condition.Type, condition.ObservedGeneration, generation)
+				if condition.ObservedGeneration != Generation {
+					t.Errorf("%s speaks of generation %d, want %d", condition.Type, condition.ObservedGeneration, Generation)
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -223,34 +224,34 @@ func TestStatus_messages_name_the_first_five_the_worst_first_and_then_by_name(t 
 		want string
 	}{
 		"five are all named": {
-			in:   given(in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
+			in:   NewInput(in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
 			want: "running on 5 clusters: a, b, c, d, e",
 		},
 		"of more the rest is counted": {
-			in: given(in("g", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
+			in: NewInput(in("g", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
 				in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
 			want: "running on 7 clusters: a, b, c, d, e and 2 more",
 		},
 		"the worst are named first": {
-			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
+			in: NewInput(Chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
 				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterFailed), in("g", v1alpha1.ClusterRemoving), in("h", v1alpha1.ClusterDetached)),
 			want: "5 of 6 clusters not ready: d (Refused), f (Refused), c (ClusterUnreachable), b (RollingOut), a (Pending)",
 		},
 		"what is not named is the least bad": {
-			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
+			in: NewInput(Chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
 				in("e", v1alpha1.ClusterFailed), in("f", v1alpha1.ClusterFailed), in("g", v1alpha1.ClusterFailed)),
 			want: "7 of 7 clusters not ready: d (Refused), e (Refused), f (Refused), g (Refused), c (ClusterUnreachable) and 2 more",
 		},
 		"a deletion names the first five": {
-			in: given(deleting, in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
-				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), unreachable("f")),
+			in: NewInput(Deleting, in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
+				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), Unreachable("f")),
 			want: "removing it from 6 clusters: a, b, c, d, e and 1 more",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got string
-			for _, condition := range statusOf(test.in).Conditions {
+			for _, condition := range StatusOf(test.in).Conditions {
 				if condition.Type == v1alpha1.ConditionReady {
 					got = condition.Message
 				}
@@ -267,15 +268,15 @@ func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T)
 	failed := func(message string, names ...string) func(*rollout.Input) {
 		return func(in *rollout.Input) {
 			for _, name := range names {
-				chosen(name)(in)
-				saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, message)))(in)
+				Chosen(name)(in)
+				Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, message)))(in)
 			}
 		}
 	}
 	pulling := func(name string) func(*rollout.Input) {
 		return func(in *rollout.Input) {
-			chosen(name)(in)
-			saw(name, seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, `2 of 2 pods: no such image`)))(in)
+			Chosen(name)(in)
+			Observed(name, Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonImagePullBackOff, `2 of 2 pods: no such image`)))(in)
 		}
 	}
 	many := make([]string, 60)
@@ -286,27 +287,27 @@ func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T)
 		in   rollout.Input
 		want string
 	}{
-		"all clusters":                {given(failed(quota, "a", "b", "c")), "refused by all 3 clusters: " + quota},
-		"the only cluster":            {given(failed(quota, "a")), "refused by cluster a: " + quota},
-		"all that are not ready":      {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterReady)), "refused by 2 of 3 clusters: " + quota},
-		"all that fail":               {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterUnknown), chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
-		"pods that cannot run":        {given(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
-		"one of several":              {given(failed(quota, "a"), in("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
-		"different messages":          {given(failed(quota, "a"), failed("other", "b")), "refused by all 2 clusters; a says: " + quota},
-		"different messages of some":  {given(failed(quota, "a"), failed("other", "b"), chosen("c")), "refused by 2 of 3 clusters; a says: " + quota + "; 1 more not ready: c (Pending)"},
-		"different reasons":           {given(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
-		"no message":                  {given(in("a", v1alpha1.ClusterFailed), in("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
-		"more than keep their text":   {given(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
-		"a rollout that goes its way": {given(in("a", v1alpha1.ClusterProgressing), in("b", v1alpha1.ClusterProgressing)), "2 of 2 clusters not ready: a (RollingOut), b (RollingOut)"},
+		"all clusters":                {NewInput(failed(quota, "a", "b", "c")), "refused by all 3 clusters: " + quota},
+		"the only cluster":            {NewInput(failed(quota, "a")), "refused by cluster a: " + quota},
+		"all that are not ready":      {NewInput(failed(quota, "a", "b"), in("c", v1alpha1.ClusterReady)), "refused by 2 of 3 clusters: " + quota},
+		"all that fail":               {NewInput(failed(quota, "a", "b"), in("c", v1alpha1.ClusterUnknown), Chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
+		"pods that cannot run":        {NewInput(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
+		"one of several":              {NewInput(failed(quota, "a"), in("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
+		"different messages":          {NewInput(failed(quota, "a"), failed("other", "b")), "refused by all 2 clusters; a says: " + quota},
+		"different messages of some":  {NewInput(failed(quota, "a"), failed("other", "b"), Chosen("c")), "refused by 2 of 3 clusters; a says: " + quota + "; 1 more not ready: c (Pending)"},
+		"different reasons":           {NewInput(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
+		"no message":                  {NewInput(in("a", v1alpha1.ClusterFailed), in("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
+		"more than keep their text":   {NewInput(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
+		"a rollout that goes its way": {NewInput(in("a", v1alpha1.ClusterProgressing), in("b", v1alpha1.ClusterProgressing)), "2 of 2 clusters not ready: a (RollingOut), b (RollingOut)"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := meta.FindStatusCondition(statusOf(test.in).Conditions, v1alpha1.ConditionReady)
+			got := meta.FindStatusCondition(StatusOf(test.in).Conditions, v1alpha1.ConditionReady)
 			if diff := cmp.Diff(test.want, got.Message); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
-			after := then(test.in, restarted)
-			if again := meta.FindStatusCondition(statusOf(after).Conditions, v1alpha1.ConditionReady); again.Message != got.Message {
+			after := Next(test.in, Restarted)
+			if again := meta.FindStatusCondition(StatusOf(after).Conditions, v1alpha1.ConditionReady); again.Message != got.Message {
 				t.Errorf("after a restart it says %q", again.Message)
 			}
 		})
@@ -319,18 +320,18 @@ func TestStatus_says_the_rest(t *testing.T) {
 		want v1alpha1.AppServiceStatus
 	}{
 		"of nothing": {
-			in: given(),
+			in: NewInput(),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Display: "0/0"},
 			},
 		},
 		"of one cluster in each phase: those Removing and Detached are not of the plan; the pods of those Removing are counted; what is not known now is apart": {
-			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterFailed),
+			in: NewInput(Chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterFailed),
 				in("e", v1alpha1.ClusterUnknown), in("f", v1alpha1.ClusterRemoving), in("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           2, // 4 clusters with 2 pods and 1 with none: the mean is 1.6
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary: v1alpha1.ClusterSummary{
@@ -344,9 +345,9 @@ func TestStatus_says_the_rest(t *testing.T) {
 			},
 		},
 		"of a cluster that it is removed from and that cannot be reached: its pods are not known": {
-			in: given(in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterRemoving), func(in *rollout.Input) { in.Members["b"] = member("b", metav1.ConditionFalse) }),
+			in: NewInput(in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterRemoving), func(in *rollout.Input) { in.Members["b"] = NewMember("b", metav1.ConditionFalse) }),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           2,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 1, Ready: 1, Display: "1/1", Replicas: 2, ReadyReplicas: 2, LastKnownReadyReplicas: 2, Removing: 1},
@@ -354,18 +355,18 @@ func TestStatus_says_the_rest(t *testing.T) {
 			},
 		},
 		"of replicas in the unit of spec.replicas: what one cluster has": {
-			in: given(chosen("a"), chosen("b"), saw("a", seen(v1alpha1.ClusterReady, counting(3, 3))), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+			in: NewInput(Chosen("a"), Chosen("b"), Observed("a", Observation(v1alpha1.ClusterReady, Counting(3, 3))), Observed("b", Observation(v1alpha1.ClusterReady, Counting(3, 3)))),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           3,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 6},
 			},
 		},
 		"of replicas in the unit of spec.replicas where they are divided: what the clusters of the plan have together": {
-			in: given(divided(4), chosen("a"), chosen("b"), in("c", v1alpha1.ClusterRemoving), saw("a", seen(v1alpha1.ClusterReady)), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+			in: NewInput(Divided(4), Chosen("a"), Chosen("b"), in("c", v1alpha1.ClusterRemoving), Observed("a", Observation(v1alpha1.ClusterReady)), Observed("b", Observation(v1alpha1.ClusterReady, Counting(3, 3)))),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           5,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 7, Removing: 1},
@@ -373,9 +374,9 @@ func TestStatus_says_the_rest(t *testing.T) {
 			},
 		},
 		"of replicas that are not the same everywhere: the mean, rounded up": {
-			in: given(chosen("a"), chosen("b"), chosen("c"), saw("a", seen(v1alpha1.ClusterReady, counting(1, 1)))),
+			in: NewInput(Chosen("a"), Chosen("b"), Chosen("c"), Observed("a", Observation(v1alpha1.ClusterReady, Counting(1, 1)))),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           1,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 3, Ready: 1, Progressing: 2, Display: "1/3", Replicas: 6, ReadyReplicas: 1},
@@ -386,7 +387,7 @@ func TestStatus_says_the_rest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rest := cmpopts.IgnoreFields(v1alpha1.AppServiceStatus{}, "Conditions", "Clusters")
 			test.want.PlannedSpecs, test.want.Placement.SpecHash = lineage.Planned(test.in.App), lineage.PlacementHash(test.in.App)
-			if diff := cmp.Diff(test.want, statusOf(test.in), rest); diff != "" {
+			if diff := cmp.Diff(test.want, StatusOf(test.in), rest); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})
@@ -396,29 +397,29 @@ func TestStatus_says_the_rest(t *testing.T) {
 // in adds a cluster to the AppService that is in a phase already and stays in it.
 func in(cluster string, phase v1alpha1.ClusterPhase) func(*rollout.Input) {
 	return func(in *rollout.Input) {
-		row := row(cluster, phase)
+		entry := Entry(cluster, phase)
 		switch phase {
 		case v1alpha1.ClusterDetached:
-			row.Reason = v1alpha1.ReasonClusterDetached
+			entry.Reason = v1alpha1.ReasonClusterDetached
 		case v1alpha1.ClusterRemoving:
-			notChosen(cluster)(in)
+			NotChosen(cluster)(in)
 		default:
-			chosen(cluster)(in)
+			Chosen(cluster)(in)
 		}
 		switch phase {
 		case v1alpha1.ClusterUnknown:
-			unreachable(cluster)(in)
+			Unreachable(cluster)(in)
 		case v1alpha1.ClusterFailed:
-			row.Reason = v1alpha1.ReasonRefused
+			entry.Reason = v1alpha1.ReasonRefused
 		case v1alpha1.ClusterProgressing:
-			row.Reason = v1alpha1.ReasonRollingOut
+			entry.Reason = v1alpha1.ReasonRollingOut
 		}
-		has(row)(in)
+		WithEntries(entry)(in)
 	}
 }
 
 func excluded(cluster, reason string) func(*rollout.Input) {
-	return func(in *rollout.Input) { decide(in, placement.Decision{Cluster: cluster, Reason: reason}) }
+	return func(in *rollout.Input) { SetDecision(in, placement.Decision{Cluster: cluster, Reason: reason}) }
 }
 
 // had adds conditions to the AppService that have been True since this time.
@@ -435,7 +436,7 @@ func had(since metav1.Time, types ...string) func(*rollout.Input) {
 // conditions returns the conditions as new ones of the present generation.
 func conditions(conditions ...metav1.Condition) []metav1.Condition {
 	for i := range conditions {
-		conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = generation, now
+		conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = Generation, Now
 	}
 	return conditions
 }
@@ -467,8 +468,8 @@ func TestPlaced_says_why_for_every_reason(t *testing.T) {
 		t.Fatalf("found only %v", reasons)
 	}
 	for reason := range reasons {
-		in := given(chosen("a"), excluded("b", reason))
-		got := meta.FindStatusCondition(statusOf(in).Conditions, v1alpha1.ConditionPlaced).Message
+		in := NewInput(Chosen("a"), excluded("b", reason))
+		got := meta.FindStatusCondition(StatusOf(in).Conditions, v1alpha1.ConditionPlaced).Message
 		if !regexp.MustCompile(`; not on 1 cluster [a-z]+`).MatchString(got) {
 			t.Errorf("of %s it says %q", reason, got)
 		}

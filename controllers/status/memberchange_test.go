@@ -18,6 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
@@ -83,7 +84,7 @@ func changeOne(t *rapid.T, app *v1alpha1.AppService, fleet map[string]*v1alpha1.
 }
 
 func computeOn(app *v1alpha1.AppService, fleet map[string]*v1alpha1.MemberCluster, seen map[string]observation.Observation) v1alpha1.AppServiceStatus {
-	in := rollout.Input{App: app, Members: map[string]*v1alpha1.MemberCluster{}, Secretless: map[string]*v1alpha1.MemberCluster{}, Observations: seen, Now: now}
+	in := rollout.Input{App: app, Members: map[string]*v1alpha1.MemberCluster{}, Secretless: map[string]*v1alpha1.MemberCluster{}, Observations: seen, Now: Now}
 	var all []v1alpha1.MemberCluster
 	for name, member := range fleet {
 		all = append(all, *member)
@@ -114,7 +115,7 @@ func changeProperty(t *rapid.T, member, after *v1alpha1.MemberCluster) {
 	case 5:
 		member.Status.Abandoned = after.Status.Abandoned
 	default:
-		member.DeletionTimestamp = &now
+		member.DeletionTimestamp = &Now
 	}
 }
 
@@ -123,22 +124,22 @@ func drawMember(t *rapid.T, name string) *v1alpha1.MemberCluster {
 	m.Name, m.UID = name, types.UID("uid-of-"+name)
 	m.Labels = map[string]string{"region": rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region")}
 	ready := rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse}).Draw(t, "ready")
-	since := metav1.NewTime(now.Add(-rapid.SampledFrom([]time.Duration{0, 5 * time.Minute, time.Hour}).Draw(t, "since")))
+	since := metav1.NewTime(Now.Add(-rapid.SampledFrom([]time.Duration{0, 5 * time.Minute, time.Hour}).Draw(t, "since")))
 	m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready, LastTransitionTime: since}}
 	m.Spec.Unschedulable = rapid.IntRange(0, 4).Draw(t, "unschedulable") == 0
 	m.Spec.Taints = rapid.SampledFrom([][]v1alpha1.Taint{nil, nil, nil, {{Key: "drain", Effect: v1alpha1.TaintNoExecute}}, {{Key: "new", Effect: v1alpha1.TaintNoSchedule}}}).Draw(t, "taints")
 	m.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(rapid.SampledFrom([]string{"4", "8", "16"}).Draw(t, "cpu"))}
 	if rapid.IntRange(0, 5).Draw(t, "secretless") == 0 {
-		m.Status.SecretMissingSince = &before
+		m.Status.SecretMissingSince = &AnHourAgo
 	}
 	if rapid.IntRange(0, 5).Draw(t, "tombstone") == 0 {
-		m.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: uid}}
+		m.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: UID}}
 	}
 	return m
 }
 
 func drawApp(t *rapid.T) *v1alpha1.AppService {
-	app := given().App
+	app := NewInput().App
 	app.Spec.Replicas = new(rapid.Int32Range(0, 5).Draw(t, "replicas"))
 	eu := &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "eu"}}
 	bad := &v1alpha1.ClusterSelector{MatchExpressions: []v1alpha1.ClusterRequirement{{Key: "region", Operator: "Near"}}}
@@ -154,7 +155,7 @@ func drawApp(t *rapid.T) *v1alpha1.AppService {
 		nil, {{Name: "eu", ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: eu}, Replicas: new(int32(3))}},
 	}).Draw(t, "overrides")
 	if rapid.IntRange(0, 9).Draw(t, "deleting") == 0 {
-		app.DeletionTimestamp, app.Finalizers = &before, []string{v1alpha1.Finalizer}
+		app.DeletionTimestamp, app.Finalizers = &AnHourAgo, []string{v1alpha1.Finalizer}
 	}
 	return app
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
@@ -25,11 +26,11 @@ func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
 	}{
 		"Ready":   {fleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
 		"Unknown": {fleet(clusters, allUnreachable), 350_000},
-		"Pending": {fleet(clusters, restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
+		"Pending": {fleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			status := statusOf(test.in)
+			status := StatusOf(test.in)
 			if got := status.Clusters[0].Phase; string(got) != name {
 				t.Fatalf("rows are %s, want %s", got, name)
 			}
@@ -47,13 +48,13 @@ func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
 func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	tests := map[string]func(name string, i int) observation.Observation{
 		"one reason": func(name string, i int) observation.Observation {
-			return seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
+			return Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
 		},
 		"every reason, and characters that take six bytes": func(name string, i int) observation.Observation {
-			return seen(v1alpha1.ClusterFailed, saying(fmt.Sprintf("Reason%d", i%30), strings.Repeat("<", 1100)))
+			return Observation(v1alpha1.ClusterFailed, Reporting(fmt.Sprintf("Reason%d", i%30), strings.Repeat("<", 1100)))
 		},
 		"long host names": func(name string, i int) observation.Observation {
-			failed := seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRolloutFailed, strings.Repeat("x", 1024)))
+			failed := Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRolloutFailed, strings.Repeat("x", 1024)))
 			for a := range 8 {
 				failed.Addresses = append(failed.Addresses, fmt.Sprintf("%d.%s.example.com", a, strings.Repeat(name+".", 20)))
 			}
@@ -62,19 +63,19 @@ func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	}
 	for name, observe := range tests {
 		t.Run(name, func(t *testing.T) {
-			in := given()
+			in := NewInput()
 			for i := range 3000 {
 				name := fmt.Sprintf("member-%04d", i)
-				chosen(name)(&in)
-				saw(name, observe(name, i))(&in)
+				Chosen(name)(&in)
+				Observed(name, observe(name, i))(&in)
 			}
-			in = then(in, later(time.Minute))
+			in = Next(in, Later(time.Minute))
 			size := len(compact(t, in.App.Status))
 			t.Logf("%d bytes", size)
 			if size >= 1_000_000 {
 				t.Errorf("%d bytes, want less than 1,000,000", size)
 			}
-			if diff := cmp.Diff(in.App.Status, statusOf(in)); diff != "" {
+			if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
 				t.Errorf("the next status is another (-first +second):\n%s", diff)
 			}
 		})
@@ -85,23 +86,23 @@ func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 	failed := fleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
-			saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "because "+name)))(in)
+			Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
 		}
 	})
-	before := then(failed)
-	for _, row := range before.App.Status.Clusters {
-		if row.Phase != v1alpha1.ClusterFailed || row.Reason != v1alpha1.ReasonRefused {
-			t.Fatalf("%+v", row)
+	before := Next(failed)
+	for _, entry := range before.App.Status.Clusters {
+		if entry.Phase != v1alpha1.ClusterFailed || entry.Reason != v1alpha1.ReasonRefused {
+			t.Fatalf("%+v", entry)
 		}
-		if hasText := row.Message != ""; hasText != (row.Name < "member-0050") {
-			t.Errorf("%s says %q", row.Name, row.Message)
+		if hasText := entry.Message != ""; hasText != (entry.Name < "member-0050") {
+			t.Errorf("%s says %q", entry.Name, entry.Message)
 		}
 	}
-	after := statusOf(then(before, saw("member-0007", seen(v1alpha1.ClusterReady)), later(time.Minute)))
+	after := StatusOf(Next(before, Observed("member-0007", Observation(v1alpha1.ClusterReady)), Later(time.Minute)))
 	var changed []string
-	for _, row := range after.Clusters {
-		if diff := cmp.Diff(*before.App.Status.Cluster(row.Name), row); diff != "" {
-			changed = append(changed, row.Name)
+	for _, entry := range after.Clusters {
+		if diff := cmp.Diff(*before.App.Status.Cluster(entry.Name), entry); diff != "" {
+			changed = append(changed, entry.Name)
 		}
 	}
 	if diff := cmp.Diff([]string{"member-0007", "member-0050"}, changed); diff != "" {
@@ -113,10 +114,10 @@ func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T) {
 	in := fleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
-			saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "because "+name)))(in)
+			Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
 		}
 	})
-	for _, change := range status.Changes(in, statusOf(in)) {
+	for _, change := range status.Changes(in, StatusOf(in)) {
 		if want := "because " + change.Cluster; change.Message != want {
 			t.Errorf("%s: %q, want %q", change.Cluster, change.Message, want)
 		}
@@ -136,7 +137,7 @@ func BenchmarkStatus(b *testing.B) {
 			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					statusOf(test.in)
+					StatusOf(test.in)
 				}
 			})
 		}
@@ -145,18 +146,18 @@ func BenchmarkStatus(b *testing.B) {
 
 // fleet returns an input that runs on this number of clusters and is at rest.
 func fleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
-	in := given()
+	in := NewInput()
 	for i := range clusters {
 		name := fmt.Sprintf("member-%04d", i)
-		chosen(name)(&in)
-		saw(name, seen(v1alpha1.ClusterReady))(&in)
+		Chosen(name)(&in)
+		Observed(name, Observation(v1alpha1.ClusterReady))(&in)
 	}
-	return then(then(in), append(changes, later(time.Minute))...)
+	return Next(Next(in), append(changes, Later(time.Minute))...)
 }
 
 func allUnreachable(in *rollout.Input) {
 	for name := range in.Members {
-		unreachable(name)(in)
+		Unreachable(name)(in)
 	}
 }
 

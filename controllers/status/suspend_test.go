@@ -9,6 +9,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
 func TestSuspended_conditions(t *testing.T) {
@@ -19,7 +20,7 @@ func TestSuspended_conditions(t *testing.T) {
 		want []metav1.Condition
 	}{
 		"nothing waits": {
-			in: given(suspended, in("east", v1alpha1.ClusterReady)),
+			in: NewInput(Suspended, in("east", v1alpha1.ClusterReady)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
@@ -27,7 +28,7 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"nothing waits, and something has failed": {
-			in: given(suspended, in("east", v1alpha1.ClusterFailed)),
+			in: NewInput(Suspended, in("east", v1alpha1.ClusterFailed)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
 				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
@@ -36,7 +37,7 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"a removal that has begun, and a cluster that is gone, wait for nothing": {
-			in: given(suspended, in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), in("north", v1alpha1.ClusterDetached)),
+			in: NewInput(Suspended, in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), in("north", v1alpha1.ClusterDetached)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
 				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
@@ -45,7 +46,7 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"an edit waits": {
-			in: given(suspended, chosen("east"), has(old("east"))),
+			in: NewInput(Suspended, Chosen("east"), WithEntries(OldEntry("east"))),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
 				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: generation 2 is not rolled out to 1 cluster: east"),
@@ -53,7 +54,7 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"all there is waits, and something has failed: that is no stall": {
-			in: given(suspended, chosen("east"), has(old("east")), chosen("north"), notChosen("south"), has(row("south", v1alpha1.ClusterReady)), in("west", v1alpha1.ClusterFailed)),
+			in: NewInput(Suspended, Chosen("east"), WithEntries(OldEntry("east")), Chosen("north"), NotChosen("south"), WithEntries(Entry("south", v1alpha1.ClusterReady)), in("west", v1alpha1.ClusterFailed)),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 3 clusters of 4; not on 1 cluster with other labels"),
 				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: generation 2 is not rolled out to 1 cluster: east; "+
@@ -62,7 +63,7 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"all of it waits": {
-			in: given(suspended, chosen("east")),
+			in: NewInput(Suspended, Chosen("east")),
 			want: conditions(
 				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
 				is("Ready", isFalse, v1alpha1.ReasonSuspended, "suspended: it is not added to 1 cluster: east"),
@@ -70,16 +71,16 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"there is no member": {
-			in: given(suspended),
+			in: NewInput(Suspended),
 			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster; add a cluster by a kubeconfig Secret"),
+				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster: create a kubeconfig Secret to add a cluster"),
 				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 				isSuspended,
 				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
 			),
 		},
 		"a placement that cannot be understood": {
-			in: given(suspended, in("east", v1alpha1.ClusterReady), planError(errors.New("no"))),
+			in: NewInput(Suspended, in("east", v1alpha1.ClusterReady), WithPlanError(errors.New("no"))),
 			want: conditions(
 				is("Placed", isFalse, v1alpha1.ReasonInvalidPlacement, "no"),
 				is("Ready", isFalse, v1alpha1.ReasonInvalidPlacement, "no"),
@@ -88,7 +89,7 @@ func TestSuspended_conditions(t *testing.T) {
 			),
 		},
 		"a deletion is not suspended": {
-			in: given(suspended, deleting, in("east", v1alpha1.ClusterReady)),
+			in: NewInput(Suspended, Deleting, in("east", v1alpha1.ClusterReady)),
 			want: conditions(
 				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
 				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
@@ -97,7 +98,7 @@ func TestSuspended_conditions(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, statusOf(test.in).Conditions); diff != "" {
+			if diff := cmp.Diff(test.want, StatusOf(test.in).Conditions); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
