@@ -77,10 +77,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request)
 	return result, err
 }
 
-// gather reads what is decided on. There may be no AppService, and no entry.
+// gather reads what is decided on. There may be no AppService, and no entry. It does not copy the
+// AppService and the MemberCluster of the cache, because an AppService may have a thousand entries.
+// They must not be modified.
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task, error) {
 	app := &v1alpha1.AppService{}
-	err := r.hub.Get(ctx, key, app)
+	err := r.hub.Get(ctx, key, app, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		r.memories.forget(key)
 		return task{}, nil
@@ -89,7 +91,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 		return task{}, fmt.Errorf("read AppService: %w", err)
 	}
 	member := &v1alpha1.MemberCluster{}
-	if err := r.hub.Get(ctx, client.ObjectKey{Name: r.cluster}, member); apierrors.IsNotFound(err) {
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: r.cluster}, member, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		member = nil
 	} else if err != nil {
 		return task{}, fmt.Errorf("read MemberCluster: %w", err)

@@ -117,6 +117,7 @@ func running(cluster string, replicas int32, changes ...func(*v1alpha1.ClusterSt
 			change(&row)
 		}
 		app.Status.Clusters = append(app.Status.Clusters, row)
+		app.Status.SortClusters()
 	}
 }
 

@@ -45,10 +45,11 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile updates the status of one AppService.
+// Reconcile updates the status of one AppService. It does not copy the AppService of the cache,
+// because that may have a thousand entries. The AppService must not be modified.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	app := &v1alpha1.AppService{}
-	if err := r.hub.Get(ctx, request.NamespacedName, app); err != nil {
+	if err := r.hub.Get(ctx, request.NamespacedName, app, client.UnsafeDisableDeepCopy); err != nil {
 		r.observations.forgetApp(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -134,9 +135,12 @@ func (r *Reconciler) write(
 	if wait := r.throttle.untilWrite(app.UID, now); wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	updated := app.DeepCopy()
-	updated.Status = next
-	err := r.hub.Status().Patch(ctx, updated, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}))
+	patch, err := statusPatch(app, next)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	written := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
+	err = r.hub.Status().Patch(ctx, written, patch)
 	switch {
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil

@@ -231,6 +231,7 @@ func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
 		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
 	s.has(detached)
 	s.delete()
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east (ClusterDetached)")
 	if wait := s.look().RequeueAfter; wait != 10*time.Second {
 		t.Errorf("looks again after %v, want 10s", wait)
 	}
@@ -308,9 +309,9 @@ func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 	_, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
 	r.hub = hub
-	for range 2 { // first the entry, then the finalizer
-		_, err = r.Reconcile(t.Context(), s.request())
+	eventually(t, func() error { // first the entry is removed, then the finalizer
+		_, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)
-	}
-	s.isGone()
+		return s.isDeleted()
+	})
 }

@@ -319,13 +319,16 @@ func (s *scene) since(member string) metav1.Time {
 // isGone waits until the AppService is deleted.
 func (s *scene) isGone() {
 	s.Helper()
-	eventually(s.T, func() error {
-		err := hub.Get(s.Context(), s.key(), &v1alpha1.AppService{})
-		if err == nil {
-			return errors.New("the AppService is still there")
-		}
-		return client.IgnoreNotFound(err)
-	})
+	eventually(s.T, s.isDeleted)
+}
+
+// isDeleted returns an error while the AppService exists.
+func (s *scene) isDeleted() error {
+	err := hub.Get(s.Context(), s.key(), &v1alpha1.AppService{})
+	if err == nil {
+		return errors.New("the AppService is still there")
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // catchUp waits until the planner's cache is up to date.

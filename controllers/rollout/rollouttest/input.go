@@ -135,7 +135,10 @@ func WithPlanError(err error) func(*rollout.Input) {
 
 // WithEntries adds entries to the status of the AppService.
 func WithEntries(entries ...v1alpha1.ClusterStatus) func(*rollout.Input) {
-	return func(in *rollout.Input) { in.App.Status.Clusters = append(in.App.Status.Clusters, entries...) }
+	return func(in *rollout.Input) {
+		in.App.Status.Clusters = append(in.App.Status.Clusters, entries...)
+		in.App.Status.SortClusters()
+	}
 }
 
 // Observed sets the observation of a cluster.
