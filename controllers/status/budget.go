@@ -1,60 +1,147 @@
 package status
 
 import (
-	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// The hub's etcd refuses an object over 1.5 MiB. If etcd refuses a status, everything stops for its
-// AppService: nothing is planned or delivered any more. Therefore the data that members report has
-// a budget over all clusters. The rest of a cluster status is small.
 const (
-	// maxMessages is the maximum number of cluster statuses with the same reason that have a
-	// message. The others have only the reason.
+	// maxMessages is the maximum number of entries with the same reason that have a message. The
+	// others have only the reason.
 	maxMessages = 50
-	// messageBudget is the maximum size of all messages together, in bytes of JSON.
-	messageBudget = 256 << 10
-	// addressBudget is the maximum size of the addresses of all clusters together, in bytes of
-	// JSON.
-	addressBudget = 256 << 10
+	// entriesBudget is the maximum size of all entries of one AppService, in bytes of JSON. The hub's
+	// etcd refuses an object over 1.5 MiB, and the API server adds managed fields. If etcd refused
+	// a status, everything would stop for its AppService: nothing would be planned or delivered.
+	entriesBudget = 1_000_000
 )
 
-// limitTexts drops messages and addresses that exceed the budget, in order of cluster name. So a
-// change of one cluster status affects the texts of at most a few others, which are next to the
-// limit. A dropped text comes back when the budget allows it and the cluster is observed again.
+// textLimit limits the texts of each entry.
+type textLimit struct {
+	message   int // characters of the message
+	addresses int
+}
+
+// textLimits are the steps in which the texts are shortened: the first one that fits is used. They
+// are few, so a change of one entry rarely changes the texts of the others.
+var textLimits = []textLimit{
+	{rollout.MaxMessage, 8},
+	{512, 8},
+	{256, 4},
+	{128, 2},
+	{64, 1},
+	{0, 0},
+}
+
+// limitTexts shortens the messages and the addresses of the entries, so that all entries together
+// take at most entriesBudget. Everything else of an entry is never shortened. A text that was
+// shortened comes back when the budget allows it and the cluster is observed again.
 func limitTexts(entries []v1alpha1.ClusterStatus) {
-	said := map[string]int{}
-	messages, addresses := 0, 0
+	dropMessages(entries)
+	left := entriesBudget
 	for i := range entries {
-		entry := &entries[i]
-		if entry.Message != "" {
-			size := encodedSize(entry.Message)
-			if said[entry.Reason] == maxMessages || messages+size > messageBudget {
-				entry.Message = ""
-			} else {
-				said[entry.Reason]++
-				messages += size
-			}
-		}
-		if len(entry.Addresses) > 0 {
-			size := encodedSize(entry.Addresses)
-			if addresses+size > addressBudget {
-				entry.Addresses = nil
-			} else {
-				addresses += size
-			}
+		left -= fixedSize(&entries[i])
+	}
+	for _, limit := range textLimits {
+		if textSize(entries, limit, left) <= left || limit.message == 0 {
+			limit.apply(entries)
+			return
 		}
 	}
 }
 
+// fixedSize returns at least the size of an entry without its texts, in bytes of JSON. It is an
+// upper bound, because encoding all entries takes too long.
+func fixedSize(entry *v1alpha1.ClusterStatus) int {
+	size := 280 + len(entry.Name) + len(entry.Reason) // with all fields of a Ready entry, and the longest numbers
+	if entry.MaxReplicas != 0 || entry.MinReplicas != 0 || entry.Weight != 0 {
+		size += 90
+	}
+	if entry.Surging {
+		size += 20
+	}
+	if entry.LastKnownPhase != "" {
+		size += 40
+	}
+	if entry.Transition.Type != "" {
+		size += 100
+	}
+	if behind := entry.HubBehind; behind != nil {
+		size += 100 + len(behind.Kind) + len(behind.UID) + len(behind.Accept)
+	}
+	return size
+}
+
+// dropMessages drops the messages after the first maxMessages entries with the same reason, in order
+// of name. So a change of one entry changes the message of at most one other.
+func dropMessages(entries []v1alpha1.ClusterStatus) {
+	count := map[string]int{}
+	for i := range entries {
+		entry := &entries[i]
+		if entry.Message == "" {
+			continue
+		}
+		if count[entry.Reason] == maxMessages {
+			entry.Message = ""
+			continue
+		}
+		count[entry.Reason]++
+	}
+}
+
+// textSize returns the size of all texts in bytes of JSON, with this limit for each entry. It may
+// stop when the size exceeds most.
+func textSize(entries []v1alpha1.ClusterStatus, limit textLimit, most int) int {
+	size := 0
+	for i := range entries {
+		size += encodedSize(shorten(entries[i].Message, limit.message))
+		for _, address := range entries[i].Addresses[:min(len(entries[i].Addresses), limit.addresses)] {
+			size += encodedSize(address) + len(`"",`)
+		}
+		if size > most {
+			break
+		}
+	}
+	return size
+}
+
+// apply shortens the texts of the entries. It does not modify lists of addresses, because the
+// previous status shares them.
+func (l textLimit) apply(entries []v1alpha1.ClusterStatus) {
+	for i := range entries {
+		entry := &entries[i]
+		entry.Message = shorten(entry.Message, l.message)
+		if len(entry.Addresses) > l.addresses {
+			entry.Addresses = entry.Addresses[:l.addresses:l.addresses]
+		}
+	}
+}
+
+// shorten returns at most this many characters of a text.
+func shorten(text string, characters int) string {
+	switch {
+	case len(text) <= characters || utf8.RuneCountInString(text) <= characters:
+		return text
+	case characters == 0:
+		return ""
+	}
+	return string([]rune(text)[:characters-1]) + "…"
+}
+
 // encodedSize returns the size of a text in etcd in bytes. JSON encodes some characters in six
 // bytes.
-func encodedSize(text any) int {
-	content, err := json.Marshal(text)
-	if err != nil {
-		return rollout.MaxMessage // strings always marshal without an error
+func encodedSize(text string) int {
+	size := 0
+	for _, character := range text {
+		switch {
+		case character < ' ', character == '<', character == '>', character == '&', character == '\u2028', character == '\u2029', character == utf8.RuneError:
+			size += len(`\u0000`)
+		case character == '"', character == '\\':
+			size += 2
+		default:
+			size += utf8.RuneLen(character)
+		}
 	}
-	return len(content)
+	return size
 }

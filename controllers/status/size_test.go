@@ -3,11 +3,13 @@ package status_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
@@ -80,6 +82,64 @@ func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The longest texts on a thousand clusters are shortened on all of them alike, and nothing else is.
+func TestStatus_shortens_the_texts_of_all_clusters_in_fixed_steps(t *testing.T) {
+	in := NewInput()
+	for i := range 1000 {
+		name := fmt.Sprintf("member-%04d", i)
+		Chosen(name)(&in)
+		failed := Observation(v1alpha1.ClusterFailed, Reporting(fmt.Sprintf("Reason%d", i/50), strings.Repeat("ü", 1024)))
+		for a := range 8 {
+			failed.Addresses = append(failed.Addresses, fmt.Sprintf("%d.%s", a, strings.Repeat("x", 250)))
+		}
+		Observed(name, failed)(&in)
+	}
+	in = Next(in, Later(time.Minute))
+	first := in.App.Status.Clusters[0]
+	for _, entry := range in.App.Status.Clusters {
+		if len(entry.Addresses) != 1 || len([]rune(entry.Message)) != 64 || entry.Phase != v1alpha1.ClusterFailed || entry.Reason == "" {
+			t.Fatalf("entry %+v, first %+v", entry, first)
+		}
+	}
+	if size := len(compact(t, in.App.Status.Clusters)); size > 1_000_000 || size < 500_000 {
+		t.Errorf("the entries have %d bytes", size)
+	}
+	if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
+		t.Errorf("the next status is another (-first +second):\n%s", diff)
+	}
+}
+
+// Every entry that the schema allows fits, and what was shortened is not shortened again.
+func TestStatus_of_any_entries_fits_the_budget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := NewInput()
+		texts := rapid.StringOf(rapid.SampledFrom([]rune{'x', '<', '"', '\\', 'ü', '\n', '\u2028', '\U0001F600'}))
+		message := strings.Repeat(texts.Draw(t, "message"), 1+rapid.IntRange(0, 2000).Draw(t, "repeated"))
+		address := strings.Repeat("a", rapid.IntRange(1, 253).Draw(t, "address"))
+		reasons := rapid.IntRange(1, 100).Draw(t, "reasons")
+		clusters := rapid.IntRange(1, 1000).Draw(t, "clusters")
+		name := strings.Repeat("n", rapid.IntRange(0, 240).Draw(t, "name"))
+		for i := range clusters {
+			cluster := fmt.Sprintf("%s-%04d", name, i)
+			Chosen(cluster)(&in)
+			seen := Observation(v1alpha1.ClusterFailed, Reporting(fmt.Sprintf("Reason%d", i%reasons), message))
+			seen.Addresses = slices.Repeat([]string{address}, rapid.IntRange(0, 8).Draw(t, "addresses"))
+			Observed(cluster, seen)(&in)
+		}
+		in = Next(in, Later(time.Minute))
+		content, err := json.Marshal(in.App.Status.Clusters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(content) > 1_000_000 {
+			t.Fatalf("the entries have %d bytes", len(content))
+		}
+		if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
+			t.Fatalf("the next status is another (-first +second):\n%s", diff)
+		}
+	})
 }
 
 // A cluster that fails or recovers changes the text of at most one other cluster.
