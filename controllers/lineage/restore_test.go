@@ -23,7 +23,7 @@ func (f *fleetOf) accept() {
 	f.Helper()
 	f.read()
 	for _, c := range f.app.Status.Conditions {
-		_, value, found := strings.Cut(c.Message, "annotation "+v1alpha1.AnnotationAcceptHub+"=")
+		_, value, found := strings.Cut(c.Message, "annotate it with "+v1alpha1.AnnotationAcceptHub+"=")
 		if c.Type == v1alpha1.ConditionReady && found {
 			f.edit(func(app *v1alpha1.AppService) {
 				metav1.SetMetaDataAnnotation(&app.ObjectMeta, v1alpha1.AnnotationAcceptHub, value)

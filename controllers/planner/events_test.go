@@ -38,12 +38,12 @@ func (s *scene) toldIn(namespace, reason, related, note string) {
 
 func TestEvents_announce_changes_of_clusters(t *testing.T) {
 	s := running(t, "east", "west")
-	s.told(v1alpha1.ReasonReady, "east", "east: it is ready")
-	s.told(v1alpha1.ReasonReady, "west", "west: it is ready")
+	s.told(v1alpha1.ReasonReady, "east", "east: the AppService is ready")
+	s.told(v1alpha1.ReasonReady, "west", "west: the AppService is ready")
 	s.edit(onlyOn("east"))
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), s.row("west", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
 	s.sees("west", s.gone(s.since("west")))
-	s.told(v1alpha1.ReasonRemoved, "west", "west: nothing is left there")
+	s.told(v1alpha1.ReasonRemoved, "west", "west: the AppService was removed from the cluster")
 	s.sees("east", observation.Observation{UID: s.app.UID, Generation: 2, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("é", 1000)})
 	s.told(v1alpha1.ReasonRefused, "east", "east: "+strings.Repeat("é", 497)+"…")
 }
@@ -73,7 +73,7 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 	}
 	r.announce(in, after)
 	got := recorded(recorder)
-	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: it is ready" || got[maxEvents] != "Normal Ready and 15 more, see status.clusters" {
+	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: the AppService is ready" || got[maxEvents] != "Normal Ready 15 more changes; see status.clusters" {
 		t.Errorf("%d events: %q", len(got), got)
 	}
 }
@@ -109,7 +109,7 @@ func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
 	s.delete()
 	s.has(s.removing("east"))
 	s.sees("east", s.gone(s.since("east")))
-	s.told(v1alpha1.ReasonRemoved, "east", "east: nothing is left there")
+	s.told(v1alpha1.ReasonRemoved, "east", "east: the AppService was removed from the cluster")
 	recorder := events.NewFakeRecorder(100)
 	_, err := newReconciler(hub, hub, recorder, s.observations).Reconcile(t.Context(), s.request())
 	s.must(err)

@@ -51,7 +51,7 @@ func (s *scene) removing(member string) v1alpha1.ClusterStatus {
 // unreachable returns the entry of an unreachable member that is Removing.
 func (s *scene) unreachable(member string) v1alpha1.ClusterStatus {
 	return s.row(member, v1alpha1.ClusterRemoving, ran(1, 2), saying(v1alpha1.ReasonClusterUnreachable,
-		"it is removed when the cluster can be reached; see MemberCluster "+member), lastSeen(v1alpha1.ClusterRemoving))
+		"the removal continues when the cluster can be reached; see MemberCluster "+member), lastSeen(v1alpha1.ClusterRemoving))
 }
 
 // lastSeen sets the last phase in which the member was observed.

@@ -32,10 +32,11 @@ func TestEdit_that_removes_clusters_removes_them_in_turn(t *testing.T) {
 	s.edit(onlyOn("east"))
 	s.sees("east", s.ready())
 	waiting := s.row("south", v1alpha1.ClusterProgressing, of(1), ran(1, 2),
-		saying(v1alpha1.ReasonRemovalPending, "it is removed after north: from no more than 1 at a time; annotate the AppService with fleetwright.dev/accept-removals=1@2 to accept 1 removal at once"))
+		saying(v1alpha1.ReasonRemovalPending, "the removal waits for removals from other clusters: north; at most 1 may run at a time; "+
+			"annotate the AppService with fleetwright.dev/accept-removals=1@2 to approve 1 removal regardless of this limit"))
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterRemoving, of(1), ran(1, 2)), waiting)
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing,
-		"1 of 2 clusters not ready: south (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time")
+		"1 of 2 clusters not ready: south (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time")
 
 	s.restart() // a restart is not a change, so no removal starts
 	s.look()
@@ -57,11 +58,11 @@ func TestMembers_that_stop_matching_together_need_approval(t *testing.T) {
 	s.member("north", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.member("south", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.start()
-	held := saying(v1alpha1.ReasonRemovalNeedsApproval, "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them: "+
-		"annotate the AppService with fleetwright.dev/accept-removals=2@1 to remove it")
+	held := saying(v1alpha1.ReasonRemovalNeedsApproval, "2 clusters left the plan within an hour, and spec.placement was not edited: "+
+		"annotate the AppService with fleetwright.dev/accept-removals=2@1 to approve 2 removals")
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("north", v1alpha1.ClusterProgressing, ran(1, 2), held), s.row("south", v1alpha1.ClusterProgressing, ran(1, 2), held))
 	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 3 clusters not ready: north (RemovalNeedsApproval), south (RemovalNeedsApproval); "+
-		"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@1")
+		"the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@1")
 	s.look()
 	s.neverRemoved()
 	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2@1"))
@@ -106,7 +107,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	of(3)(&crashes)
 	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = 0, 2 }),
 		s.row("north", v1alpha1.ClusterPending), s.row("south", v1alpha1.ClusterPending),
-		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalPending, "it is removed when it is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true not to wait for that")))
+		s.row("west", v1alpha1.ClusterProgressing, of(1), ran(1, 2), saying(v1alpha1.ReasonRemovalPending, "the removal starts when the AppService is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait")))
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {
@@ -159,7 +160,8 @@ func TestFound_objects_with_a_tombstone_are_held_while_the_AppService_lives(t *t
 	s.sees("west", observation.Observation{UID: s.app.UID, Found: true})
 	none := func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 }
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterProgressing, of(0), ran(0, 0), none, saying(v1alpha1.ReasonRemovalNeedsApproval,
-		"it was found here without an entry, and the plan does not choose the cluster: annotate the AppService with fleetwright.dev/accept-removals=1@2 to remove it")))
+		"the workload was found here without an entry in status.clusters, and the plan does not choose the cluster: "+
+			"annotate the AppService with fleetwright.dev/accept-removals=1@2 to approve 1 removal")))
 	s.neverRemoved()
 	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "1@2"))
 	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterRemoving, of(0), ran(0, 0), none))

@@ -14,19 +14,20 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// world is a fleet in which the planner's decisions have consequences: simulated members carry out
-// their entries, and are observed as delivery observes them.
-type world struct {
-	app   *v1alpha1.AppService
-	sites map[string]*site
-	seen  map[string]observation.Observation
-	now   metav1.Time
+// simulation is a fleet of simulated members. They carry out their entries, and are observed as
+// delivery observes them.
+type simulation struct {
+	app     *v1alpha1.AppService
+	members map[string]*simulatedMember
+	seen    map[string]observation.Observation
+	now     metav1.Time
 }
 
-// site is a simulated member cluster and its actual workload.
-type site struct {
+// simulatedMember is a simulated member cluster and its actual workload.
+type simulatedMember struct {
 	member     v1alpha1.MemberCluster
 	joined     bool // a MemberCluster exists
 	objects    bool // the member has objects of the AppService
@@ -36,31 +37,31 @@ type site struct {
 	crashLoops bool // no pod becomes ready
 }
 
-// ghost is a cluster that a placement may name before the cluster has joined.
-const ghost = "ghost"
+// notJoinedName is a cluster that a placement may name before the cluster has joined.
+const notJoinedName = "future"
 
-func newWorld(clusters int) *world {
-	w := &world{app: given().App, sites: map[string]*site{}, seen: map[string]observation.Observation{}, now: now}
+func newSimulation(clusters int) *simulation {
+	w := &simulation{app: NewInput().App, members: map[string]*simulatedMember{}, seen: map[string]observation.Observation{}, now: Now}
 	w.app.Generation = 1
 	w.app.Spec.Replicas = new(int32(2))
 	for i := range clusters {
-		w.addSite(nameOf(i)).joined = true
+		w.addMember(ClusterName(i)).joined = true
 	}
-	w.addSite(ghost)
+	w.addMember(notJoinedName)
 	return w
 }
 
-func (w *world) addSite(name string) *site {
-	s := &site{member: *member(name, metav1.ConditionTrue)}
+func (w *simulation) addMember(name string) *simulatedMember {
+	s := &simulatedMember{member: *NewMember(name, metav1.ConditionTrue)}
 	s.member.Labels = map[string]string{"region": "eu", "name": name}
 	s.member.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
-	w.sites[name] = s
+	w.members[name] = s
 	return s
 }
 
-func (w *world) names() []string { return slices.Sorted(maps.Keys(w.sites)) }
+func (w *simulation) names() []string { return slices.Sorted(maps.Keys(w.members)) }
 
-func (w *world) setReady(s *site, ready bool) {
+func (w *simulation) setReady(s *simulatedMember, ready bool) {
 	if s.member.IsReady() == ready {
 		return
 	}
@@ -71,14 +72,14 @@ func (w *world) setReady(s *site, ready bool) {
 	s.member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: w.now}}
 }
 
-func (w *world) pass(d time.Duration) { w.now = metav1.NewTime(w.now.Add(d)) }
+func (w *simulation) advance(d time.Duration) { w.now = metav1.NewTime(w.now.Add(d)) }
 
 // input returns the input that the planner would gather.
-func (w *world) input() rollout.Input {
+func (w *simulation) input() rollout.Input {
 	in := rollout.Input{App: w.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: maps.Clone(w.seen), Now: w.now}
 	var members []v1alpha1.MemberCluster
 	for _, name := range w.names() {
-		if s := w.sites[name]; s.joined {
+		if s := w.members[name]; s.joined {
 			in.Members[name] = s.member.DeepCopy()
 			members = append(members, *in.Members[name])
 		}
@@ -89,10 +90,10 @@ func (w *world) input() rollout.Input {
 }
 
 // write stores a status and drops the observations of entries that ended, as the planner does.
-func (w *world) write(status v1alpha1.AppServiceStatus) {
-	for _, row := range w.app.Status.Clusters {
-		if status.Cluster(row.Name) == nil {
-			delete(w.seen, row.Name)
+func (w *simulation) write(status v1alpha1.AppServiceStatus) {
+	for _, entry := range w.app.Status.Clusters {
+		if status.Cluster(entry.Name) == nil {
+			delete(w.seen, entry.Name)
 		}
 	}
 	w.app = w.app.DeepCopy()
@@ -100,13 +101,13 @@ func (w *world) write(status v1alpha1.AppServiceStatus) {
 }
 
 // edit changes the spec.
-func (w *world) edit(change func(*v1alpha1.AppServiceSpec)) {
+func (w *simulation) edit(change func(*v1alpha1.AppServiceSpec)) {
 	w.app = w.app.DeepCopy()
 	change(&w.app.Spec)
 	w.app.Generation++
 }
 
-func (w *world) annotate(key, value string) {
+func (w *simulation) annotate(key, value string) {
 	w.app = w.app.DeepCopy()
 	if value == "" {
 		delete(w.app.Annotations, key)
@@ -116,92 +117,94 @@ func (w *world) annotate(key, value string) {
 }
 
 // deliver makes one member carry out its entry, and reports its state.
-func (w *world) deliver(name string) {
-	s, row := w.sites[name], w.app.Status.Cluster(name)
+func (w *simulation) deliver(name string) {
+	s, entry := w.members[name], w.app.Status.Cluster(name)
 	suspended := w.app.Spec.Suspend && w.app.DeletionTimestamp.IsZero()
 	switch {
 	case !s.joined || !s.member.IsReady():
 		delete(w.seen, name)
-	case row == nil || row.Phase == v1alpha1.ClusterDetached:
+	case entry == nil || entry.Phase == v1alpha1.ClusterDetached:
 		delete(w.seen, name)
 		if s.objects {
 			w.seen[name] = observation.Observation{UID: w.app.UID, Found: true, Planned: s.replicas}
 		}
-	case row.Phase == v1alpha1.ClusterRemoving && !suspended:
-		w.remove(s, row)
-	case !w.app.DeletionTimestamp.IsZero() || suspended || row.Generation != w.app.Generation:
-		w.observe(s, row, row.ObservedGeneration)
+	case entry.Phase == v1alpha1.ClusterRemoving && !suspended:
+		w.remove(s, entry)
+	case !w.app.DeletionTimestamp.IsZero() || suspended || entry.Generation != w.app.Generation:
+		w.observe(s, entry, entry.ObservedGeneration)
 	default:
-		w.maintain(s, row)
+		w.maintain(s, entry)
 	}
 }
 
-func (w *world) remove(s *site, row *v1alpha1.ClusterStatus) {
-	seen := observation.Observation{UID: w.app.UID, Generation: row.Generation, Planned: row.Replicas, Phase: v1alpha1.ClusterRemoving}
+func (w *simulation) remove(s *simulatedMember, entry *v1alpha1.ClusterStatus) {
+	seen := observation.Observation{UID: w.app.UID, Generation: entry.Generation, Planned: entry.Replicas, Phase: v1alpha1.ClusterRemoving}
 	if s.objects {
 		s.objects, s.replicas, s.readyPods = false, 0, 0
 		seen.Message = "waiting for the member to finish deleting: Deployment"
 	} else {
-		seen.GoneSince = row.LastTransitionTime
+		seen.GoneSince = entry.LastTransitionTime
 	}
-	w.seen[row.Name] = seen
+	w.seen[entry.Name] = seen
 }
 
-func (w *world) maintain(s *site, row *v1alpha1.ClusterStatus) {
+func (w *simulation) maintain(s *simulatedMember, entry *v1alpha1.ClusterStatus) {
 	if s.refuses {
-		w.seen[row.Name] = observation.Observation{UID: w.app.UID, Generation: row.Generation, Planned: row.Replicas, Phase: v1alpha1.ClusterFailed,
+		w.seen[entry.Name] = observation.Observation{UID: w.app.UID, Generation: entry.Generation, Planned: entry.Replicas, Phase: v1alpha1.ClusterFailed,
 			Reason: v1alpha1.ReasonRefused, Message: "quota", Replicas: s.replicas, ReadyReplicas: s.readyPods}
 		return
 	}
-	if row.MaxReplicas == 0 || !s.objects {
-		s.replicas = row.Replicas
+	if entry.MaxReplicas == 0 || !s.objects {
+		s.replicas = entry.Replicas
 	} else {
-		s.replicas = min(max(s.replicas, row.MinReplicas), row.MaxReplicas)
+		s.replicas = min(max(s.replicas, entry.MinReplicas), entry.MaxReplicas)
 	}
 	s.objects, s.readyPods = true, min(s.readyPods, s.replicas)
-	w.observe(s, row, w.app.Generation)
+	w.observe(s, entry, w.app.Generation)
 }
 
-func (w *world) observe(s *site, row *v1alpha1.ClusterStatus, applied int64) {
-	seen := observation.Observation{UID: w.app.UID, Generation: row.Generation, Planned: row.Replicas, Applied: applied,
+func (w *simulation) observe(s *simulatedMember, entry *v1alpha1.ClusterStatus, applied int64) {
+	seen := observation.Observation{UID: w.app.UID, Generation: entry.Generation, Planned: entry.Replicas, Applied: applied,
 		Phase: v1alpha1.ClusterReady, Replicas: s.replicas, ReadyReplicas: s.readyPods}
 	if !s.objects || s.readyPods < s.replicas {
 		seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut
 	}
-	w.seen[row.Name] = seen
+	w.seen[entry.Name] = seen
 }
 
 // start makes at most this many more pods of a member ready.
-func (s *site) start(pods int32) {
+func (s *simulatedMember) start(pods int32) {
 	if s.objects && !s.crashLoops {
 		s.readyPods = min(s.replicas, s.readyPods+pods)
 	}
 }
 
-// action is one event in the world.
+// action is one event in the simulation.
 type action struct {
 	name string
-	do   func(*rapid.T, *world, *site)
+	do   func(*rapid.T, *simulation, *simulatedMember)
 }
 
-// happenings are the actions of members and their administrators.
-var happenings = []action{
-	{"dies", func(_ *rapid.T, w *world, s *site) { w.setReady(s, false) }},
-	{"returns", func(_ *rapid.T, w *world, s *site) { w.setReady(s, true) }},
-	{"detaches", func(_ *rapid.T, _ *world, s *site) { s.joined = false }},
-	{"joins", func(_ *rapid.T, _ *world, s *site) { s.joined = true }},
-	{"refuses", func(_ *rapid.T, _ *world, s *site) { s.refuses = true }},
-	{"accepts again", func(_ *rapid.T, _ *world, s *site) { s.refuses = false }},
-	{"crash loops", func(_ *rapid.T, _ *world, s *site) { s.crashLoops, s.readyPods = true, 0 }},
-	{"heals", func(_ *rapid.T, _ *world, s *site) { s.crashLoops = false }},
-	{"is relabelled", func(t *rapid.T, _ *world, s *site) {
+// memberActions are the actions of members and their administrators.
+var memberActions = []action{
+	{"dies", func(_ *rapid.T, w *simulation, s *simulatedMember) { w.setReady(s, false) }},
+	{"returns", func(_ *rapid.T, w *simulation, s *simulatedMember) { w.setReady(s, true) }},
+	{"detaches", func(_ *rapid.T, _ *simulation, s *simulatedMember) { s.joined = false }},
+	{"joins", func(_ *rapid.T, _ *simulation, s *simulatedMember) { s.joined = true }},
+	{"refuses", func(_ *rapid.T, _ *simulation, s *simulatedMember) { s.refuses = true }},
+	{"accepts again", func(_ *rapid.T, _ *simulation, s *simulatedMember) { s.refuses = false }},
+	{"crash loops", func(_ *rapid.T, _ *simulation, s *simulatedMember) { s.crashLoops, s.readyPods = true, 0 }},
+	{"heals", func(_ *rapid.T, _ *simulation, s *simulatedMember) { s.crashLoops = false }},
+	{"is relabelled", func(t *rapid.T, _ *simulation, s *simulatedMember) {
 		s.member.Labels["region"] = rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region")
 	}},
-	{"is cordoned", func(_ *rapid.T, _ *world, s *site) { s.member.Spec.Unschedulable = !s.member.Spec.Unschedulable }},
-	{"is tainted", func(t *rapid.T, _ *world, s *site) {
+	{"is cordoned", func(_ *rapid.T, _ *simulation, s *simulatedMember) {
+		s.member.Spec.Unschedulable = !s.member.Spec.Unschedulable
+	}},
+	{"is tainted", func(t *rapid.T, _ *simulation, s *simulatedMember) {
 		s.member.Spec.Taints = rapid.SampledFrom([][]v1alpha1.Taint{nil, {{Key: "drain", Effect: v1alpha1.TaintNoExecute}}, {{Key: "new", Effect: v1alpha1.TaintNoSchedule}}}).Draw(t, "taints")
 	}},
-	{"is resized", func(t *rapid.T, _ *world, s *site) {
+	{"is resized", func(t *rapid.T, _ *simulation, s *simulatedMember) {
 		cpu := rapid.SampledFrom([]string{"0", "8", "8500m", "9", "16"}).Draw(t, "cpu")
 		s.member.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	}},
@@ -209,23 +212,23 @@ var happenings = []action{
 
 // edits are the changes that the owner of the AppService makes to its spec.
 var edits = []action{
-	{"limit", func(t *rapid.T, w *world, _ *site) {
+	{"limit", func(t *rapid.T, w *simulation, _ *simulatedMember) {
 		limit := rapid.SampledFrom([]*int32{nil, new(int32(1)), new(int32(2)), new(int32(3)), new(int32(5))}).Draw(t, "limit")
 		w.editPlacement(func(p *v1alpha1.Placement) { p.Limit = limit })
 	}},
-	{"selector", func(t *rapid.T, w *world, _ *site) {
+	{"selector", func(t *rapid.T, w *simulation, _ *simulatedMember) {
 		selector := rapid.SampledFrom([]*v1alpha1.ClusterSelector{nil, inRegion("eu"), inRegion("eu"), inRegion("nowhere")}).Draw(t, "selector")
 		w.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = selector })
 	}},
-	{"names", func(t *rapid.T, w *world, _ *site) {
+	{"names", func(t *rapid.T, w *simulation, _ *simulatedMember) {
 		names := rapid.SliceOfDistinct(rapid.SampledFrom(w.names()), rapid.ID).Draw(t, "names")
 		w.editPlacement(func(p *v1alpha1.Placement) { p.ClusterNames = names })
 	}},
-	{"replicas", func(t *rapid.T, w *world, _ *site) {
+	{"replicas", func(t *rapid.T, w *simulation, _ *simulatedMember) {
 		replicas := rapid.Int32Range(0, 9).Draw(t, "replicas")
 		w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = &replicas })
 	}},
-	{"policy", func(t *rapid.T, w *world, s *site) {
+	{"policy", func(t *rapid.T, w *simulation, s *simulatedMember) {
 		weight := rapid.Int32Range(1, 4).Draw(t, "weight")
 		policy := rapid.SampledFrom([]*v1alpha1.ReplicaPolicy{
 			nil,
@@ -237,28 +240,30 @@ var edits = []action{
 		}).Draw(t, "policy")
 		w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.ReplicaPolicy = policy })
 	}},
-	{"autoscaling", func(t *rapid.T, w *world, _ *site) {
+	{"autoscaling", func(t *rapid.T, w *simulation, _ *simulatedMember) {
 		least := rapid.Int32Range(1, 4).Draw(t, "least")
 		scaling := rapid.SampledFrom([]*v1alpha1.Autoscaling{nil, nil, {MinReplicas: &least, MaxReplicas: least + 3}}).Draw(t, "autoscaling")
 		w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Autoscaling = scaling })
 	}},
-	{"suspend", func(_ *rapid.T, w *world, _ *site) {
+	{"suspend", func(_ *rapid.T, w *simulation, _ *simulatedMember) {
 		w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Suspend = !spec.Suspend })
 	}},
-	{"override", func(t *rapid.T, w *world, _ *site) {
+	{"override", func(t *rapid.T, w *simulation, _ *simulatedMember) {
 		replicas := rapid.Int32Range(0, 4).Draw(t, "overriding")
 		w.edit(func(spec *v1alpha1.AppServiceSpec) {
 			spec.Overrides = []v1alpha1.Override{{Name: "us", ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: inRegion("us")}, Replicas: &replicas}}
 		})
 	}},
-	{"image", func(_ *rapid.T, w *world, _ *site) { w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Image += "1" }) }},
+	{"image", func(_ *rapid.T, w *simulation, _ *simulatedMember) {
+		w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Image += "1" })
+	}},
 }
 
 func inRegion(region string) *v1alpha1.ClusterSelector {
 	return &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": region}}
 }
 
-func (w *world) editPlacement(change func(*v1alpha1.Placement)) {
+func (w *simulation) editPlacement(change func(*v1alpha1.Placement)) {
 	w.edit(func(spec *v1alpha1.AppServiceSpec) {
 		if spec.Placement == nil {
 			spec.Placement = &v1alpha1.Placement{}

@@ -28,7 +28,7 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 
 // terminatingScope returns the namespace or the CRD whose deletion also deletes the AppService, or
 // nil if the AppService itself was deleted. Only the latter is evidence that the members are to
-// lose the workload. It reads from the API server, and a failed read is an error, never evidence.
+// delete the workload. It reads from the API server, and a failed read is an error, never evidence.
 func (r *Reconciler) terminatingScope(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
 	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
@@ -41,7 +41,7 @@ func (r *Reconciler) terminatingScope(ctx context.Context, in rollout.Input) (*m
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(scope.kind)
 		if err := r.live.Get(ctx, client.ObjectKey{Name: scope.name}, object); err != nil {
-			return nil, fmt.Errorf("read whether %s %s is being deleted: %w", scope.kind.Kind, scope.name, err)
+			return nil, fmt.Errorf("check whether %s %s is being deleted: %w", scope.kind.Kind, scope.name, err)
 		}
 		if !object.DeletionTimestamp.IsZero() {
 			object.SetGroupVersionKind(scope.kind)
@@ -72,8 +72,8 @@ func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppServ
 			kept++
 		}
 	}
-	ctrl.LoggerFrom(ctx).Info("Released the AppService; the members keep what they run", "deletedWith", scope.Kind, "clusters", kept)
+	ctrl.LoggerFrom(ctx).Info("Released the AppService; the members keep the workload", "deletedWith", scope.Kind, "clusters", kept)
 	r.events.Eventf(scope, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
-		"AppService %s/%s is deleted with %s %s; %d clusters keep what they run of it", app.Namespace, app.Name, scope.Kind, scope.Name, kept)
+		"AppService %s/%s is deleted with %s %s; %d clusters keep the workload", app.Namespace, app.Name, scope.Kind, scope.Name, kept)
 	return nil
 }

@@ -28,7 +28,7 @@ func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
 	s.must(hub.Delete(t.Context(), s.app)) // as the namespace controller does
 	s.isGone()
 	s.neverRemoved()
-	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web is deleted with Namespace %[1]s; 2 clusters keep what they run of it", s.app.Namespace))
+	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web is deleted with Namespace %[1]s; 2 clusters keep the workload", s.app.Namespace))
 }
 
 func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {
@@ -82,7 +82,7 @@ func TestCRD_deletion_removes_nothing_from_members(t *testing.T) {
 	s.must(hub.Delete(t.Context(), crd)) // the API server deletes every AppService then
 	s.isGone()
 	s.neverRemoved()
-	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web is deleted with CustomResourceDefinition %s; 2 clusters keep what they run of it", s.app.Namespace, crdName))
+	s.toldIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web is deleted with CustomResourceDefinition %s; 2 clusters keep the workload", s.app.Namespace, crdName))
 }
 
 // unreadable is a reader that fails for objects of one kind.
