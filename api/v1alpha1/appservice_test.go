@@ -102,10 +102,10 @@ placement:
 
 func TestAppService_is_refused_and_told_why(t *testing.T) {
 	const (
-		badName     = "<nil>: Invalid value: metadata.name must be at most 63 lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit: each member gets a Service of this name"
+		badName     = "<nil>: Invalid value: metadata.name must be at most 63 lower-case letters, digits and '-', start with a letter, and end with a letter or digit, because each member gets a Service of this name"
 		rfc1123     = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 		noImage     = "image must name a container image, such as registry.example/team/app:1.2, without spaces"
-		badPortName = "a port's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+		badPortName = "a port's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	)
 	refuses(t, map[string]refused{
 		"a name of 64 letters": {
@@ -187,7 +187,7 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 		},
 		"two ports of one name": {
 			spec: image + "ports: [{port: 80, name: http}, {port: 81, name: http}]",
-			want: "spec.ports: Invalid value: port names must differ",
+			want: "spec.ports: Invalid value: port names must be unique",
 		},
 		"two ports of one number": {
 			spec: image + "ports: [{port: 80, name: a}, {port: 80, name: b}]",

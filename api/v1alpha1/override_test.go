@@ -61,10 +61,10 @@ overrides:
 
 func TestOverride_is_refused_and_told_why(t *testing.T) {
 	const (
-		images   = "spec.overrides[0]: Invalid value: an override has either image, or imageRegistry and imageTag, which change a part of the image: leave out the one or the others"
+		images   = "spec.overrides[0]: Invalid value: an override cannot have image together with imageRegistry or imageTag: remove image, or remove the others"
 		registry = "imageRegistry must be a registry, such as registry.example:5000 or registry.example/mirror, without a scheme"
 		tag      = "imageTag must be a tag, such as 1.2, or a digest, sha256: and 64 digits of 0-9 and a-f"
-		from     = "spec.overrides[0].patches[0].operations[0]: Invalid value: op copy and move need from, the JSON pointer of what is taken; leave it out for every other op"
+		from     = "spec.overrides[0].patches[0].operations[0]: Invalid value: op copy and move need from, other operations must not have it: set from to the JSON pointer of the source, or remove it"
 	)
 	patch := func(operation string) string {
 		return image + "overrides: [{name: a, patches: [{target: Deployment, operations: [" + operation + "]}]}]"

@@ -50,18 +50,18 @@ placement:
 
 func TestPlacement_is_refused_and_told_why(t *testing.T) {
 	const (
-		values = "spec.placement.clusterSelector.matchExpressions[0]: Invalid value: In and NotIn need values; Exists and DoesNotExist have none: add values, leave them out, or change the operator"
-		noKey  = "spec.placement.tolerations[0]: Invalid value: a toleration without a key tolerates every taint, and needs operator Exists: set it, or give the key"
+		values = "spec.placement.clusterSelector.matchExpressions[0]: Invalid value: In and NotIn need values, Exists and DoesNotExist must not have values: add or remove values, or change the operator"
+		noKey  = "spec.placement.tolerations[0]: Invalid value: a toleration without a key needs operator Exists: set the key, or set operator to Exists"
 		effect = `[spec.placement.tolerations[0].effect: Unsupported value: "PreferNoSchedule": supported values: "NoSchedule", "NoExecute"` + unchecked
 	)
 	refuses(t, map[string]refused{
 		"a limit of none": {
 			spec: image + "placement: {limit: 0}",
-			want: "spec.placement.limit: Invalid value: 0: limit must be one or more; leave it out for all clusters",
+			want: "spec.placement.limit: Invalid value: 0: limit must be one or more: increase it, or remove it for all clusters",
 		},
 		"a spread without a limit": {
 			spec: image + "placement: {spreadKey: region}",
-			want: "spec.placement: Invalid value: spreadKey says over what to spread the clusters that limit allows: set limit as well",
+			want: "spec.placement: Invalid value: spreadKey needs limit: set limit, or remove spreadKey",
 		},
 		"In without values": {
 			spec: image + "placement: {clusterSelector: {matchExpressions: [{key: a, operator: In}]}}",
@@ -97,7 +97,7 @@ func TestPlacement_is_refused_and_told_why(t *testing.T) {
 		},
 		"a toleration of any value, with a value": {
 			spec: image + "placement: {tolerations: [{key: a, operator: Exists, value: b}]}",
-			want: "spec.placement.tolerations[0]: Invalid value: a toleration with operator Exists has no value: leave it out, or make the operator Equal",
+			want: "spec.placement.tolerations[0]: Invalid value: a toleration with operator Exists cannot have a value: remove the value, or set operator to Equal",
 		},
 		"a toleration with an operator that there is not": {
 			spec: image + "placement: {tolerations: [{key: a, operator: In}]}",
@@ -154,7 +154,7 @@ autoscaling: {minReplicas: 4, maxReplicas: 40}
 }
 
 func TestReplicaPolicy_is_refused_and_told_why(t *testing.T) {
-	const divides = "spec.replicaPolicy: Invalid value: rules and weights divide replicas: make the type Divided, or leave them out"
+	const divides = "spec.replicaPolicy: Invalid value: rules and weights need type Divided: set type to Divided, or remove them"
 	refuses(t, map[string]refused{
 		"rules for what is not divided": {
 			spec: image + "replicaPolicy: {rules: [{name: a}]}",
@@ -166,7 +166,7 @@ func TestReplicaPolicy_is_refused_and_told_why(t *testing.T) {
 		},
 		"a weight beside the capacity": {
 			spec: image + "replicaPolicy: {type: Divided, weights: Allocatable, rules: [{name: a, weight: 2}]}",
-			want: "spec.replicaPolicy: Invalid value: the weight of a rule is for weights: Static; leave it out, or make weights Static",
+			want: "spec.replicaPolicy: Invalid value: a rule can have a weight only with weights Static: remove the weight, or set weights to Static",
 		},
 		"a negative weight": {
 			spec: image + "replicaPolicy: {type: Divided, rules: [{name: a, weight: -1}]}",
@@ -202,11 +202,11 @@ func TestReplicaPolicy_is_refused_and_told_why(t *testing.T) {
 		},
 		"an override of replicas that are divided": {
 			spec: image + "replicaPolicy: {type: Divided}\noverrides: [{name: a, replicas: 2}]",
-			want: "spec: Invalid value: an override cannot set replicas where replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules",
+			want: "spec: Invalid value: an override cannot set replicas if replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules",
 		},
 		"an override of replicas that are autoscaled": {
 			spec: image + "autoscaling: {maxReplicas: 5}\noverrides: [{name: a, replicas: 2}]",
-			want: "spec: Invalid value: an override cannot set replicas where autoscaling scales them: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters",
+			want: "spec: Invalid value: an override cannot set replicas with autoscaling: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters",
 		},
 	})
 }

@@ -194,14 +194,14 @@ autoscaling:
 
 func TestWorkload_is_refused_and_told_why(t *testing.T) {
 	const (
-		noService   = "spec: Invalid value: service needs ports, as without them there is no Service: add ports, or leave service out"
-		oneVolume   = "a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret; others, such as hostPath, the restricted Pod Security Standard forbids"
-		badVolume   = "a volume's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
-		reserved    = "spec.podLabels: Invalid value: podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
-		sameName    = "spec: Invalid value: an init container must not have the name of the main container: change its name, or containerName"
-		noSidecar   = "spec.initContainers[0]: Invalid value: only an init container with restartPolicy Always has probes and a lifecycle: set restartPolicy, or leave them out"
+		noService   = "spec: Invalid value: service needs ports, because there is no Service without ports: add ports, or remove service"
+		oneVolume   = "a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret: the restricted Pod Security Standard forbids other kinds, such as hostPath"
+		badVolume   = "a volume's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
+		reserved    = "spec.podLabels: Invalid value: podLabels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys"
+		sameName    = "spec: Invalid value: an init container must not have the name of the main container: change its name or containerName"
+		noSidecar   = "spec.initContainers[0]: Invalid value: only an init container with restartPolicy Always can have probes and a lifecycle: set restartPolicy, or remove them"
 		noSuchPort  = "spec: Invalid value: a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
-		oneOfBudget = "spec.disruptionBudget: Invalid value: disruptionBudget needs either minAvailable or maxUnavailable: set one, and not both"
+		oneOfBudget = "spec.disruptionBudget: Invalid value: disruptionBudget needs exactly one of minAvailable and maxUnavailable: set one of them"
 	)
 	refuses(t, map[string]refused{
 		"a service without ports": {
@@ -214,7 +214,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"a ClusterIP with a nodePort": {
 			spec: image + "service: {type: ClusterIP}\nports: [{port: 80, nodePort: 30000}]",
-			want: "spec: Invalid value: service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer",
+			want: "spec: Invalid value: service.type ClusterIP has no nodePort: remove the nodePorts, or set service.type to NodePort or LoadBalancer",
 		},
 		"a type of Service that there is not": {
 			spec: image + "service: {type: ExternalName}\nports: [{port: 80}]",
@@ -222,7 +222,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"an annotation of the Service that is Fleetwright's": {
 			spec: image + "service: {annotations: {fleetwright.dev/hub: x}}\nports: [{port: 80}]",
-			want: "spec.service.annotations: Invalid value: service.annotations must not hold fleetwright.dev/…: those are Fleetwright's, take other keys",
+			want: "spec.service.annotations: Invalid value: service.annotations must not have keys fleetwright.dev/…, which Fleetwright sets: use other keys",
 		},
 		"a pod's label that is the selector's": {
 			spec: image + "podLabels: {fleetwright.dev/appservice: x}",
@@ -238,7 +238,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"a container's name in upper case": {
 			spec: image + "containerName: Web",
-			want: `spec.containerName: Invalid value: "Web": containerName must be lower-case letters, digits and '-', beginning and ending with a letter or digit`,
+			want: `spec.containerName: Invalid value: "Web": containerName must be lower-case letters, digits and '-', and start and end with a letter or digit`,
 		},
 		"an init container with the name of the main container": {
 			spec: image + "initContainers: [{name: app, image: a}]",
@@ -298,7 +298,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"two container ports of one name": {
 			spec: image + "containerPorts: [{name: a, containerPort: 80}, {name: a, containerPort: 81}]",
-			want: "spec.containerPorts: Invalid value: the names of a container's ports must differ",
+			want: "spec.containerPorts: Invalid value: the names of a container's ports must be unique",
 		},
 		"a container port's name without a letter": {
 			spec: image + `containerPorts: [{name: "80", containerPort: 80}]`,
@@ -306,15 +306,15 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"a label of the Deployment that is Fleetwright's": {
 			spec: image + "deployment: {labels: {app.kubernetes.io/managed-by: Helm}}",
-			want: "spec.deployment.labels: Invalid value: deployment.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys",
+			want: "spec.deployment.labels: Invalid value: deployment.labels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys",
 		},
 		"a label of the Service that is Fleetwright's": {
 			spec: image + "service: {labels: {fleetwright.dev/appservice: a}}\nports: [{port: 80}]",
-			want: "spec.service.labels: Invalid value: service.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys",
+			want: "spec.service.labels: Invalid value: service.labels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys",
 		},
 		"an annotation of the Deployment that is its controller's": {
 			spec: image + `deployment: {annotations: {deployment.kubernetes.io/revision: "1"}}`,
-			want: "spec.deployment.annotations: Invalid value: deployment.annotations must not hold fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration: Fleetwright, the Deployment controller and kubectl write those, take other keys",
+			want: "spec.deployment.annotations: Invalid value: deployment.annotations must not have the keys fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration, which Fleetwright, the Deployment controller and kubectl set: use other keys",
 		},
 		"a volume of the node": {
 			spec: image + "volumes: [{name: a, hostPath: {path: /}}]",
@@ -358,7 +358,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"Recreate with what is for RollingUpdate": {
 			spec: image + "strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}",
-			want: "spec.strategy: Invalid value: strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type",
+			want: "spec.strategy: Invalid value: strategy.rollingUpdate needs strategy.type RollingUpdate: remove rollingUpdate, or change the type",
 		},
 		"a deadline of no time": {
 			spec: image + "progressDeadlineSeconds: 0",
@@ -374,7 +374,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"autoscaling and externallyScaled": {
 			spec: image + "autoscaling: {maxReplicas: 5}\nexternallyScaled: true",
-			want: "spec: Invalid value: externallyScaled says that something else scales the pods: take it out, or take out autoscaling",
+			want: "spec: Invalid value: externallyScaled and autoscaling exclude each other: remove one of them",
 		},
 		"autoscaling without a bound": {
 			spec: image + "autoscaling: {}",
