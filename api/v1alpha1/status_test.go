@@ -35,7 +35,7 @@ func TestAppService_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 		want   outcome
 	}{
 		"new": {
-			want: outcome{kstatus.InProgressStatus, "AppService generation is 1, but latest observed generation is -1", health{"Progressing", "waiting for Fleetwright to look at the last change"}},
+			want: outcome{kstatus.InProgressStatus, "AppService generation is 1, but latest observed generation is -1", health{"Progressing", "waiting for Fleetwright to observe the last change"}},
 		},
 		"placed nowhere": {
 			happen: steps(rolledUp()),
@@ -55,7 +55,7 @@ func TestAppService_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 		},
 		"ready once, and changed since": {
 			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), changed),
-			want:   outcome{kstatus.InProgressStatus, "AppService generation is 2, but latest observed generation is 1", health{"Progressing", "waiting for Fleetwright to look at the last change"}},
+			want:   outcome{kstatus.InProgressStatus, "AppService generation is 2, but latest observed generation is 1", health{"Progressing", "waiting for Fleetwright to observe the last change"}},
 		},
 		"ready, and to be removed from another cluster": {
 			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterReady)),
