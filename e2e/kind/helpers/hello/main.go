@@ -50,9 +50,9 @@ func run() error {
 		return err
 	case <-ctx.Done():
 	}
-	// A connection on which nothing was asked yet would be waited for.
+	// Without the timeout, Shutdown would wait for connections without a request.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = server.Shutdown(ctx) // It ends in any case.
+	_ = server.Shutdown(ctx) // The process exits in any case.
 	return nil
 }
