@@ -116,6 +116,7 @@ var operators = []string{"manager", "networkpolicy", "rbac", "admission"}
 // createFleet creates a Secret of a member and an AppService. It deletes them when the test ends.
 func createFleet(t *testing.T, finalizers ...string) *unstructured.Unstructured {
 	t.Helper()
+	createNamespace(t)
 	app := buildKustomization(t, "samples")[0]
 	app.SetName("kept")
 	app.SetNamespace("default")

@@ -112,7 +112,7 @@ func (f *fleet) freezeLeader(t *testing.T) {
 		// The process may have exited. A container has a new process then.
 		metrics, err := leader.Metrics(ctx)
 		if err == nil && isLeading(metrics) {
-			return errors.New("its metrics say that it leads")
+			return errors.New("its metrics report that it leads")
 		}
 		return nil
 	})
@@ -234,7 +234,7 @@ func (f *fleet) awaitTakeover(t *testing.T, timeout time.Duration, from string) 
 	t.Helper()
 	return f.EventuallyWithin(t, timeout, "another replica to hold the Lease", func(context.Context) error {
 		if now := f.holder(t); now == "" || now == from {
-			return fmt.Errorf("%q holds it", now)
+			return fmt.Errorf("%q holds the Lease", now)
 		}
 		return nil
 	})

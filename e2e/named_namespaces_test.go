@@ -78,7 +78,7 @@ func (f *fleet) testAllowedNamespace(t *testing.T, app *v1alpha1.AppService) {
 		deployment.Spec.Template.Spec.Containers[0].Image = "mine:1"
 		service := &corev1.Service{}
 		service.Namespace, service.Name = app.Namespace, app.Name
-		if err := errors.Join(west.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("somebody")), west.Client.Delete(t.Context(), service)); err != nil {
+		if err := errors.Join(west.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("other-manager")), west.Client.Delete(t.Context(), service)); err != nil {
 			t.Fatal(err)
 		}
 		f.awaitDelivered(t, app)
@@ -106,7 +106,7 @@ func (f *fleet) testOtherNamespace(t *testing.T, app *v1alpha1.AppService, other
 	west := f.Members["west"]
 	refused := f.CreateApp(t, framework.NewAppService(other, "refused", framework.OnClusters("north", "west"), autoscaling(2, 5)))
 
-	t.Run("reports the missing right, and does not block other AppServices", func(t *testing.T) {
+	t.Run("reports the missing permission, and does not block other AppServices", func(t *testing.T) {
 		f.awaitRefused(t, refused, "west")
 		ready := f.readySince(t, "west")
 		f.EditApp(t, app, framework.Image("web:4"))
@@ -181,8 +181,8 @@ func (f *fleet) awaitDelivered(t *testing.T, app *v1alpha1.AppService) {
 	})
 }
 
-// awaitRefused waits until the entry of a member says which right is missing, and all other entries
-// are Ready.
+// awaitRefused waits until the entry of a member names the missing permission, and all other
+// entries are Ready.
 func (f *fleet) awaitRefused(t *testing.T, app *v1alpha1.AppService, member string) {
 	t.Helper()
 	want := fmt.Sprintf(`cannot patch resource "deployments" in API group "apps" in the namespace %q`, app.Namespace)

@@ -130,7 +130,7 @@ type PlacementStatus struct {
 // RemovalsStatus counts the removals that have started.
 // It counts those that a user approved, and those that no edit caused.
 type RemovalsStatus struct {
-	// Accepted is the number of removals that used up the annotation fleetwright.dev/accept-removals.
+	// Accepted is the number of started removals that fleetwright.dev/accept-removals approved.
 	// It counts from zero for each generation.
 	// +optional
 	Accepted int32 `json:"accepted,omitempty"`

@@ -23,7 +23,7 @@ type stepResult struct {
 	writes []request
 }
 
-// kill says where the operator is killed in a step. It is not killed if number is 0.
+// kill defines where the operator is killed in a step. It is not killed if number is 0.
 type kill struct {
 	number int
 	mode   crashMode
@@ -120,8 +120,9 @@ func (f *fleet) checkNoRecentWrites(app *v1alpha1.AppService) error {
 	return nil
 }
 
-// awaitState waits for a state, and returns a time after which nothing may change any more. A request that was
-// sent while the state was read may be the one that completed the state, so the state is read again.
+// awaitState waits for a state, and returns a time after which nothing may change any more. A
+// request that was sent while the state was read may be the one that completed the state, so the
+// state is read again.
 func (f *fleet) awaitState(ctx context.Context, app *v1alpha1.AppService, want state) (at time.Time, err error) {
 	err = environment.Await(ctx, timeout, "the state", func(ctx context.Context) error {
 		at = time.Now()

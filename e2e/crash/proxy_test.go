@@ -19,7 +19,7 @@ import (
 
 const hubName = framework.HubName
 
-// crashMode says when the operator is killed at a request.
+// crashMode defines when the operator is killed at a request.
 type crashMode string
 
 const (
@@ -123,7 +123,7 @@ func (p *proxy) change(w http.ResponseWriter, r *http.Request, d request) {
 		}
 	}
 	if err := p.kill(); err != nil {
-		fmt.Println("crash: the operator could not be killed:", err) // the lifecycle will fail
+		fmt.Println("crash: cannot kill the operator:", err) // the lifecycle will fail
 	}
 	point.fired <- d
 	panic(http.ErrAbortHandler)

@@ -63,7 +63,7 @@ func (f *fleet) newApp(ctx context.Context) (*v1alpha1.AppService, error) {
 	return app, f.Hub.Client.Create(ctx, namespace)
 }
 
-// act does what the user does, declares the intent to the ledger, and updates app from the hub.
+// act performs the user's action, declares the intent to the ledger, and updates app from the hub.
 func (f *fleet) act(ctx context.Context, app *v1alpha1.AppService, change framework.Change) error {
 	at := time.Now()
 	if app.UID == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// quietPeriod is how long the new operator must not write after its first look at everything.
+// quietPeriod is how long the new operator must not write after its first reconciles.
 const quietPeriod = 5 * time.Second
 
 // explained is what this release may change on the hub of the recorded release, with the reasons:
@@ -49,8 +49,8 @@ func (f *upgradedFleet) expectQuiet(t *testing.T) {
 	}
 }
 
-// changes reports whether a request changes something. An apply with a conflict does not: it tells
-// the operator that somebody else owns the object of that name.
+// changes reports whether a request changes something. An apply with a conflict does not: the
+// operator learns that the object of that name has another owner.
 func changes(r *environment.Request) bool {
 	return r.Writes() && r.Response.Code != http.StatusConflict
 }

@@ -29,7 +29,7 @@ var labels = map[string]map[string]string{
 	"edge-1": {"region": "us", "tier": "prod"},
 }
 
-// TestRecord records the release of the flag -record. It tests nothing.
+// TestRecord records the release of the flag -record. It is not a test.
 func TestRecord(t *testing.T) {
 	if *recordFlag == "" {
 		t.Skip("records a release only with -record")
