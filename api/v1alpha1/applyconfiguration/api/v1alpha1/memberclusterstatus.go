@@ -37,7 +37,7 @@ type MemberClusterStatusApplyConfiguration struct {
 	// A Secret is missing if it was deleted, is no longer selected, or belongs to another member.
 	// The field is absent while the Secret exists.
 	// While the Secret is missing, the cluster is disengaged and its workloads keep running.
-	// When the Secret returns, the MemberCluster has kept its spec, labels, tombstones and identity.
+	// Meanwhile, the MemberCluster keeps its spec, labels, tombstones and identity.
 	// Fleetwright deletes the MemberCluster 10 minutes after this time if it holds no settings.
 	// It holds settings if its spec or status.abandoned is not empty.
 	// Labels or annotations that others have set on it are settings too.

@@ -11,7 +11,7 @@ package v1alpha1
 // RemovalsStatus counts the removals that have started.
 // It counts those that a user approved, and those that no edit caused.
 type RemovalsStatusApplyConfiguration struct {
-	// Accepted is the number of removals that used up the annotation fleetwright.dev/accept-removals.
+	// Accepted is the number of started removals that fleetwright.dev/accept-removals approved.
 	// It counts from zero for each generation.
 	Accepted *int32 `json:"accepted,omitempty"`
 	// AcceptedGeneration is the generation of the AppService that Accepted counts for.
