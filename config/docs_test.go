@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// reasons returns the values of the constants in api/v1alpha1 whose names start with Reason.
-func reasons(t *testing.T) map[string]bool {
+// findReasons returns the values of the constants in api/v1alpha1 whose names start with Reason.
+func findReasons(t *testing.T) map[string]bool {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../api/v1alpha1/conditions.go", nil, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestEveryReasonIsInTheOperationsGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inCode := reasons(t)
+	inCode := findReasons(t)
 	for _, reason := range slices.Sorted(maps.Keys(inCode)) {
 		if !strings.Contains(string(content), "`"+reason+"`") {
 			t.Errorf("docs/operations.md does not explain %s", reason)
@@ -72,7 +72,7 @@ func TestEveryLinkOfTheDocumentationResolves(t *testing.T) {
 		}
 		content, err := os.ReadFile(path)
 		for _, match := range target.FindAllStringSubmatch(string(content), -1) {
-			if link := match[1]; !strings.Contains(link, "://") && !resolves(t, path, link) {
+			if link := match[1]; !strings.Contains(link, "://") && !isValidLink(t, path, link) {
 				t.Errorf("%s: broken link %s", strings.TrimPrefix(path, "../"), link)
 			}
 		}
@@ -83,8 +83,8 @@ func TestEveryLinkOfTheDocumentationResolves(t *testing.T) {
 	}
 }
 
-// resolves reports whether the file and the heading of a relative link exist.
-func resolves(t *testing.T, document, link string) bool {
+// isValidLink reports whether the file and the heading of a relative link exist.
+func isValidLink(t *testing.T, document, link string) bool {
 	t.Helper()
 	file, anchor, _ := strings.Cut(link, "#")
 	path := document

@@ -152,7 +152,7 @@ func (f *fleet) logWrites(t *testing.T, since time.Time) {
 	t.Helper()
 	for name, c := range f.All() {
 		for _, request := range requests(t, c) {
-			if request.Writes() && request.Object.Resource != "leases" && request.At.After(since) {
+			if request.IsWrite() && request.Object.Resource != "leases" && request.At.After(since) {
 				t.Logf("on %s: %s\n%s", name, &request, request.Body)
 			}
 		}

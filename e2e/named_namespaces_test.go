@@ -206,7 +206,7 @@ func (f *fleet) awaitRefused(t *testing.T, app *v1alpha1.AppService, member stri
 // denied returns the requests of the operator that a cluster answered with 403.
 func denied(t *testing.T, c *framework.Cluster) []environment.Request {
 	t.Helper()
-	return slices.DeleteFunc(requests(t, c), func(r environment.Request) bool { return !r.Denied() })
+	return slices.DeleteFunc(requests(t, c), func(r environment.Request) bool { return !r.IsDenied() })
 }
 
 // logLines returns the lines of the operator's log that contain a name.

@@ -71,7 +71,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
-		writes := f.proxy.since(begin, changing(app.Namespace))
+		writes := f.proxy.since(begin, changesIn(app.Namespace))
 		all = append(all, stepResult{state: current, writes: writes})
 		t.Logf("%-22s %s", step.name, countRequests(f.proxy.since(begin, func(request) bool { return true })))
 		if i > 0 {
@@ -114,7 +114,7 @@ func (f *fleet) awaitSettled(ctx context.Context, app *v1alpha1.AppService, gene
 
 // checkNoRecentWrites returns an error if an object of the AppService was written recently.
 func (f *fleet) checkNoRecentWrites(app *v1alpha1.AppService) error {
-	if recent := f.proxy.since(time.Now().Add(-settleTime), changing(app.Namespace)); len(recent) > 0 {
+	if recent := f.proxy.since(time.Now().Add(-settleTime), changesIn(app.Namespace)); len(recent) > 0 {
 		return fmt.Errorf("recent writes: %v", recent)
 	}
 	return nil
@@ -129,7 +129,7 @@ func (f *fleet) awaitState(ctx context.Context, app *v1alpha1.AppService, want s
 		if err := f.checkState(ctx, app, want); err != nil {
 			return err
 		}
-		if meanwhile := f.proxy.since(at, changing(app.Namespace)); len(meanwhile) > 0 {
+		if meanwhile := f.proxy.since(at, changesIn(app.Namespace)); len(meanwhile) > 0 {
 			return fmt.Errorf("while the state was read, the operator sent %v", meanwhile)
 		}
 		return nil
@@ -161,7 +161,7 @@ func waitQuietPeriod(ctx context.Context) error {
 // time, or the state is another one.
 func (f *fleet) checkUnchanged(ctx context.Context, app *v1alpha1.AppService, from time.Time, want state) error {
 	var changed error
-	if late := f.proxy.since(from, changing(app.Namespace)); len(late) > 0 {
+	if late := f.proxy.since(from, changesIn(app.Namespace)); len(late) > 0 {
 		changed = fmt.Errorf("%d requests after the state was reached, the first after %s: %v", len(late), late[0].at.Sub(from).Round(time.Millisecond), late)
 	}
 	current, err := f.snapshot(ctx, app, true)

@@ -230,7 +230,7 @@ func (p *proxy) checkWatches(since time.Time) error {
 	return nil
 }
 
-// changing returns a filter for the requests that change something in a namespace.
-func changing(namespace string) func(request) bool {
+// changesIn returns a filter for the requests that change something in a namespace.
+func changesIn(namespace string) func(request) bool {
 	return func(r request) bool { return r.changes && r.namespace == namespace }
 }

@@ -103,7 +103,7 @@ func (d *demo) operator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if running != nil && d.env.OperatorIsCurrent() {
+	if running != nil && d.env.IsOperatorCurrent() {
 		say("the operator runs already")
 		return nil
 	}

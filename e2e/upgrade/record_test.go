@@ -37,7 +37,7 @@ func TestRecord(t *testing.T) {
 	f := newFleet(t, "north", "south", "edge-1")
 	release := newRelease(t)
 	f.installCRDs(t, "-k", config+"/crd")
-	kubectl(t, f.Members["north"], "apply", "--server-side", "-f", "testdata/strangers.yaml")
+	kubectl(t, f.Members["north"], "apply", "--server-side", "-f", "testdata/unmanaged.yaml")
 	kubectl(t, f.Hub, "create", "namespace", environment.SecretNamespace)
 	kubectl(t, f.Hub, "apply", "--server-side", "-f", filepath.Join(release, "samples.yaml"))
 	for member, l := range labels {

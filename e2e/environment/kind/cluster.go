@@ -166,7 +166,7 @@ func (c *cluster) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the nodes of cluster %s: %w", c.name, err)
 	}
-	if !slices.ContainsFunc(list.Items, nodeIsReady) {
+	if !slices.ContainsFunc(list.Items, isNodeReady) {
 		return fmt.Errorf("cluster %s has no ready node", c.name)
 	}
 	// Pods reach members by name.
@@ -189,7 +189,7 @@ func (c *cluster) clientset(timeout time.Duration) (*kubernetes.Clientset, error
 	return kubernetes.NewForConfig(config)
 }
 
-func nodeIsReady(node corev1.Node) bool {
+func isNodeReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})

@@ -100,8 +100,8 @@ func (e *Environment) operatorOn(hub string) (*operator, error) {
 	return &operator{hub: c, api: api}, nil
 }
 
-// OperatorIsCurrent reports whether the operator runs the image that the Docker engine has.
-func (e *Environment) OperatorIsCurrent() bool {
+// IsOperatorCurrent reports whether the operator runs the image that the Docker engine has.
+func (e *Environment) IsOperatorCurrent() bool {
 	name, err := os.ReadFile(e.hubFile())
 	if err != nil {
 		return false

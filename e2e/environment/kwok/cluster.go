@@ -144,7 +144,7 @@ func (c *cluster) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the nodes of cluster %s: %w", c.name, err)
 	}
-	if !slices.ContainsFunc(list.Items, nodeIsReady) {
+	if !slices.ContainsFunc(list.Items, isNodeReady) {
 		return fmt.Errorf("cluster %s has no ready node", c.name)
 	}
 	return nil
@@ -189,7 +189,7 @@ func (c *cluster) dead() ([]string, error) {
 	return dead, nil
 }
 
-func nodeIsReady(node corev1.Node) bool {
+func isNodeReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})

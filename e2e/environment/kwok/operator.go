@@ -148,8 +148,8 @@ func (e *Environment) Operator() (environment.Operator, error) {
 	return &operator{env: e}, nil
 }
 
-// OperatorIsCurrent reports whether the operator runs the program that is in the bin directory.
-func (e *Environment) OperatorIsCurrent() bool {
+// IsOperatorCurrent reports whether the operator runs the program that is in the bin directory.
+func (e *Environment) IsOperatorCurrent() bool {
 	running, err := os.ReadFile(e.operatorFile(0))
 	if err != nil {
 		return false
