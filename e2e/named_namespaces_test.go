@@ -147,7 +147,7 @@ func (f *fleet) testOtherNamespace(t *testing.T, app *v1alpha1.AppService, other
 }
 
 // joinWithNamespace joins a cluster where the operator may write in one namespace. MemberKubeconfig
-// grants wider rights, which are replaced.
+// grants wider permissions, which are replaced.
 func (f *fleet) joinWithNamespace(t *testing.T, c *framework.Cluster, name string) {
 	t.Helper()
 	kubeconfig, err := c.MemberKubeconfig(t.Context())

@@ -48,7 +48,7 @@ func (r *Request) IsWrite() bool {
 // HasSucceeded reports whether the response is not an error.
 func (r *Request) HasSucceeded() bool { return r.Response.Code < http.StatusMultipleChoices }
 
-// IsDenied reports whether the server denied the request for lack of a right.
+// IsDenied reports whether the server denied the request because of a missing permission.
 func (r *Request) IsDenied() bool { return r.Response.Code == http.StatusForbidden }
 
 // What returns the verb and the resource, and whether the request failed.

@@ -1,5 +1,5 @@
 // Command hello is a test workload: a web server that answers every request on ports 80 and 8080
-// with $GREETING (default hello) and its host name. Without the right to listen on port 80, it
+// with $GREETING (default hello) and its host name. Without permission to listen on port 80, it
 // listens on 8080 only. It handles SIGTERM, which the first process of a container ignores by
 // default, and exits when it has answered all requests. It ignores its arguments.
 package main
