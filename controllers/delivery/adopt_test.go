@@ -67,7 +67,7 @@ func conflictPolicy(policy v1alpha1.ConflictPolicy) func(*v1alpha1.AppService) {
 
 // waitsForRollout returns the expected report while a Service is not adopted yet.
 func (s *scene) waitsForRollout() observation.Observation {
-	seen := s.failed(v1alpha1.ReasonRollingOut, "the Service is adopted when the Deployment has rolled out")
+	seen := s.failed(v1alpha1.ReasonRollingOut, "waiting for the Deployment to roll out; the Service is adopted afterwards")
 	seen.Phase = v1alpha1.ClusterProgressing
 	return seen
 }
@@ -152,8 +152,8 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 			}
 			s.isAdopted(deployment, service)
 			s.announces(v1alpha1.ReasonAdopted,
-				"Deployment web was taken over for AppService "+s.key().String(),
-				"Service web was taken over for AppService "+s.key().String())
+				"Deployment web was adopted for AppService "+s.key().String(),
+				"Service web was adopted for AppService "+s.key().String())
 			s.announces(v1alpha1.ReasonAdoptionRestartsPods)
 			s.restsAlsoAfterRestart()
 
@@ -183,7 +183,7 @@ func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	service := s.somebodys(otherService(), nil, map[string]string{"note": "theirs"})
 	s.start()
 	s.plan()
-	s.announces(v1alpha1.ReasonAdoptionRestartsPods, "taking over Deployment web replaces its pods, because its pod template changes: "+
+	s.announces(v1alpha1.ReasonAdoptionRestartsPods, "adopting Deployment web replaces its pods, because its pod template changes: "+
 		`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].env[name="A"].name, `+
 		`spec.template.spec.containers[name="app"].env[name="A"].value and 2 more differ`)
 	s.goesOn()
@@ -191,8 +191,8 @@ func TestAdoption_of_another_template_announces_the_restart(t *testing.T) {
 	s.runs(running)
 	s.isAdopted(deployment, service)
 	s.announces(v1alpha1.ReasonAdopted,
-		"Deployment web was taken over for AppService "+s.key().String(),
-		"Service web was taken over for AppService "+s.key().String())
+		"Deployment web was adopted for AppService "+s.key().String(),
+		"Service web was adopted for AppService "+s.key().String())
 	s.restsAlsoAfterRestart()
 }
 
@@ -211,8 +211,8 @@ func TestAdoption_of_another_order_of_lists(t *testing.T) {
 		s.plan()
 		seen, _, err := s.look()
 		s.must(err)
-		want := s.failed(v1alpha1.ReasonConflict, `Deployment web exists and is not this AppService's: it is managed by "somebody", and it is not identical, `+
-			"so spec.conflictPolicy does not let it be adopted: an apply changes the order of its lists"+toAdopt)
+		want := s.failed(v1alpha1.ReasonConflict, `Deployment web exists and does not belong to this AppService: it is managed by "somebody"; it is not identical, `+
+			"so spec.conflictPolicy AdoptIfIdentical does not adopt it: an apply changes the order of its lists"+toAdopt)
 		if diff := cmp.Diff(want, seen, whateverRuns); diff != "" {
 			t.Errorf("reported (-want +got):\n%s", diff)
 		}
@@ -225,7 +225,7 @@ func TestAdoption_of_another_order_of_lists(t *testing.T) {
 		s.start()
 		s.plan()
 		s.announces(v1alpha1.ReasonAdoptionRestartsPods,
-			"taking over Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
+			"adopting Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
 	})
 }
 
@@ -291,8 +291,8 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 		service := s.somebodys(others, nil, nil)
 		s.start()
 		s.plan()
-		s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and is not this AppService's: it is managed by "somebody", and it is not identical, `+
-			"so spec.conflictPolicy does not let it be adopted: spec.selector differ; make the AppService say the same, or set spec.conflictPolicy to Adopt, which changes it"),
+		s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and does not belong to this AppService: it is managed by "somebody"; it is not identical, `+
+			"so spec.conflictPolicy AdoptIfIdentical does not adopt it: spec.selector differ; change the AppService to match, or set spec.conflictPolicy to Adopt, which changes it"),
 			whateverRuns)
 		s.untouched(service)
 	})
@@ -435,11 +435,11 @@ func (s *scene) eventsOn(server server, reason string) []string {
 }
 
 // toAdopt is the advice for a pod template that differs.
-const toAdopt = "; make the AppService say the same, or set spec.conflictPolicy to Adopt, which replaces its pods"
+const toAdopt = "; change the AppService to match, or set spec.conflictPolicy to Adopt, which replaces its pods"
 
 func TestAdoption_is_refused(t *testing.T) {
-	const inPlace = "; make the AppService say the same, or set spec.conflictPolicy to Adopt, which changes it"
-	differs := ", and it is not identical, so spec.conflictPolicy does not let it be adopted: "
+	const inPlace = "; change the AppService to match, or set spec.conflictPolicy to Adopt, which changes it"
+	differs := "; it is not identical, so spec.conflictPolicy AdoptIfIdentical does not adopt it: "
 	tests := map[string]struct {
 		policy              v1alpha1.ConflictPolicy
 		change              func(*v1alpha1.AppService)
@@ -454,7 +454,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				d.Spec.Template.Spec.Containers[0].Image = "web:0"
 				return d
 			}(),
-			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
+			want: `Deployment web exists and does not belong to this AppService: it is managed by "somebody"` + differs +
 				`spec.template.spec.containers[name="app"].image differ` + toAdopt,
 		},
 		"of a Deployment whose container has another name": {
@@ -464,21 +464,21 @@ func TestAdoption_is_refused(t *testing.T) {
 				d.Spec.Template.Spec.Containers[0].Name = "nginx"
 				return d
 			}(),
-			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
+			want: `Deployment web exists and does not belong to this AppService: it is managed by "somebody"` + differs +
 				`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].name, ` +
-				`spec.template.spec.containers[name="app"].env[name="A"].name and 3 more differ; its container is called "nginx": set spec.containerName to that`,
+				`spec.template.spec.containers[name="app"].env[name="A"].name and 3 more differ; its container is named "nginx": set spec.containerName to that name`,
 		},
 		"of a Deployment whose pods have other annotations": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
 			change: func(app *v1alpha1.AppService) { app.Spec.PodAnnotations = map[string]string{"note": "ours"} },
 			theirs: twinDeployment,
-			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
+			want: `Deployment web exists and does not belong to this AppService: it is managed by "somebody"` + differs +
 				`spec.template.metadata.annotations.note differ` + toAdopt,
 		},
 		"of a Deployment that differs, in three and how many more": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
 			theirs: aDeployment,
-			want: `Deployment web exists and is not this AppService's: it is managed by "somebody"` + differs +
+			want: `Deployment web exists and does not belong to this AppService: it is managed by "somebody"` + differs +
 				`spec.template.metadata.labels.app.kubernetes.io/managed-by, spec.template.metadata.labels.app.kubernetes.io/name, ` +
 				`spec.template.spec.containers[name="app"].image and 4 more differ` + toAdopt,
 		},
@@ -489,7 +489,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				s.Spec.Ports[0].TargetPort = intstr.FromInt32(1)
 				return s
 			}(),
-			want: `Service web exists and is not this AppService's: it is managed by "somebody"` + differs +
+			want: `Service web exists and does not belong to this AppService: it is managed by "somebody"` + differs +
 				`spec.ports[port=80,protocol="TCP"].targetPort differ` + inPlace,
 		},
 	}
@@ -501,7 +501,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				}
 				test := tests[name]
 				test.policy, test.theirs, test.labels, test.annotations = policy, object, owner.labels, owner.annotations
-				test.want = kind + " web exists and is not this AppService's: " + owner.said
+				test.want = kind + " web exists and does not belong to this AppService: " + owner.said
 				tests[fmt.Sprintf("of a %s of %s by %s", kind, name, policy)] = test
 			}
 		}
@@ -596,8 +596,8 @@ func TestInheritance(t *testing.T) {
 				t.Error("an object was made anew")
 			}
 			s.announces(v1alpha1.ReasonAdopted,
-				fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
-				fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
+				fmt.Sprintf("Deployment web was inherited from the AppService with UID %s", before),
+				fmt.Sprintf("Service web was inherited from the AppService with UID %s", before))
 			s.restsAlsoAfterRestart()
 		})
 	}
@@ -630,8 +630,8 @@ func TestInheritance_is_announced_once(t *testing.T) {
 	told := func() {
 		t.Helper()
 		s.announces(v1alpha1.ReasonAdopted,
-			fmt.Sprintf("Deployment web was taken over from the AppService with UID %s", before),
-			fmt.Sprintf("Service web was taken over from the AppService with UID %s", before))
+			fmt.Sprintf("Deployment web was inherited from the AppService with UID %s", before),
+			fmt.Sprintf("Service web was inherited from the AppService with UID %s", before))
 	}
 	told() // events are sent after the change that they report
 	s.sent.reset()
@@ -657,7 +657,7 @@ func TestHubs_that_share_a_member_never_touch_the_same_object(t *testing.T) {
 		s.writeRows(s.app.Status.Clusters[0], row)
 	}
 	plan(v1alpha1.ClusterPending)
-	conflict := "Deployment web exists and is not this AppService's: it belongs to hub \"hub-1\""
+	conflict := "Deployment web exists and does not belong to this AppService: it belongs to hub \"hub-1\""
 	second.reports(second.failed(v1alpha1.ReasonConflict, conflict))
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })

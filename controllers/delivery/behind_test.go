@@ -258,7 +258,7 @@ func TestObject_that_is_being_deleted_is_created_again(t *testing.T) {
 			s.must(onMember.Delete(t.Context(), object))
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Ports[0].Port = "web:2", 81 })
 			s.plan()
-			want := s.failed(v1alpha1.ReasonRollingOut, kind+" web is being deleted on the member; it is made again when it is gone")
+			want := s.failed(v1alpha1.ReasonRollingOut, "the member is deleting "+kind+" web; Fleetwright creates it again afterwards")
 			want.Phase = v1alpha1.ClusterProgressing
 			s.reports(want, whateverRuns)
 			_, result, err := s.look()

@@ -80,9 +80,9 @@ var unready = map[string]struct {
 		waiting("CreateContainerConfigError", `secret "db" not found`),
 		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
 	},
-	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 137 (OOMKilled)"},
+	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 137 (OOMKilled)"},
 	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
-	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"},
+	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers are running but not ready"},
 }
 
 type said struct{ Reason, Message string }
@@ -207,7 +207,7 @@ func TestEntry_has_a_sanitized_message(t *testing.T) {
 	t.Parallel()
 	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
 	seen := s.witness().diagnosed()
-	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it ended with exit code 1 (Error): red ") ||
+	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it terminated with exit code 1 (Error): red ") ||
 		strings.ContainsAny(seen.Message, "\x1b\n\a\u202e") || len(seen.Message) > 1024 {
 		t.Errorf("got %d bytes: %q", len(seen.Message), seen.Message)
 	}
@@ -223,7 +223,7 @@ func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
 		return refusing(request, http.StatusForbidden, "no")(request)
 	})
 	seen := s.witness().diagnosed()
-	if diff := cmp.Diff(said{v1alpha1.ReasonRollingOut, "why is not known: the credentials may not list pods (config/member grants it)"}, said{seen.Reason, seen.Message}); diff != "" {
+	if diff := cmp.Diff(said{v1alpha1.ReasonRollingOut, "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"}, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -425,7 +425,7 @@ func TestEntry_says_that_events_must_not_be_listed(t *testing.T) {
 		return refusing(request, http.StatusForbidden, "no")(request)
 	})
 	seen := s.witness().diagnosed()
-	want := said{v1alpha1.ReasonRollingOut, "1 of 1 pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)"}
+	want := said{v1alpha1.ReasonRollingOut, "1 of 1 pods may wait for a volume; the cause is unknown: the credentials do not allow listing events; apply config/member to the member"}
 	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -42,22 +42,22 @@ func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	}{
 		"a field that is changed": {
 			func(s *scene) { s.spoil("bad:1") },
-			"someone changed " + image + " of Deployment web; it was put back",
+			"someone changed " + image + " of Deployment web; the change was reverted",
 		},
 		"a field that is taken away": {
 			func(s *scene) {
 				d := s.deployment()
 				s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
 			},
-			`somebody changed spec.template.spec.containers[name="app"].env[name="A"].name, ` +
-				`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; it was put back`,
+			`an unknown manager changed spec.template.spec.containers[name="app"].env[name="A"].name, ` +
+				`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; the change was reverted`,
 		},
 		"a Service that is led elsewhere": {
 			func(s *scene) {
 				service := s.service()
 				s.someone(service, func() { service.Spec.Selector = theirLabels })
 			},
-			"someone changed spec.selector of Service web; it was put back",
+			"someone changed spec.selector of Service web; the change was reverted",
 		},
 	}
 	for name, test := range tests {
@@ -153,8 +153,8 @@ func TestContention_delays_corrections(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go s.rival(ctx, ended)
-	contended := s.failed(v1alpha1.ReasonFieldConflict, `rival changed spec.template.spec.containers[name="app"].image of Deployment web again and again; `+
-		"it is put back more rarely now")
+	contended := s.failed(v1alpha1.ReasonFieldConflict, `rival changed spec.template.spec.containers[name="app"].image of Deployment web repeatedly, `+
+		"so it is now reverted less often: stop that manager, or change the AppService")
 	s.reports(contended, whateverRuns)
 	cancel()
 	s.must(<-ended)

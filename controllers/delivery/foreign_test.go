@@ -61,7 +61,7 @@ type ownership struct {
 	said                string
 }
 
-const adoptable = "; spec.conflictPolicy can let it be adopted"
+const adoptable = "; to adopt it, set spec.conflictPolicy to AdoptIfIdentical or Adopt"
 
 func foreigners() map[string]ownership {
 	ours := map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelAppService: "web"}
@@ -80,7 +80,7 @@ func foreigners() map[string]ownership {
 		},
 		"somebody who has our labels alone": {
 			labels: ours,
-			said:   "it is managed by somebody else" + adoptable,
+			said:   "it is managed by an unknown manager" + adoptable,
 		},
 	}
 }
@@ -92,7 +92,7 @@ func TestForeign_object_is_never_touched_and_its_owner_is_named(t *testing.T) {
 				s := declared(t)
 				was := s.somebodys(object, owner.labels, owner.annotations)
 				s.plan()
-				want := s.failed(v1alpha1.ReasonConflict, kind+" web exists and is not this AppService's: "+owner.said)
+				want := s.failed(v1alpha1.ReasonConflict, kind+" web exists and does not belong to this AppService: "+owner.said)
 				s.reports(want, whateverRuns)
 				_, result, err := s.look()
 				s.must(err)
@@ -115,7 +115,7 @@ func TestConflict_ends_with_the_foreign_object(t *testing.T) {
 	owner := foreigners()["another hub"]
 	theirs := s.somebodys(aService, owner.labels, owner.annotations)
 	s.plan()
-	s.reports(s.failed(v1alpha1.ReasonConflict, "Service web exists and is not this AppService's: "+owner.said))
+	s.reports(s.failed(v1alpha1.ReasonConflict, "Service web exists and does not belong to this AppService: "+owner.said))
 	s.must(onMember.Delete(t.Context(), theirs))
 	s.reports(s.ready())
 	s.runs("1 × web:1 A=1; ClusterIP 80→8080/TCP")
@@ -142,7 +142,7 @@ func TestForeign_Deployment_is_not_observed(t *testing.T) {
 			s.plan(test.row)
 			seen, _, err := s.look()
 			s.must(err)
-			want := s.failed(v1alpha1.ReasonConflict, "Deployment web exists and is not this AppService's: "+owner.said)
+			want := s.failed(v1alpha1.ReasonConflict, "Deployment web exists and does not belong to this AppService: "+owner.said)
 			want.Generation = s.app.Status.Clusters[0].Generation
 			if diff := cmp.Diff(want, seen); diff != "" {
 				t.Errorf("reported (-want +got):\n%s", diff)

@@ -174,7 +174,7 @@ func TestOptionalObjects_of_others_are_not_changed(t *testing.T) {
 	s.hpa(func(scaler *autoscalingv2.HorizontalPodAutoscaler) { scaler.Name = s.app.Name })
 	s.plan(between(2, 5))
 	s.reports(s.failed(v1alpha1.ReasonConflict,
-		`HorizontalPodAutoscaler web exists and is not this AppService's: it is managed by "delivery.test"; spec.conflictPolicy can let it be adopted`), whateverRuns)
+		`HorizontalPodAutoscaler web exists and does not belong to this AppService: it is managed by "delivery.test"; to adopt it, set spec.conflictPolicy to AdoptIfIdentical or Adopt`), whateverRuns)
 	s.hasOptional("HorizontalPodAutoscaler 1-9")
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })

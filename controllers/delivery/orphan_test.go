@@ -45,8 +45,8 @@ func TestOrphans_keep_running_unmanaged(t *testing.T) {
 			}
 			s.sendsNo(t, "DELETE")
 			s.announces(v1alpha1.ReasonOrphaned,
-				"Deployment web is left running, as deletionPolicy says",
-				"Service web is left running, as deletionPolicy says")
+				"Deployment web keeps running without Fleetwright, because spec.deletionPolicy is Orphan",
+				"Service web keeps running without Fleetwright, because spec.deletionPolicy is Orphan")
 
 			s.restart()
 			s.reports(s.removing(s.gone))
@@ -173,7 +173,7 @@ func TestOrphans_whose_marks_come_back_are_retried_with_back_off(t *testing.T) {
 	if err == nil || result.RequeueAfter != 0 {
 		t.Errorf("it looks again after %s (%v)", result.RequeueAfter, err)
 	}
-	want := "somebody has put our marks back on: Deployment, Service"
+	want := "another manager restores Fleetwright's labels and annotations on Deployment, Service: stop it, so that the objects can be released"
 	if seen.Phase != v1alpha1.ClusterRemoving || seen.Reason != v1alpha1.ReasonApplyFailed || seen.Message != want {
 		t.Errorf("reported %+v", seen)
 	}

@@ -38,7 +38,7 @@ const stopSignal = `spec.template.spec.containers[name="app"].lifecycle.stopSign
 func (s *scene) dropping(what string) observation.Observation {
 	want := s.ready()
 	want.Phase, want.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
-	want.Message = "the member drops " + what + ": its Kubernetes version, a feature gate or an admission webhook takes that out; leave it out there by an override"
+	want.Message = "the member discards " + what + ", because of its Kubernetes version, a feature gate or an admission webhook: remove these fields for this cluster by an override"
 	return want
 }
 
@@ -146,7 +146,7 @@ func TestDrift_beside_a_pruned_field_is_corrected_once(t *testing.T) {
 	}{
 		"a field that is changed": {
 			func(s *scene) { s.spoil("bad:1") },
-			`someone changed spec.template.spec.containers[name="app"].image of Deployment web; it was put back`,
+			`someone changed spec.template.spec.containers[name="app"].image of Deployment web; the change was reverted`,
 		},
 		"fields that are taken away": {
 			func(s *scene) {
@@ -154,7 +154,7 @@ func TestDrift_beside_a_pruned_field_is_corrected_once(t *testing.T) {
 				d.Spec.Template.Spec.NodeSelector, d.Spec.Template.Spec.Containers[0].Lifecycle = nil, nil
 				s.must(onMember.Update(s.Context(), d, client.FieldOwner("someone")))
 			},
-			`somebody changed spec.template.spec.nodeSelector, spec.template.spec.containers[name="app"].lifecycle.preStop.sleep.seconds of Deployment web; it was put back`,
+			`an unknown manager changed spec.template.spec.nodeSelector, spec.template.spec.containers[name="app"].lifecycle.preStop.sleep.seconds of Deployment web; the change was reverted`,
 		},
 	}
 	for name, test := range tests {

@@ -114,7 +114,7 @@ func TestRemoving_entry_leaves_foreign_objects_and_the_namespace(t *testing.T) {
 			was := s.somebodys(object, nil, nil)
 			s.plan()
 			if kind == "Service" { // the Deployment is ours
-				s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and is not this AppService's: it is managed by "somebody"`+adoptable), whateverRuns)
+				s.reports(s.failed(v1alpha1.ReasonConflict, `Service web exists and does not belong to this AppService: it is managed by "somebody"`+adoptable), whateverRuns)
 			}
 			s.plan(inPhase(v1alpha1.ClusterRemoving))
 			s.reports(s.removing(s.gone))

@@ -184,7 +184,7 @@ func TestAutoscaler_of_something_else_does_not_count(t *testing.T) {
 			s := delivered(t, replicas(3))
 			given(s)
 			s.scale(7)
-			s.announces(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; it was put back")
+			s.announces(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; the change was reverted")
 			s.runs("3 × web:1 A=1; ClusterIP 80→8080/TCP")
 		})
 	}

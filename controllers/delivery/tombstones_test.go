@@ -77,7 +77,7 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 			s.runs("no Deployment; no Service")
 			var notes []string
 			for _, kind := range []string{"Deployment", "Service"} {
-				notes = append(notes, fmt.Sprintf("%s web: %s web was removed: AppService %s was to be, while this cluster could not be reached (by hub %s)", kind, kind, s.key(), thisHub))
+				notes = append(notes, fmt.Sprintf("%s web: %s web was deleted: AppService %s was abandoned on this cluster while the cluster could not be reached (by hub %s)", kind, kind, s.key(), thisHub))
 			}
 			eventually(t, func() error {
 				if diff := cmp.Diff(notes, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {

@@ -131,7 +131,7 @@ func TestNamespace_that_is_terminating_is_awaited(t *testing.T) {
 	s.must(onMember.Delete(t.Context(), namespace)) // no controller here finalizes the namespace
 	s.start()
 	s.plan()
-	want := s.failed(v1alpha1.ReasonNamespaceTerminating, "the namespace is being deleted on the member; it is made again when it is gone")
+	want := s.failed(v1alpha1.ReasonNamespaceTerminating, "the member is deleting the namespace; Fleetwright creates it again afterwards")
 	want.Phase = v1alpha1.ClusterProgressing
 	s.reports(want)
 	s.sendsNo(t, "POST namespaces")
@@ -161,7 +161,7 @@ func TestTransient_failure_is_reported_and_retried(t *testing.T) {
 				}
 				return nil, nil
 			},
-			want: "the request failed: the connection broke",
+			want: "the request failed: the connection was lost",
 		},
 		"a long story": {
 			answer: refusing("PATCH", 500, strings.Repeat("é", 5000)),

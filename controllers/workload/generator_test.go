@@ -24,14 +24,14 @@ var (
 	anyInput = rapid.Custom(func(t *rapid.T) input {
 		in := input{
 			app:    anyApp.Draw(t, "app"),
-			row:    &v1alpha1.ClusterStatus{Name: anyWord.Draw(t, "cluster"), Generation: 7, Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas")},
+			entry:  &v1alpha1.ClusterStatus{Name: anyWord.Draw(t, "cluster"), Generation: 7, Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas")},
 			member: &v1alpha1.MemberCluster{},
 			hub:    anyWord.Draw(t, "hub"),
 		}
 		in.member.Name, in.member.Labels = anyWord.Draw(t, "member"), map[string]string{"region": anyWord.Draw(t, "region")}
 		if in.app.Spec.Autoscaling != nil && rapid.IntRange(0, 3).Draw(t, "has a share") > 0 {
-			in.row.MinReplicas = rapid.Int32Range(1, 3).Draw(t, "minReplicas")
-			in.row.MaxReplicas = rapid.Int32Range(3, 9).Draw(t, "maxReplicas")
+			in.entry.MinReplicas = rapid.Int32Range(1, 3).Draw(t, "minReplicas")
+			in.entry.MaxReplicas = rapid.Int32Range(3, 9).Draw(t, "maxReplicas")
 		}
 		return in
 	})

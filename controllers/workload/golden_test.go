@@ -28,7 +28,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestStamp(t *testing.T) {
-	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
+	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +104,6 @@ func member() *v1alpha1.MemberCluster {
 	return member
 }
 
-func row(replicas int32) *v1alpha1.ClusterStatus {
+func entry(replicas int32) *v1alpha1.ClusterStatus {
 	return &v1alpha1.ClusterStatus{Name: "east", Generation: 7, Replicas: replicas}
 }

@@ -17,9 +17,9 @@ type golden struct {
 
 func (g golden) render(t *testing.T) workload.Workload {
 	t.Helper()
-	row := row(g.replicas)
-	row.MinReplicas, row.MaxReplicas = g.bounds[0], g.bounds[1]
-	rendered, err := workload.Render(app(t, g.spec), row, member(), "hub-1")
+	entry := entry(g.replicas)
+	entry.MinReplicas, entry.MaxReplicas = g.bounds[0], g.bounds[1]
+	rendered, err := workload.Render(app(t, g.spec), entry, member(), "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ var goldens = []golden{
 		golden: "full",
 		spec: `
 image: registry.example/web:1
-replicas: 99 # the row decides
+replicas: 99 # the entry decides
 command: [/web]
 args: [--verbose, --port=8080]
 env:
@@ -393,7 +393,7 @@ autoscaling: {maxReplicas: 10}
 image: registry.example/web:1
 autoscaling:
   minReplicas: 9
-  maxReplicas: 99 # the row decides
+  maxReplicas: 99 # the entry decides
   metrics:
   - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}
   - {type: ContainerResource, containerResource: {name: memory, container: app, target: {type: AverageValue, averageValue: 1024Mi}}}

@@ -22,7 +22,7 @@ func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
 		before := in.render(t)
 		patches := rapid.SliceOfN(anyPatch, 1, 2).Draw(t, "patches")
 		in.app.Spec.Overrides = []v1alpha1.Override{{Name: "a", Patches: patches}}
-		after, err := workload.Render(in.app, in.row, in.member, in.hub)
+		after, err := workload.Render(in.app, in.entry, in.member, in.hub)
 		if err != nil {
 			var override *workload.OverrideError
 			if !errors.As(err, &override) {

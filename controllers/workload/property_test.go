@@ -96,35 +96,35 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 // Invariant 5: a generation that changes nothing on a member causes no write there.
 func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.T) {
 	changes := map[string]func(*input){
-		"the generation": func(in *input) { in.app.Generation++; in.row.Generation++ },
+		"the generation": func(in *input) { in.app.Generation++; in.entry.Generation++ },
 		"spec.placement": func(in *input) {
 			in.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"x"}}}
 		},
 		"spec.conflictPolicy": func(in *input) { in.app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt },
 		"spec.deletionPolicy": func(in *input) { in.app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan },
 		"spec.suspend":        func(in *input) { in.app.Spec.Suspend = true },
-		"the row's replicas of what is autoscaled": func(in *input) {
+		"the entry's replicas of what is autoscaled": func(in *input) {
 			if in.app.Spec.ExternallyScaled || in.makesAutoscaler() {
-				in.row.Replicas++
+				in.entry.Replicas++
 			}
 		},
-		"spec.replicas, which comes by the row": func(in *input) { in.app.Spec.Replicas = new(in.row.Replicas + 1) },
-		"the AppService's labels":               func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
-		"the AppService's annotations":          func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },
-		"the status":                            func(in *input) { in.app.Status.Replicas++ },
-		"the cluster":                           func(in *input) { in.row.Name += "x" },
+		"spec.replicas, which comes from the entry": func(in *input) { in.app.Spec.Replicas = new(in.entry.Replicas + 1) },
+		"the AppService's labels":                   func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
+		"the AppService's annotations":              func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },
+		"the status":                                func(in *input) { in.app.Status.Replicas++ },
+		"the cluster":                               func(in *input) { in.entry.Name += "x" },
 		"the bounds of what makes no autoscaler": func(in *input) {
 			if in.app.Spec.Autoscaling == nil {
-				in.row.MinReplicas, in.row.MaxReplicas = in.row.MinReplicas+1, in.row.MaxReplicas+1
+				in.entry.MinReplicas, in.entry.MaxReplicas = in.entry.MinReplicas+1, in.entry.MaxReplicas+1
 			}
 		},
-		"the bounds of autoscaling, which come by the row": func(in *input) {
+		"the bounds of autoscaling, which come from the entry": func(in *input) {
 			if in.app.Spec.Autoscaling != nil {
 				in.app.Spec.Autoscaling.MinReplicas, in.app.Spec.Autoscaling.MaxReplicas = new(int32(77)), 77
 			}
 		},
-		"spec.replicaPolicy, which comes by the row":    func(in *input) { in.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{} },
-		"an override's replicas, which come by the row": onOverride(func(override *v1alpha1.Override) { override.Replicas = new(int32(77)) }),
+		"spec.replicaPolicy, which comes from the entry":    func(in *input) { in.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{} },
+		"an override's replicas, which come from the entry": onOverride(func(override *v1alpha1.Override) { override.Replicas = new(int32(77)) }),
 		"an override of other clusters": func(in *input) {
 			in.override(v1alpha1.Override{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"x1"}}, Image: "changed:x"})
 		},
@@ -134,7 +134,7 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 		},
 		"an override that changes nothing":         func(in *input) { in.override(v1alpha1.Override{}) },
 		"a label of the member that nothing names": func(in *input) { in.member.Labels["nothing-names-it"] = "x" },
-		"what the row observed":                    func(in *input) { in.row.Phase, in.row.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
+		"what the entry observed":                  func(in *input) { in.entry.Phase, in.entry.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
 		"a protocol said that was TCP unsaid":      onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, unsaidProtocol),
 		"a targetPort said that was port unsaid":   onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = intstr.FromInt32(port.Port) }, unsaidTarget),
 		"a quantity written in another way":        func(in *input) { rewrite(in.app.Spec.Resources.Requests) },
@@ -160,17 +160,17 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 // input holds everything that a workload is rendered from.
 type input struct {
 	app    *v1alpha1.AppService
-	row    *v1alpha1.ClusterStatus
+	entry  *v1alpha1.ClusterStatus
 	member *v1alpha1.MemberCluster
 	hub    string
 }
 
 func (in input) copy() input {
-	return input{in.app.DeepCopy(), in.row.DeepCopy(), in.member.DeepCopy(), in.hub}
+	return input{in.app.DeepCopy(), in.entry.DeepCopy(), in.member.DeepCopy(), in.hub}
 }
 
 func (in input) render(t *rapid.T) workload.Workload {
-	rendered, err := workload.Render(in.app, in.row, in.member, in.hub)
+	rendered, err := workload.Render(in.app, in.entry, in.member, in.hub)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *test
 }
 
 func TestKeepSelector_refuses_a_Service_that_cannot_find_the_pods(t *testing.T) {
-	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), row(1), member(), "hub-1")
+	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), entry(1), member(), "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ disruptionBudget: {minAvailable: 1}
 topologySpreadConstraints:
 - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
 - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {tier: front}}}
-`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
+`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}

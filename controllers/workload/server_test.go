@@ -285,7 +285,7 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 		"a probe of a sidecar by a patch": patched("initContainers", `[{name: a, image: a, restartPolicy: Always, startupProbe: {}}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), row(1), member(), "hub-1")
+			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), entry(1), member(), "hub-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +296,7 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 	}
 	t.Run("but a claim that selects every volume stays one", func(t *testing.T) {
 		rendered, err := workload.Render(app(t, "image: web:1\n"+
-			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), row(1), member(), "hub-1")
+			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), entry(1), member(), "hub-1")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,11 +74,11 @@ var failing = map[string]struct {
 		waiting("CreateContainerConfigError", `secret "db" not found`),
 		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
 	},
-	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 137 (OOMKilled)"},
-	"a container that has just":        {ended(1, "Error", "panic: no"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 1 (Error): panic: no"},
-	"a container that crashes somehow": {waiting("CrashLoopBackOff", "back-off"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ends again and again"},
+	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 137 (OOMKilled)"},
+	"a container that has just":        {ended(1, "Error", "panic: no"), v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 1 (Error): panic: no"},
+	"a container that crashes somehow": {waiting("CrashLoopBackOff", "back-off"), v1alpha1.ReasonCrashLoopBackOff, "container app: it terminates repeatedly"},
 	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
-	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"},
+	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers are running but not ready"},
 }
 
 // healthy are pods without a failure.
@@ -131,7 +131,7 @@ func TestMostSevere(t *testing.T) {
 		all := pods(crashing(1, "Error"), crashing(1, "Error"), waiting("ErrImagePull", "no"))
 		all[2].DeletionTimestamp = new(metav1.Now())
 		reason, message := MostSevere(all)
-		if diff := cmp.Diff(said{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it ended with exit code 1 (Error)"}, said{reason, message}); diff != "" {
+		if diff := cmp.Diff(said{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it terminated with exit code 1 (Error)"}, said{reason, message}); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
