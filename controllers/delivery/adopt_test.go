@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -335,13 +336,13 @@ func TestAdopted_Deployment_that_is_not_ready_is_diagnosed(t *testing.T) {
 	s.goesOn()
 	s.reports(s.ready())
 	s.halts()
-	pod := s.pod(waiting("ErrImagePull", notFound))
+	pod := s.pod(podtest.Waiting("ErrImagePull", podtest.NotFound))
 	before := pod.DeepCopy()
 	pod.Labels = theirLabels
 	s.must(onMember.Patch(t.Context(), pod, client.MergeFrom(before)))
 	s.catchUp()
 	seen := s.witness().diagnosed()
-	want := said{v1alpha1.ReasonImagePullBackOff, `1 of 1 pods: container app: image "web:1" cannot be pulled: ` + notFound}
+	want := said{v1alpha1.ReasonImagePullBackOff, `1 of 1 pods: container app: image "web:1" cannot be pulled: ` + podtest.NotFound}
 	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}

@@ -16,74 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
-
-func container(state corev1.ContainerState) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "web:1", State: state}}}
-}
-
-func waiting(reason, message string) corev1.PodStatus {
-	return container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})
-}
-
-func crashing(code int32, reason string) corev1.PodStatus {
-	status := waiting("CrashLoopBackOff", "back-off 5m0s restarting failed container=app pod=web-1")
-	status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
-	return status
-}
-
-func ended(code int32, reason, message string) corev1.PodStatus {
-	return container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}})
-}
-
-func unschedulable(message string) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
-	}}}
-}
-
-func runningPod(ready corev1.ConditionStatus) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}
-}
-
-func inInit(status corev1.PodStatus) corev1.PodStatus {
-	status.InitContainerStatuses, status.ContainerStatuses = status.ContainerStatuses, []corev1.ContainerStatus{{
-		Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
-	}}
-	status.InitContainerStatuses[0].Name = "init"
-	return status
-}
-
-const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
-
-// unready are pods that are not ready, each with its expected diagnosis. Package diagnosis tests
-// further cases.
-var unready = map[string]struct {
-	pod             corev1.PodStatus
-	reason, message string
-}{
-	"an image that is pulled again later": {
-		waiting("ImagePullBackOff", `Back-off pulling image "web:1": ErrImagePull: `+notFound),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"an image that was just tried": {
-		waiting("ErrImagePull", notFound),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"an init container's image": {
-		inInit(waiting("ErrImagePull", notFound)),
-		v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"a Secret that is missing": {
-		waiting("CreateContainerConfigError", `secret "db" not found`),
-		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
-	},
-	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 137 (OOMKilled)"},
-	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
-	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers are running but not ready"},
-}
 
 type said struct{ Reason, Message string }
 
@@ -156,14 +92,18 @@ func (w *witness) diagnosed() observation.Observation {
 }
 
 func TestEntry_says_why_it_is_not_ready(t *testing.T) {
-	for name, test := range unready {
+	t.Parallel()
+	s := stuck(t)
+	pod, w := s.pod(corev1.PodStatus{}), s.witness()
+	w.look()
+	for name, failure := range podtest.Failures() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stuck(t, test.pod)
-			seen := s.witness().diagnosed()
+			s.becomes(pod, failure.Pod)
+			w.listsPodsNow()
+			seen, _ := w.look()
 			want := observation.Observation{
 				UID: s.app.UID, Generation: s.app.Generation, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
-				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
+				Reason: failure.Reason, Message: "1 of 1 pods: " + failure.Message,
 			}
 			if diff := cmp.Diff(want, seen); diff != "" {
 				t.Errorf("reported (-want +got):\n%s", diff)
@@ -175,10 +115,11 @@ func TestEntry_says_why_it_is_not_ready(t *testing.T) {
 func TestEntry_has_a_stable_message_while_an_image_is_retried(t *testing.T) {
 	t.Parallel()
 	s := stuck(t)
-	back, tried := unready["an image that is pulled again later"].pod, unready["an image that was just tried"].pod
-	pod, w := s.pod(back), s.witness()
+	failures := podtest.Failures()
+	backOff, failed := failures["image pull in back-off"].Pod, failures["image pull failed"].Pod
+	pod, w := s.pod(backOff), s.witness()
 	first := w.diagnosed()
-	for _, status := range []corev1.PodStatus{tried, back} {
+	for _, status := range []corev1.PodStatus{failed, backOff} {
 		s.becomes(pod, status)
 		w.listsPodsNow()
 		if again, _ := w.look(); !first.Same(again) {
@@ -205,7 +146,7 @@ func TestEntry_says_why_pods_are_refused(t *testing.T) {
 // The member's text appears in an entry that people read on a terminal and that has a length limit.
 func TestEntry_has_a_sanitized_message(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
+	s := stuck(t, podtest.Terminated(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
 	seen := s.witness().diagnosed()
 	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it terminated with exit code 1 (Error): red ") ||
 		strings.ContainsAny(seen.Message, "\x1b\n\a\u202e") || len(seen.Message) > 1024 {
@@ -215,7 +156,7 @@ func TestEntry_has_a_sanitized_message(t *testing.T) {
 
 func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ErrImagePull", "no"))
+	s := stuck(t, podtest.Waiting("ErrImagePull", "no"))
 	s.sent.answers(func(request string) (*http.Response, error) {
 		if request != "GET pods" {
 			return nil, nil
@@ -235,7 +176,7 @@ func TestEntry_ignores_other_pods(t *testing.T) {
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other", Labels: workload.Selector("other")}}
 	other.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	s.must(onMember.Create(t.Context(), other))
-	s.becomes(other, waiting("ErrImagePull", "no"))
+	s.becomes(other, podtest.Waiting("ErrImagePull", "no"))
 	seen := s.witness().diagnosed()
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
@@ -245,7 +186,7 @@ func TestEntry_ignores_other_pods(t *testing.T) {
 // Listing pods is expensive: it happens after 5 s, and then at growing intervals.
 func TestPods_are_listed_rarely(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ErrImagePull", "no"))
+	s := stuck(t, podtest.Waiting("ErrImagePull", "no"))
 	w := s.witness()
 	about := func(result, want time.Duration) {
 		t.Helper()
@@ -289,7 +230,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 // The operator lists the pods by itself after the interval.
 func TestPods_are_listed_after_a_while(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ErrImagePull", "no"))
+	s := stuck(t, podtest.Waiting("ErrImagePull", "no"))
 	s.end()
 	s.start()
 	begin := time.Now()
@@ -357,7 +298,7 @@ func (s *scene) mounting(says ...eventsv1.Event) {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "config"}}
 	pod.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
 	s.must(onMember.Create(s.Context(), pod))
-	s.becomes(pod, waiting("ContainerCreating", ""))
+	s.becomes(pod, podtest.Waiting("ContainerCreating", ""))
 	for i, event := range says {
 		event.Namespace, event.GenerateName = pod.Namespace, pod.Name+"-"
 		event.Regarding = corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
@@ -433,7 +374,7 @@ func TestEntry_says_that_events_must_not_be_listed(t *testing.T) {
 
 func TestEvents_are_not_listed_for_pods_without_volumes(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ContainerCreating", ""))
+	s := stuck(t, podtest.Waiting("ContainerCreating", ""))
 	s.witness().diagnosed()
 	if s.sent.count("GET events") > 0 {
 		t.Error("events were listed")
