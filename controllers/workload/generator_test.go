@@ -75,8 +75,8 @@ var (
 			port.TargetPort = intstr.FromInt32(rapid.Int32Range(80, 82).Draw(t, "targetPort"))
 		}
 		if rapid.Bool().Draw(t, "is on the nodes") {
-			// The factor leaves node ports free, which a dry run allocates to other ports.
-			port.NodePort = 30000 + 10*port.Port
+			// The API server allocates none of the first 86 node ports to a Service without one.
+			port.NodePort = 30000 + port.Port - 80
 		}
 		return port
 	})

@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "write testdata/*.yaml anew")
 // ./controllers/workload -update and read the difference: a changed hash causes a write to every
 // object on every member.
 func TestRender(t *testing.T) {
+	t.Parallel()
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
 			compare(t, filepath.Join("testdata", test.golden+".yaml"), documents(t, test.render(t)))
@@ -28,6 +29,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestStamp(t *testing.T) {
+	t.Parallel()
 	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)

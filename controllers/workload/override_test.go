@@ -14,6 +14,7 @@ import (
 // The message for an override that stops a cluster contains everything needed to fix it: the
 // override, the operation, the problem and the reason.
 func TestRender_refuses_an_override(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		override string
 		want     string
@@ -108,6 +109,7 @@ func refused(t *testing.T, spec, want string) {
 }
 
 func TestRender_refuses_a_patch_of_an_autoscaler(t *testing.T) {
+	t.Parallel()
 	for operation, want := range map[string]string{
 		`{op: replace, path: /spec/minReplicas, value: 2}`:          `operations[0] (replace /spec/minReplicas): spec.minReplicas must not be changed: set autoscaling.minReplicas of the AppService`,
 		`{op: replace, path: /spec/maxReplicas, value: 2}`:          `operations[0] (replace /spec/maxReplicas): spec.maxReplicas must not be changed: set autoscaling.maxReplicas of the AppService`,
@@ -130,6 +132,7 @@ func TestRender_refuses_a_patch_of_an_autoscaler(t *testing.T) {
 }
 
 func TestRender_refuses_a_patch_of_what_there_is_not(t *testing.T) {
+	t.Parallel()
 	t.Run("a Service without ports", func(t *testing.T) {
 		refused(t, `{image: web, overrides: [{name: bad, `+patch("Service", `{op: add, path: /spec/sessionAffinity, value: ClientIP}`)+`}]}`,
 			`patches[0]: there is no Service to patch, because spec.ports is empty`)
@@ -147,6 +150,7 @@ func TestRender_refuses_a_patch_of_what_there_is_not(t *testing.T) {
 // The message names the operation that causes the problem. Problems that a later operation fixes do
 // not count.
 func TestRender_tells_which_operation_is_wrong(t *testing.T) {
+	t.Parallel()
 	operations := []string{
 		`{op: remove, path: /spec/replicas}`,
 		`{op: add, path: /spec/replicas, value: 1}`, // restores the field
@@ -164,6 +168,7 @@ func TestRender_tells_which_operation_is_wrong(t *testing.T) {
 
 // Parsing such a number would use all time and memory.
 func TestRender_refuses_numbers_that_nothing_can_be(t *testing.T) {
+	t.Parallel()
 	for _, value := range []string{`"1e-2000000000"`, `"1234567890123456789e2147483639"`} {
 		refused(t, `{image: web, overrides: [{name: bad, `+patch("Deployment", `{op: add, path: /spec/template/spec/overhead, value: {cpu: `+value+`}}`)+`}]}`,
 			`patches[0] of the Deployment: operations[0] (add /spec/template/spec/overhead): value contains the impossible number "`+strings.Trim(value, `"`)+`"`)
@@ -172,6 +177,7 @@ func TestRender_refuses_numbers_that_nothing_can_be(t *testing.T) {
 
 // A few short operations could create an object that does not fit into memory.
 func TestRender_bounds_what_patches_make(t *testing.T) {
+	t.Parallel()
 	operations := []string{`{op: add, path: /spec/template/metadata/annotations, value: {a: ` + strings.Repeat("x", 100_000) + `}}`}
 	for i := range 40 {
 		operations = append(operations, fmt.Sprintf(`{op: copy, from: /spec/template/metadata/annotations/a, path: /spec/template/metadata/annotations/a%d}`, i))
@@ -192,6 +198,7 @@ func TestRender_bounds_what_patches_make(t *testing.T) {
 }
 
 func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
+	t.Parallel()
 	for spec, want := range map[string]string{
 		`env: [{name: A, value: $(cluster.uid)}]`:                                                   `spec.env[name=A]: unknown variable $(cluster.uid): use $(cluster.name) or $(cluster.labels['KEY']), or write $$(cluster.uid) for the literal text`,
 		`podAnnotations: {b: "$(cluster.labels['no'])", a: "$(cluster.labels['no'])"}`:              `spec.podAnnotations[a]: $(cluster.labels['no']): the MemberCluster has no label "no"`,
@@ -219,6 +226,7 @@ func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
 }
 
 func TestRender_images(t *testing.T) {
+	t.Parallel()
 	digest := "sha256:" + strings.Repeat("0", 64)
 	for _, test := range []struct{ image, override, want string }{
 		{"nginx", `imageRegistry: mirror.example`, "mirror.example/nginx"},

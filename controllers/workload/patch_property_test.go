@@ -16,6 +16,7 @@ import (
 // Invariant 2, and ownership: any patch is either refused, or leaves the fields unchanged that no
 // patch may change. Nothing panics.
 func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		in.app.Spec.Overrides = nil

@@ -26,20 +26,32 @@ func deploymentWith(name string, selector metav1.LabelSelector, pods map[string]
 
 var anyLabels = rapid.MapOfN(rapid.OneOf(anyWord, rapid.Just("app.kubernetes.io/name")), anyWord, 1, 3)
 
-func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *testing.T) {
+// Only the selector tells whether a Deployment was adopted. Other managers may have changed the
+// labels of its pods and the selector of the Service: they are drift, which KeepSelector must not
+// keep.
+func TestKeepSelector_changes_nothing_without_an_adopted_Deployment(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
 		before := bytesOf(t, rendered)
-		ours := metav1.LabelSelector{MatchLabels: workload.Selector(in.app.Name)}
-		for _, existing := range []*appsv1.Deployment{nil, deploymentWith(in.app.Name, ours, workload.Selector(in.app.Name))} {
-			kept, err := rendered.KeepSelector(existing, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, bytesOf(t, kept)); diff != "" {
-				t.Fatalf("workload (-before +after):\n%s", diff)
-			}
+		selector := metav1.LabelSelector{MatchLabels: workload.Selector(in.app.Name)}
+		deployment := rapid.SampledFrom([]*appsv1.Deployment{
+			nil,
+			deploymentWith(in.app.Name, selector, workload.Selector(in.app.Name)),
+			deploymentWith(in.app.Name, selector, anyLabels.Draw(t, "labels of the pods")),
+		}).Draw(t, "deployment")
+		service := rapid.SampledFrom([]*corev1.Service{
+			nil,
+			{Spec: corev1.ServiceSpec{Selector: workload.Selector(in.app.Name)}},
+			{Spec: corev1.ServiceSpec{Selector: anyLabels.Draw(t, "selector of the Service")}},
+		}).Draw(t, "service")
+		kept, err := rendered.KeepSelector(deployment, service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{before, before}, []string{bytesOf(t, rendered), bytesOf(t, kept)}); diff != "" {
+			t.Fatalf("the argument and the result (-before +after):\n%s", diff)
 		}
 	})
 }
@@ -47,6 +59,7 @@ func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *te
 // Every rendered selector matches the pods of the Deployment's selector. The pods get only the
 // labels of that selector and of the AppService.
 func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
@@ -93,6 +106,7 @@ func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 // An earlier version added our labels to the pods of an adopted Deployment, and made the Service
 // select them by these labels. An upgrade changes neither.
 func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
@@ -114,6 +128,7 @@ func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *test
 }
 
 func TestKeepSelector_refuses_a_Service_that_cannot_find_the_pods(t *testing.T) {
+	t.Parallel()
 	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), entry(1), member(), "hub-1")
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +150,7 @@ func stringsAt(object *unstructured.Unstructured, path ...string) map[string]str
 }
 
 func TestKeepSelector_to_the_letter(t *testing.T) {
+	t.Parallel()
 	rendered, err := workload.Render(app(t, `
 image: registry.example/web:1
 ports: [{port: 80}]

@@ -3,7 +3,6 @@ package workload_test
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -113,10 +112,11 @@ func applied(t *testing.T, want *unstructured.Unstructured, namespace string, op
 	return sent, err
 }
 
+var types = applyconfigurations.NewTypeConverter(scheme.Scheme)
+
 // lacks returns the fields of want that an object lacks, compared as in delivery.
 func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 	t.Helper()
-	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	wanted, err := types.ObjectToTyped(inNamespace(want, existing.GetNamespace()))
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,8 @@ func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 	return strings.Join(paths, "\n")
 }
 
-// Invariant 5: an applied object equals the wanted one, and applying it again is no write.
+// Invariant 5: an applied object equals the desired one, and applying it again is no write. The test
+// runs alone, because no other Service may have its node ports.
 func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
@@ -172,21 +173,38 @@ func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 // An AppService can change to any other: the API server's defaults for the old one do not block the
 // new one, and no field of the old one remains.
 func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
-	fresh, namespace := namespace(t, "fresh"), namespace(t, "one-after-the-other")
-	taken := slices.DeleteFunc(slices.Clone(goldens), tooNew)
-	for i, from := range taken {
-		for _, to := range taken[i+1:] {
-			takes(t, from, namespace)
-			existing := takes(t, to, namespace)
-			alone, err := applied(t, to.render(t).Deployment, fresh, client.DryRunAll)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(specOf(alone), specOf(existing)); diff != "" {
+	t.Parallel()
+	fresh := namespace(t, "fresh")
+	var rendered []*appliedGolden
+	for _, g := range goldens {
+		if tooNew(g) {
+			continue
+		}
+		objects := objects(g.render(t))
+		alone, err := applied(t, objects[0], fresh, client.DryRunAll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered = append(rendered, &appliedGolden{g.golden, objects, specOf(alone)})
+	}
+	namespace := namespace(t, "one-after-the-other")
+	for i, from := range rendered {
+		for _, to := range rendered[i+1:] {
+			from.apply(t, namespace)
+			existing := to.apply(t, namespace)
+			if diff := cmp.Diff(to.alone, specOf(existing)); diff != "" {
 				t.Errorf("%s after %s (-alone +after):\n%s", to.golden, from.golden, diff)
 			}
 		}
 	}
+}
+
+// appliedGolden is a golden with its objects, and the spec of its Deployment if nothing else was
+// applied before.
+type appliedGolden struct {
+	golden  string
+	objects []*unstructured.Unstructured
+	alone   map[string]any
 }
 
 // specOf returns the spec without the replicas, because delivery keeps replicas that an autoscaler
@@ -197,23 +215,23 @@ func specOf(deployment *unstructured.Unstructured) map[string]any {
 	return spec
 }
 
-// takes applies the objects of a golden, and returns the Deployment.
-func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstructured {
+// apply applies the objects, and returns the Deployment.
+func (g *appliedGolden) apply(t *testing.T, namespace string) *unstructured.Unstructured {
 	t.Helper()
 	var deployment *unstructured.Unstructured
-	for _, want := range objects(golden.render(t)) {
+	for _, want := range g.objects {
 		// The API server would keep the defaulted rollingUpdate. Delivery removes it first.
-		if golden.golden == "recreate" {
+		if g.golden == "recreate" {
 			if err := onMember.Delete(t.Context(), inNamespace(want, namespace)); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
 		}
 		existing, err := applied(t, want, namespace)
 		if err != nil {
-			t.Fatalf("%s: %v", golden.golden, err)
+			t.Fatalf("%s: %v", g.golden, err)
 		}
 		if lacking := lacks(t, existing, want); lacking != "" {
-			t.Errorf("%s: the %s lacks\n%s", golden.golden, want.GetKind(), lacking)
+			t.Errorf("%s: the %s lacks\n%s", g.golden, want.GetKind(), lacking)
 		}
 		if want.GetKind() == "Deployment" {
 			deployment = existing
@@ -224,6 +242,7 @@ func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstruct
 
 // The API server accepts everything that the schema permits, and no field differs afterwards.
 func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
+	t.Parallel()
 	namespace := namespace(t, "whatever-there-is")
 	rapid.Check(t, func(r *rapid.T) {
 		for _, want := range objects(anyInput.Draw(r, "input").render(r)) {
@@ -241,6 +260,7 @@ func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
 // One AppService becomes any other, and the API server's defaults for the first do not block the
 // change.
 func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
+	t.Parallel()
 	namespace := namespace(t, "whatever-comes-next")
 	rapid.Check(t, func(r *rapid.T) {
 		in := anyInput.Draw(r, "input")
@@ -262,6 +282,7 @@ func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 // A choice without a value, such as a probe without a handler, reaches the member and is refused
 // there. It can come from a patch, or from an AppService that is older than the schema's check.
 func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
+	t.Parallel()
 	namespace := namespace(t, "choices")
 	patched := func(path, value string) string {
 		return fmt.Sprintf("overrides: [{name: a, patches: [{target: Deployment, operations: [{op: add, path: /spec/template/spec/%s, value: %s}]}]}]", path, value)
