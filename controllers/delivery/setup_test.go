@@ -36,18 +36,18 @@ import (
 )
 
 const (
-	thisHub = "hub-1"
+	testHubID = "hub-1"
 	// patience limits how long a test waits for an expected state. Only a failing test waits this
 	// long.
-	patience = 30 * time.Second
+	waitTimeout = 30 * time.Second
 )
 
 // kindOf returns the kind of an object. It is used where a variable shadows the package object.
 var kindOf = object.KindOf
 
-// scene is an AppService in its own namespace on the hub, and its own member that the AppService is
+// setup is an AppService in its own namespace on the hub, and its own member that the AppService is
 // delivered to. The test acts as the planner.
-type scene struct {
+type setup struct {
 	*testing.T
 	*operator
 	app     *v1alpha1.AppService
@@ -58,32 +58,32 @@ type scene struct {
 // operator is one lifetime of a Deliverer that is engaged with one member.
 type operator struct {
 	deliverer *Deliverer
-	told      *recorder
+	reported  *recorder
 	member    cluster.Cluster
 	sent      *traffic // the requests to the member, except for the lists and watches of its cache
 	disengage context.CancelFunc
 	end       context.CancelFunc // ends the whole operator
 }
 
-// declared returns a scene with an AppService that is not planned yet, and a running operator.
-func declared(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
-	s := undelivered(t, changes...)
+// startedSetup returns a setup with an AppService that is not planned yet, and a running operator.
+func startedSetup(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup {
+	s := newSetup(t, changes...)
 	s.start()
 	return s
 }
 
-// delivered returns a scene with an AppService that its member runs.
-func delivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
-	s := declared(t, changes...)
+// deliveredSetup returns a setup with an AppService that its member runs.
+func deliveredSetup(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup {
+	s := startedSetup(t, changes...)
 	s.plan()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 	return s
 }
 
-// undelivered returns a scene without an operator.
-func undelivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
+// newSetup returns a setup without an operator.
+func newSetup(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	s := &scene{T: t, config: granted, app: &v1alpha1.AppService{}}
+	s := &setup{T: t, config: memberConfig, app: &v1alpha1.AppService{}}
 	s.must(onHub.Create(t.Context(), namespace))
 	s.cluster = "east-of-" + namespace.Name
 	s.must(onHub.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster, Labels: map[string]string{"region": "eu"}}}))
@@ -101,7 +101,7 @@ func undelivered(t *testing.T, changes ...func(*v1alpha1.AppService)) *scene {
 	return s
 }
 
-func (s *scene) must(err error) {
+func (s *setup) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
@@ -109,33 +109,34 @@ func (s *scene) must(err error) {
 }
 
 // start connects to the member and engages a new Deliverer with it, as a starting process does.
-func (s *scene) start() {
+func (s *setup) start() {
 	s.Helper()
 	ctx := s.connect()
 	s.must(s.deliverer.Engage(ctx, s.clusterName(), s.member))
 }
 
 // connect connects to the member and engages no Deliverer: only the test reconciles.
-func (s *scene) connect() context.Context {
+func (s *setup) connect() context.Context {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)
 	o := &operator{end: cancel}
-	o.deliverer, o.told = newDeliverer(ctx, s.T, thisHub)
+	o.deliverer, o.reported = newDeliverer(ctx, s.T, testHubID)
 	ctx, o.disengage = context.WithCancel(ctx)
 	o.member, o.sent = connected(ctx, s.T, s.config)
 	s.operator = o
 	return ctx
 }
 
-func (s *scene) restart() {
+func (s *setup) restart() {
 	s.Helper()
 	s.end()
 	s.start()
 }
 
-// beside returns a scene with the same AppService on another member, which the test controls.
-func (s *scene) beside(name string) *scene {
+// onOtherMember returns a setup with the same AppService on another member, which the test
+// controls.
+func (s *setup) onOtherMember(name string) *setup {
 	s.Helper()
 	other := *s
 	other.cluster = name + "-of-" + s.app.Namespace
@@ -145,8 +146,8 @@ func (s *scene) beside(name string) *scene {
 
 // newDeliverer returns a Deliverer of a hub, which runs as long as the context.
 func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, *recorder) {
-	told := newRecorder()
-	d := New(hubCached, hubID, told)
+	reported := newRecorder()
+	d := New(hubCached, hubID, reported)
 	ended := make(chan error)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { ended <- d.Start(ctx) }()
@@ -156,7 +157,7 @@ func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, 
 			t.Error("Start ended with:", err)
 		}
 	})
-	return d, told
+	return d, reported
 }
 
 // connected returns a member's cluster, created and synced as package clusters does, with the
@@ -184,7 +185,7 @@ func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.
 		}
 	}
 	go func() { _ = member.Start(ctx) }()
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	if !member.GetCache().WaitForCacheSync(bounded) {
 		t.Fatal("the member's cache does not sync")
@@ -192,14 +193,14 @@ func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.
 	return member, sent
 }
 
-func (s *scene) clusterName() multicluster.ClusterName { return multicluster.ClusterName(s.cluster) }
+func (s *setup) clusterName() multicluster.ClusterName { return multicluster.ClusterName(s.cluster) }
 
-func (s *scene) key() types.NamespacedName { return client.ObjectKeyFromObject(s.app) }
+func (s *setup) key() types.NamespacedName { return client.ObjectKeyFromObject(s.app) }
 
 // plan acts as the planner: it writes the member's entry for the current generation.
-func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
+func (s *setup) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 	s.Helper()
-	row := v1alpha1.ClusterStatus{
+	entry := v1alpha1.ClusterStatus{
 		Name:               s.cluster,
 		Phase:              v1alpha1.ClusterPending,
 		Generation:         s.app.Generation,
@@ -207,45 +208,45 @@ func (s *scene) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 		LastTransitionTime: metav1.Now().Rfc3339Copy(),
 	}
 	for _, change := range changes {
-		change(&row)
+		change(&entry)
 	}
-	s.writeRows(row)
+	s.writeEntries(entry)
 }
 
-func (s *scene) writeRows(rows ...v1alpha1.ClusterStatus) {
+func (s *setup) writeEntries(entries ...v1alpha1.ClusterStatus) {
 	s.Helper()
 	s.app.Status.PlannedSpecs = lineage.Planned(s.app)
 	s.app.Status.ObservedGeneration = s.app.Generation
-	s.app.Status.Clusters = rows
+	s.app.Status.Clusters = entries
 	s.must(onHub.Status().Update(s.Context(), s.app))
 }
 
-func inPhase(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.Phase = phase }
+func withPhase(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.Phase = phase }
 }
 
-// plannedFor sets another generation in an entry.
-func plannedFor(generation int64) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.Generation = generation }
+// withGeneration sets another generation in an entry.
+func withGeneration(generation int64) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.Generation = generation }
 }
 
 // edit changes the AppService without planning it again.
-func (s *scene) edit(change func(*v1alpha1.AppService)) {
+func (s *setup) edit(change func(*v1alpha1.AppService)) {
 	s.Helper()
 	change(s.app)
 	s.must(onHub.Update(s.Context(), s.app))
 }
 
 // planned returns the replicas of the current entry.
-func (s *scene) planned() int32 {
-	if row := s.app.Status.Cluster(s.cluster); row != nil {
-		return row.Replicas
+func (s *setup) planned() int32 {
+	if entry := s.app.Status.Cluster(s.cluster); entry != nil {
+		return entry.Replicas
 	}
 	return 0
 }
 
 // ready returns the expected report when the member runs what the current entry requires.
-func (s *scene) ready() observation.Observation {
+func (s *setup) ready() observation.Observation {
 	pods := s.app.DesiredReplicas()
 	return observation.Observation{
 		UID:           s.app.UID,
@@ -259,7 +260,7 @@ func (s *scene) ready() observation.Observation {
 }
 
 // failed returns the expected report when delivery is blocked.
-func (s *scene) failed(reason, message string) observation.Observation {
+func (s *setup) failed(reason, message string) observation.Observation {
 	return observation.Observation{
 		UID:        s.app.UID,
 		Generation: s.app.Generation,
@@ -270,14 +271,14 @@ func (s *scene) failed(reason, message string) observation.Observation {
 	}
 }
 
-// reports waits until the newest report of the member equals want.
-func (s *scene) reports(want observation.Observation, options ...cmp.Option) {
+// expectReport waits until the newest report of the member equals want.
+func (s *setup) expectReport(want observation.Observation, options ...cmp.Option) {
 	s.Helper()
 	if want.Planned == 0 {
 		want.Planned = s.planned()
 	}
 	eventually(s.T, func() error {
-		if diff := cmp.Diff(want, s.told.last(s.key(), s.cluster), options...); diff != "" {
+		if diff := cmp.Diff(want, s.reported.last(s.key(), s.cluster), options...); diff != "" {
 			return fmt.Errorf("reported (-want +got):\n%s", diff)
 		}
 		return nil
@@ -286,62 +287,62 @@ func (s *scene) reports(want observation.Observation, options ...cmp.Option) {
 
 // whateverRuns ignores the replica counts, for tests that do not depend on the progress of the
 // rollout.
-var whateverRuns = cmpopts.IgnoreFields(observation.Observation{}, "Replicas", "ReadyReplicas")
+var ignoreReplicas = cmpopts.IgnoreFields(observation.Observation{}, "Replicas", "ReadyReplicas")
 
-// look reconciles the AppService once with another reconciler of the member, after all caches are
-// up to date. It returns that reconciler's report, which goes to no planner.
-func (s *scene) look() (observation.Observation, reconcile.Result, error) {
+// reconcileOnce reconciles the AppService once with another reconciler of the member, after all
+// caches are up to date. It returns that reconciler's report, which goes to no planner.
+func (s *setup) reconcileOnce() (observation.Observation, reconcile.Result, error) {
 	s.Helper()
 	s.catchUp()
-	return s.lookThrough(hubCached, s.member)
+	return s.reconcileWith(hubCached, s.member)
 }
 
-func (s *scene) lookThrough(hub, member cluster.Cluster) (observation.Observation, reconcile.Result, error) {
+func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observation, reconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(s.Context(), timeout)
 	defer cancel()
-	told := newRecorder()
-	r := New(hub, thisHub, told).reconciler(s.clusterName(), member)
+	reported := newRecorder()
+	r := New(hub, testHubID, reported).reconciler(s.clusterName(), member)
 	result, err := r.Reconcile(ctx, request(s.clusterName(), s.key()))
-	return told.last(s.key(), s.cluster), result, err
+	return reported.last(s.key(), s.cluster), result, err
 }
 
 // witness is a reconciler of the member that runs when the test calls it. It keeps its memory
 // between runs, like the reconciler of an operator.
-type witness struct {
-	*scene
+type testReconciler struct {
+	*setup
 	*reconciler
-	heard *recorder
+	reported *recorder
 }
 
-func (s *scene) witness() *witness {
-	heard := newRecorder()
-	return &witness{s, New(hubCached, thisHub, heard).reconciler(s.clusterName(), s.member), heard}
+func (s *setup) newReconciler() *testReconciler {
+	reported := newRecorder()
+	return &testReconciler{s, New(hubCached, testHubID, reported).reconciler(s.clusterName(), s.member), reported}
 }
 
-func (w *witness) look() (observation.Observation, reconcile.Result) {
+func (w *testReconciler) reconcileOnce() (observation.Observation, reconcile.Result) {
 	w.Helper()
 	w.catchUp()
 	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
 	result, err := w.Reconcile(ctx, request(w.clusterName(), w.key()))
 	w.must(err)
-	return w.heard.last(w.key(), w.scene.cluster), result
+	return w.reported.last(w.key(), w.setup.cluster), result
 }
 
 // catchUp waits until the caches match the API servers.
-func (s *scene) catchUp() {
+func (s *setup) catchUp() {
 	s.Helper()
 	eventually(s.T, func() error {
 		return errors.Join(
 			hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, &v1alpha1.MemberCluster{}),
-			s.sameVersion(hubCached.GetClient(), onHub, &v1alpha1.AppService{}),
-			s.sameVersion(s.member.GetClient(), onMember, &appsv1.Deployment{}),
-			s.sameVersion(s.member.GetClient(), onMember, &corev1.Service{}),
+			s.compareVersions(hubCached.GetClient(), onHub, &v1alpha1.AppService{}),
+			s.compareVersions(s.member.GetClient(), onMember, &appsv1.Deployment{}),
+			s.compareVersions(s.member.GetClient(), onMember, &corev1.Service{}),
 		)
 	})
 }
 
-func (s *scene) sameVersion(cached, direct client.Reader, object client.Object) error {
+func (s *setup) compareVersions(cached, direct client.Reader, object client.Object) error {
 	version := func(from client.Reader) string {
 		if err := from.Get(s.Context(), s.key(), object); err != nil {
 			return "none"
@@ -357,20 +358,20 @@ func (s *scene) sameVersion(cached, direct client.Reader, object client.Object) 
 	return nil
 }
 
-// runs waits until the member's objects match want, in the format of [outline].
-func (s *scene) runs(want string) {
+// expectWorkload waits until the member's objects match want, in the format of [outline].
+func (s *setup) expectWorkload(want string) {
 	s.Helper()
 	eventually(s.T, func() error {
-		if got := s.outline(); got != want {
+		if got := s.describeWorkload(); got != want {
 			return fmt.Errorf("the member runs\n\t%s\nwant\n\t%s", got, want)
 		}
 		return nil
 	})
 }
 
-// outline returns a line that describes the member's objects, such as "1 × web:1 A=1; ClusterIP
-// 80→8080/TCP".
-func (s *scene) outline() string {
+// describeWorkload returns a line that describes the member's objects, such as "1 × web:1 A=1;
+// ClusterIP 80→8080/TCP".
+func (s *setup) describeWorkload() string {
 	s.Helper()
 	deployment, service := s.deployment(), s.service()
 	line := "no Deployment"
@@ -394,7 +395,7 @@ func (s *scene) outline() string {
 }
 
 // deployment returns the member's Deployment, or nil.
-func (s *scene) deployment() *appsv1.Deployment {
+func (s *setup) deployment() *appsv1.Deployment {
 	s.Helper()
 	deployment := &appsv1.Deployment{}
 	if err := onMember.Get(s.Context(), s.key(), deployment); apierrors.IsNotFound(err) {
@@ -406,7 +407,7 @@ func (s *scene) deployment() *appsv1.Deployment {
 }
 
 // service returns the member's Service, or nil.
-func (s *scene) service() *corev1.Service {
+func (s *setup) service() *corev1.Service {
 	s.Helper()
 	service := &corev1.Service{}
 	if err := onMember.Get(s.Context(), s.key(), service); apierrors.IsNotFound(err) {
@@ -417,17 +418,17 @@ func (s *scene) service() *corev1.Service {
 	return service
 }
 
-// someone changes an object on the member with another field manager.
-func (s *scene) someone(object client.Object, change func()) {
+// changeByOther changes an object on the member with another field manager.
+func (s *setup) changeByOther(object client.Object, change func()) {
 	s.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	change()
-	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner("someone")))
+	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner("editor")))
 }
 
-// hasSent fails the test unless the member has received exactly these requests since the operator
-// started.
-func (s *scene) hasSent(want ...string) {
+// expectRequests fails the test unless the member has received exactly these requests since the
+// operator started.
+func (s *setup) expectRequests(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.sent.all()); diff != "" {
 		s.Errorf("sent to the member (-want +got):\n%s", diff)
@@ -439,7 +440,7 @@ func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
+	for end := time.Now().Add(waitTimeout); ; <-tick.C {
 		err := try()
 		if err == nil {
 			return
@@ -453,13 +454,13 @@ func eventually(t *testing.T, try func() error) {
 // recorder receives reports in place of the planner.
 type recorder struct {
 	mu        sync.Mutex
-	seen      map[place][]observation.Observation
+	seen      map[recorderKey][]observation.Observation
 	forgotten []string
 }
 
-func newRecorder() *recorder { return &recorder{seen: map[place][]observation.Observation{}} }
+func newRecorder() *recorder { return &recorder{seen: map[recorderKey][]observation.Observation{}} }
 
-type place struct {
+type recorderKey struct {
 	app     types.NamespacedName
 	cluster string
 }
@@ -467,7 +468,7 @@ type place struct {
 func (r *recorder) Report(app types.NamespacedName, cluster string, seen observation.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := place{app, cluster}
+	at := recorderKey{app, cluster}
 	r.seen[at] = append(r.seen[at], seen)
 }
 
@@ -485,7 +486,7 @@ func (r *recorder) ForgetCluster(cluster string) {
 func (r *recorder) all(app types.NamespacedName, cluster string) []observation.Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.seen[place{app, cluster}])
+	return slices.Clone(r.seen[recorderKey{app, cluster}])
 }
 
 // last returns the newest report, or a zero one.
@@ -494,7 +495,7 @@ func (r *recorder) last(app types.NamespacedName, cluster string) observation.Ob
 	return all[len(all)-1]
 }
 
-func (r *recorder) forgot() []string {
+func (r *recorder) forgottenClusters() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.forgotten)
@@ -589,19 +590,19 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // behind is a cluster whose cache shows old versions of some objects.
-type behind struct {
+type staleCluster struct {
 	cluster.Cluster
 	shown []client.Object
 }
 
-func (b behind) GetClient() client.Client { return behindClient{b.Cluster.GetClient(), b.shown} }
+func (b staleCluster) GetClient() client.Client { return staleClient{b.Cluster.GetClient(), b.shown} }
 
-type behindClient struct {
+type staleClient struct {
 	client.Client
 	shown []client.Object
 }
 
-func (c behindClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+func (c staleClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	for _, object := range c.shown {
 		if reflect.TypeOf(object) == reflect.TypeOf(into) && client.ObjectKeyFromObject(object) == key {
 			reflect.ValueOf(into).Elem().Set(reflect.ValueOf(object.DeepCopyObject()).Elem())
