@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -280,44 +279,4 @@ func TestObject_that_is_being_deleted_is_created_again(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A request that hangs ends with the engagement, and its error is not reported.
-func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
-	s := newSetup(t)
-	config, connection := newHangingProxy(t, memberConfig)
-	s.config = config
-	s.start()
-	s.plan()
-	s.expectReport(s.ready())
-	before := stableGoroutines(t)
-	connection.silent.Store(true)
-	s.sent.reset()
-	s.edit(editImage)
-	s.plan()
-	eventually(t, func() error {
-		if len(s.sent.all()) == 0 {
-			return errors.New("no request is in flight")
-		}
-		return nil
-	})
-	begin := time.Now()
-	s.disengage()
-	eventually(t, func() error {
-		for maker, number := range goroutines() {
-			if strings.Contains(maker, "internal/controller.") && number >= before[maker] {
-				return fmt.Errorf("%d goroutines %s", number, maker)
-			}
-		}
-		return nil
-	})
-	if took := time.Since(begin); took > waitTimeout/2 {
-		t.Error("it took", took)
-	}
-	eventually(t, func() error {
-		if seen := s.reported.all(s.key(), s.cluster); len(s.reported.forgottenClusters()) == 0 || len(seen) > 0 {
-			return fmt.Errorf("forgotten: %v; reported: %+v", s.reported.forgottenClusters(), seen)
-		}
-		return nil
-	})
 }

@@ -3,7 +3,6 @@ package delivery
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 func TestMember_is_sent_nothing(t *testing.T) {
@@ -121,18 +119,6 @@ func marksOf(object client.Object) map[string]string {
 	return annotations
 }
 
-func TestMember_reports_its_rollout(t *testing.T) {
-	t.Parallel()
-	s := startedSetup(t)
-	s.plan()
-	s.expectReport(s.ready())
-	rolling := s.ready()
-	rolling.Phase, rolling.Reason, rolling.Replicas, rolling.ReadyReplicas = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, 0, 0
-	if diff := cmp.Diff(rolling, s.reported.all(s.key(), s.cluster)[0]); diff != "" {
-		t.Errorf("the first report (-want +got):\n%s", diff)
-	}
-}
-
 // withUnusualValues writes values in a form that no API server uses, and sets all fields that an
 // API server defaults.
 func withUnusualValues(app *v1alpha1.AppService) {
@@ -189,15 +175,6 @@ func TestMember_at_rest_is_sent_nothing(t *testing.T) {
 			s.expectRequests()
 			s.expectOnlyPhase(v1alpha1.ClusterReady)
 		})
-	}
-}
-
-// expectOnlyPhase fails the test if the operator reported another phase at any time.
-func (s *setup) expectOnlyPhase(phase v1alpha1.ClusterPhase) {
-	s.Helper()
-	all := s.reported.all(s.key(), s.cluster)
-	if slices.ContainsFunc(all, func(seen observation.Observation) bool { return seen.Phase != phase }) {
-		s.Errorf("reported %+v, want only %s", all, phase)
 	}
 }
 

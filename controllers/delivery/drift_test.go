@@ -204,7 +204,7 @@ func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
 	s.expectWorkload(running)
 }
 
-// noon is the time at which the contention begins.
+// testTime is when the contention of a test begins.
 var testTime = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // delayAfter returns the delay after corrections at these times.

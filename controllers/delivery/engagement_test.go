@@ -5,76 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
-
-// hanging is a connection to a member that can hang on demand: it accepts requests, and no response
-// arrives.
-type hangingProxy struct {
-	net.Listener
-	silent atomic.Bool
-}
-
-// newHangingProxy returns a config that reaches the member through a hanging connection.
-func newHangingProxy(t *testing.T, config *rest.Config) (*rest.Config, *hangingProxy) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hangingProxy{Listener: listener}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); listener.Close() })
-	server := strings.Trim(strings.TrimPrefix(config.Host, "https://"), "/")
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", server)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			context.AfterFunc(ctx, func() { near.Close(); far.Close() })
-			go func() { _, _ = io.Copy(far, near) }()
-			go func() { _, _ = io.Copy(&silencer{near, &h.silent}, far) }()
-		}
-	}()
-	config = rest.CopyConfig(config)
-	config.Host = "https://" + listener.Addr().String()
-	return config, h
-}
-
-// silencer drops written data while it is silent.
-type silencer struct {
-	io.Writer
-	silent *atomic.Bool
-}
-
-func (s *silencer) Write(p []byte) (int, error) {
-	if s.silent.Load() {
-		return len(p), nil
-	}
-	return s.Writer.Write(p)
-}
 
 // This test covers invariant 1.
 func TestMember_that_hangs_slows_no_other(t *testing.T) {
@@ -272,7 +216,7 @@ func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
 	}
 }
 
-// slowHub blocks requests for one AppService until the test permits a response.
+// blockedHub blocks requests for one AppService until the test permits a response.
 type blockedHub struct {
 	cluster.Cluster
 	key               client.ObjectKey
@@ -370,4 +314,44 @@ func TestEngagement_catches_up_when_its_successor_ends(t *testing.T) {
 	cancel()
 	s.expectReport(s.ready())
 	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
+}
+
+// A request that hangs ends with the engagement, and its error is not reported.
+func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
+	s := newSetup(t)
+	config, connection := newHangingProxy(t, memberConfig)
+	s.config = config
+	s.start()
+	s.plan()
+	s.expectReport(s.ready())
+	before := stableGoroutines(t)
+	connection.silent.Store(true)
+	s.sent.reset()
+	s.edit(editImage)
+	s.plan()
+	eventually(t, func() error {
+		if len(s.sent.all()) == 0 {
+			return errors.New("no request is in flight")
+		}
+		return nil
+	})
+	begin := time.Now()
+	s.disengage()
+	eventually(t, func() error {
+		for maker, number := range goroutines() {
+			if strings.Contains(maker, "internal/controller.") && number >= before[maker] {
+				return fmt.Errorf("%d goroutines %s", number, maker)
+			}
+		}
+		return nil
+	})
+	if took := time.Since(begin); took > waitTimeout/2 {
+		t.Error("it took", took)
+	}
+	eventually(t, func() error {
+		if seen := s.reported.all(s.key(), s.cluster); len(s.reported.forgottenClusters()) == 0 || len(seen) > 0 {
+			return fmt.Errorf("forgotten: %v; reported: %+v", s.reported.forgottenClusters(), seen)
+		}
+		return nil
+	})
 }

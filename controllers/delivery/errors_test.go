@@ -1,10 +1,8 @@
 package delivery
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,41 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/observation"
 )
-
-// refuse answers requests that begin with this text with a Status, in place of the member.
-func refuse(request string, code int32, message string) func(string) (*http.Response, error) {
-	return func(got string) (*http.Response, error) {
-		if !strings.HasPrefix(got, request) {
-			return nil, nil
-		}
-		status := metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status:   metav1.StatusFailure,
-			Code:     code,
-			Message:  message,
-		}
-		if code == http.StatusTooManyRequests {
-			status.Reason, status.Details = metav1.StatusReasonTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: 7}
-		}
-		body, err := json.Marshal(status)
-		return &http.Response{
-			StatusCode: int(code),
-			Header:     http.Header{"Content-Type": {"application/json"}},
-			Body:       io.NopCloser(strings.NewReader(string(body))),
-		}, err
-	}
-}
 
 // readOnlyConfig returns a config that may list and watch the delivered kinds, and nothing else.
 func readOnlyConfig(s *setup) *rest.Config {
@@ -279,25 +250,24 @@ func TestDelivery_continues_after_a_crash(t *testing.T) {
 	}
 }
 
-// The hub's schema permits 1024 characters: a longer message would block status updates for all
-// clusters.
-func TestLong_message_of_a_member_is_shortened(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	t.Parallel()
-	s := deliveredSetup(t)
-	story := s.deployment()
-	before := story.DeepCopy()
-	story.Status.Conditions = append(story.Status.Conditions, appsv1.DeploymentCondition{
-		Type: "Stalled", Status: corev1.ConditionTrue, Reason: "Story", Message: "once\n\x1b[31m" + strings.Repeat("é", 5000),
-	})
-	s.must(onMember.Status().Patch(t.Context(), story, client.MergeFrom(before)))
-	var seen observation.Observation
-	eventually(t, func() error {
-		if seen = s.reported.last(s.key(), s.cluster); seen.Phase != v1alpha1.ClusterFailed {
-			return fmt.Errorf("reported %+v, want Failed", seen)
-		}
-		return nil
-	})
-	if len(seen.Message) > 1024 || strings.ContainsAny(seen.Message, "\n\x1b") {
-		t.Errorf("the message has %d bytes, and begins with %.20q", len(seen.Message), seen.Message)
+	tests := map[string]struct{ text, want string }{
+		"plain text":                    {"as they are: é “x”", "as they are: é “x”"},
+		"lines":                         {"a\nb\tc\r\n", "a b c  "},
+		"colours":                       {"\x1b[1;31mred\x1b[0m", "red"},
+		"an incomplete escape sequence": {"\x1b[31", " [31"},
+		"a bidirectional override":      {"a\u202eb", "a b"},
+		"invalid UTF-8":                 {"\xff\xfe", "��"},
+		"the longest message":           {strings.Repeat("a", maxMessage), strings.Repeat("a", maxMessage)},
+		"a longer message":              {strings.Repeat("a", maxMessage+1), strings.Repeat("a", maxMessage) + "…"},
+		"a longer message, cut within a character": {"a" + strings.Repeat("é", maxMessage), "a" + strings.Repeat("é", maxMessage/2-1) + "…"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, sanitize(test.text)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -45,16 +45,6 @@ var (
 	deliveredKinds = map[string]client.Object{"Deployment": unmanagedDeployment, "Service": unmanagedService}
 )
 
-// expectUnchanged fails the test if the member's object has changed.
-func (s *setup) expectUnchanged(was client.Object) {
-	s.Helper()
-	is := was.DeepCopyObject().(client.Object)
-	s.must(onMember.Get(s.Context(), s.key(), is))
-	if diff := cmp.Diff(was, is); diff != "" {
-		s.Errorf("the object changed (-before +after):\n%s", diff)
-	}
-}
-
 // ownership is the owner of an object according to its marks.
 type ownership struct {
 	labels, annotations map[string]string

@@ -2,8 +2,6 @@ package delivery
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +13,6 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
-
-const running = "1 × web:1 A=1; ClusterIP 80→8080/TCP"
 
 // removing returns the expected report for an entry that is Removing.
 func (s *setup) removing(changes ...func(*observation.Observation)) observation.Observation {
@@ -66,16 +62,6 @@ func TestRemoving_entry_deletes_everything_and_confirms_that_entry(t *testing.T)
 			s.expectReport(s.removing(s.confirmed))
 			s.expectNoRequests(s.T, "DELETE", "PATCH", "POST")
 		})
-	}
-}
-
-// expectNoRequests fails the test if the member received a request with one of these prefixes.
-func (o *operator) expectNoRequests(t *testing.T, beginnings ...string) {
-	t.Helper()
-	for _, request := range o.sent.all() {
-		if slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(request, b) }) {
-			t.Error("sent", request)
-		}
 	}
 }
 

@@ -86,21 +86,6 @@ func withReplicas(n int32) func(*v1alpha1.AppService) {
 
 func withExternalScaling(app *v1alpha1.AppService) { app.Spec.ExternallyScaled = true }
 
-// expectReadyWith waits for the report of a Ready member that runs this number of replicas.
-func (s *setup) expectReadyWith(replicas int32) {
-	s.Helper()
-	want := s.ready()
-	want.Replicas, want.ReadyReplicas = replicas, replicas
-	s.expectReport(want)
-}
-
-// expectReady waits until the member is Ready with the planned generation, with any number of
-// replicas.
-func (s *setup) expectReady() {
-	s.Helper()
-	s.expectReport(s.ready(), ignoreReplicas)
-}
-
 func editImage(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }
 
 func TestAutoscaler_keeps_the_replicas(t *testing.T) {

@@ -5,15 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +31,7 @@ import (
 
 const (
 	testHubID = "hub-1"
-	// patience limits how long a test waits for an expected state. Only a failing test waits this
+	// waitTimeout limits how long a test waits for an expected state. Only a failing test waits this
 	// long.
 	waitTimeout = 30 * time.Second
 )
@@ -237,58 +231,6 @@ func (s *setup) edit(change func(*v1alpha1.AppService)) {
 	s.must(onHub.Update(s.Context(), s.app))
 }
 
-// planned returns the replicas of the current entry.
-func (s *setup) planned() int32 {
-	if entry := s.app.Status.Cluster(s.cluster); entry != nil {
-		return entry.Replicas
-	}
-	return 0
-}
-
-// ready returns the expected report when the member runs what the current entry requires.
-func (s *setup) ready() observation.Observation {
-	pods := s.app.DesiredReplicas()
-	return observation.Observation{
-		UID:           s.app.UID,
-		Generation:    s.app.Generation,
-		Planned:       s.planned(),
-		Phase:         v1alpha1.ClusterReady,
-		Applied:       s.app.Generation,
-		Replicas:      pods,
-		ReadyReplicas: pods,
-	}
-}
-
-// failed returns the expected report when delivery is blocked.
-func (s *setup) failed(reason, message string) observation.Observation {
-	return observation.Observation{
-		UID:        s.app.UID,
-		Generation: s.app.Generation,
-		Planned:    s.planned(),
-		Phase:      v1alpha1.ClusterFailed,
-		Reason:     reason,
-		Message:    message,
-	}
-}
-
-// expectReport waits until the newest report of the member equals want.
-func (s *setup) expectReport(want observation.Observation, options ...cmp.Option) {
-	s.Helper()
-	if want.Planned == 0 {
-		want.Planned = s.planned()
-	}
-	eventually(s.T, func() error {
-		if diff := cmp.Diff(want, s.reported.last(s.key(), s.cluster), options...); diff != "" {
-			return fmt.Errorf("reported (-want +got):\n%s", diff)
-		}
-		return nil
-	})
-}
-
-// whateverRuns ignores the replica counts, for tests that do not depend on the progress of the
-// rollout.
-var ignoreReplicas = cmpopts.IgnoreFields(observation.Observation{}, "Replicas", "ReadyReplicas")
-
 // reconcileOnce reconciles the AppService once with another reconciler of the member, after all
 // caches are up to date. It returns that reconciler's report, which goes to no planner.
 func (s *setup) reconcileOnce() (observation.Observation, reconcile.Result, error) {
@@ -306,7 +248,7 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	return reported.last(s.key(), s.cluster), result, err
 }
 
-// witness is a reconciler of the member that runs when the test calls it. It keeps its memory
+// testReconciler is a reconciler of the member that runs when the test calls it. It keeps its memory
 // between runs, like the reconciler of an operator.
 type testReconciler struct {
 	*setup
@@ -358,42 +300,6 @@ func (s *setup) compareVersions(cached, direct client.Reader, object client.Obje
 	return nil
 }
 
-// expectWorkload waits until the member's objects match want, in the format of [outline].
-func (s *setup) expectWorkload(want string) {
-	s.Helper()
-	eventually(s.T, func() error {
-		if got := s.describeWorkload(); got != want {
-			return fmt.Errorf("the member runs\n\t%s\nwant\n\t%s", got, want)
-		}
-		return nil
-	})
-}
-
-// describeWorkload returns a line that describes the member's objects, such as "1 × web:1 A=1;
-// ClusterIP 80→8080/TCP".
-func (s *setup) describeWorkload() string {
-	s.Helper()
-	deployment, service := s.deployment(), s.service()
-	line := "no Deployment"
-	if deployment != nil {
-		line = fmt.Sprintf("%d ×", *deployment.Spec.Replicas)
-		for _, container := range deployment.Spec.Template.Spec.Containers {
-			line += " " + container.Image
-			for _, variable := range container.Env {
-				line += fmt.Sprintf(" %s=%s", variable.Name, variable.Value)
-			}
-		}
-	}
-	if service == nil {
-		return line + "; no Service"
-	}
-	line += "; " + string(service.Spec.Type)
-	for _, port := range service.Spec.Ports {
-		line += fmt.Sprintf(" %d→%d/%s", port.Port, port.TargetPort.IntVal, port.Protocol)
-	}
-	return line
-}
-
 // deployment returns the member's Deployment, or nil.
 func (s *setup) deployment() *appsv1.Deployment {
 	s.Helper()
@@ -424,190 +330,4 @@ func (s *setup) changeByOther(object client.Object, change func()) {
 	before := object.DeepCopyObject().(client.Object)
 	change()
 	s.must(onMember.Patch(s.Context(), object, client.StrategicMergeFrom(before), client.FieldOwner("editor")))
-}
-
-// expectRequests fails the test unless the member has received exactly these requests since the
-// operator started.
-func (s *setup) expectRequests(want ...string) {
-	s.Helper()
-	if diff := cmp.Diff(want, s.sent.all()); diff != "" {
-		s.Errorf("sent to the member (-want +got):\n%s", diff)
-	}
-}
-
-// eventually waits until try returns nil.
-func eventually(t *testing.T, try func() error) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(waitTimeout); ; <-tick.C {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
-}
-
-// recorder receives reports in place of the planner.
-type recorder struct {
-	mu        sync.Mutex
-	seen      map[recorderKey][]observation.Observation
-	forgotten []string
-}
-
-func newRecorder() *recorder { return &recorder{seen: map[recorderKey][]observation.Observation{}} }
-
-type recorderKey struct {
-	app     types.NamespacedName
-	cluster string
-}
-
-func (r *recorder) Report(app types.NamespacedName, cluster string, seen observation.Observation) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := recorderKey{app, cluster}
-	r.seen[at] = append(r.seen[at], seen)
-}
-
-func (r *recorder) ForgetCluster(cluster string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forgotten = append(r.forgotten, cluster)
-	for at := range r.seen {
-		if at.cluster == cluster {
-			delete(r.seen, at)
-		}
-	}
-}
-
-func (r *recorder) all(app types.NamespacedName, cluster string) []observation.Observation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.seen[recorderKey{app, cluster}])
-}
-
-// last returns the newest report, or a zero one.
-func (r *recorder) last(app types.NamespacedName, cluster string) observation.Observation {
-	all := append([]observation.Observation{{}}, r.all(app, cluster)...)
-	return all[len(all)-1]
-}
-
-func (r *recorder) forgottenClusters() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.forgotten)
-}
-
-// traffic records the requests to an API server except the lists and watches of caches. A request
-// is recorded as "VERB resource/name", or as "GET resource" for a list in a namespace. A dry run is
-// a "DRY-RUN".
-type traffic struct {
-	mu       sync.Mutex
-	requests []string
-	answer   func(request string) (*http.Response, error) // replaces the response of the server
-}
-
-func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		request := line(r)
-		if request == "" {
-			return next.RoundTrip(r)
-		}
-		f.mu.Lock()
-		f.requests = append(f.requests, request)
-		answer := f.answer
-		f.mu.Unlock()
-		if answer != nil {
-			if response, err := answer(request); response != nil || err != nil {
-				return response, err
-			}
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-// line returns the request as a line, or "" for a list or a watch of all namespaces, which only a
-// cache sends.
-func line(r *http.Request) string {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	parts = parts[min(len(parts), map[string]int{"api": 2, "apis": 3}[parts[0]]):]
-	namespaced := len(parts) > 2 && parts[0] == "namespaces"
-	if namespaced {
-		parts = parts[2:]
-	}
-	if r.Method == http.MethodGet && len(parts) < 2 && !namespaced {
-		return ""
-	}
-	verb := r.Method
-	if r.URL.Query().Has("dryRun") {
-		verb = "DRY-RUN"
-	}
-	return verb + " " + strings.Join(parts, "/")
-}
-
-func (f *traffic) all() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.requests)
-}
-
-// writes returns the requests that may change something, without repetitions: while the cache lags
-// behind, a request may be sent again.
-func (f *traffic) writes() []string {
-	var writes []string
-	for _, request := range f.all() {
-		isEvent := strings.HasSuffix(request, " events") // events arrive at any time
-		if !strings.HasPrefix(request, http.MethodGet) && !isEvent && !slices.Contains(writes, request) {
-			writes = append(writes, request)
-		}
-	}
-	return writes
-}
-
-// count returns how often exactly this request was sent.
-func (f *traffic) count(request string) int {
-	return len(slices.DeleteFunc(f.all(), func(r string) bool { return r != request }))
-}
-
-func (f *traffic) reset() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests = nil
-}
-
-// answers makes the function answer requests in place of the server, if it returns a response.
-func (f *traffic) answers(answer func(request string) (*http.Response, error)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answer = answer
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// behind is a cluster whose cache shows old versions of some objects.
-type staleCluster struct {
-	cluster.Cluster
-	shown []client.Object
-}
-
-func (b staleCluster) GetClient() client.Client { return staleClient{b.Cluster.GetClient(), b.shown} }
-
-type staleClient struct {
-	client.Client
-	shown []client.Object
-}
-
-func (c staleClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	for _, object := range c.shown {
-		if reflect.TypeOf(object) == reflect.TypeOf(into) && client.ObjectKeyFromObject(object) == key {
-			reflect.ValueOf(into).Elem().Set(reflect.ValueOf(object.DeepCopyObject()).Elem())
-			return nil
-		}
-	}
-	return c.Client.Get(ctx, key, into, options...)
 }
