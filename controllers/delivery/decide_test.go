@@ -121,12 +121,12 @@ func TestDispatch(t *testing.T) {
 			after:  app(entry("east", ready, 2), entry("west", v1alpha1.ClusterRemoving, 2)),
 			want:   []string{"west"},
 		},
-		"an entry that has vanished": {
+		"a lost entry": {
 			before: app(entry("east", ready, 2), entry("west", ready, 2)),
 			after:  app(entry("east", ready, 2)),
 			want:   []string{"west"},
 		},
-		"an entry that is gone": {
+		"a removed entry": {
 			before: app(entry("east", ready, 2), entry("west", v1alpha1.ClusterRemoving, 2)),
 			after:  app(entry("east", ready, 2)),
 		},
@@ -135,7 +135,7 @@ func TestDispatch(t *testing.T) {
 			after:  app(entry("east", ready, 1)),
 			want:   []string{"east"},
 		},
-		"a stamp that is accepted": {
+		"an accepted stamp": {
 			before: app(entry("east", ready, 2)),
 			after:  func() *v1alpha1.AppService { a := app(entry("east", ready, 2)); acceptStamp("9-00000000")(a); return a }(),
 			want:   []string{"east"},

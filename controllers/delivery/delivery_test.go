@@ -147,7 +147,7 @@ func TestMember_at_rest_is_sent_nothing(t *testing.T) {
 		"without a Service":                                           func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
 		"with no replicas":                                            func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(0)) },
 		"with node ports that the member allocates, and its defaults": withUnusualValues,
-		"with a fieldRef, whose apiVersion the member fills in": func(app *v1alpha1.AppService) {
+		"with a fieldRef, whose apiVersion the member defaults": func(app *v1alpha1.AppService) {
 			app.Spec.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 		},
 	}
@@ -191,7 +191,7 @@ func TestMember_keeps_fields_of_other_managers(t *testing.T) {
 			},
 			"1 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"a container that is injected": {
+		"an injected container": {
 			func(s *setup) {
 				d, pod := s.deployment(), (*corev1.PodSpec)(nil)
 				pod = &d.Spec.Template.Spec
@@ -341,7 +341,7 @@ func TestMember_follows_an_edit(t *testing.T) {
 			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 30080 },
 			want: "1 × web:1 A=1; NodePort 80→8080/TCP",
 		},
-		"that takes a node port away": {
+		"that removes a node port": {
 			from: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 30081 },
 			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 0 },
 			want: "1 × web:1 A=1; ClusterIP 80→8080/TCP",

@@ -234,7 +234,7 @@ func TestDriftBackoff(t *testing.T) {
 		"none":                               {nil, 0},
 		"four at once":                       {minutes()[:4], 0},
 		"five at once":                       {minutes(), time.Minute},
-		"five in just a minute":              {[]time.Duration{0, 1, 2, 3, time.Minute}, time.Minute},
+		"five in exactly a minute":           {[]time.Duration{0, 1, 2, 3, time.Minute}, time.Minute},
 		"five in more than a minute":         {[]time.Duration{0, 1, 2, 3, time.Minute + 1}, 0},
 		"of many, five in a minute":          {[]time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 2, time.Hour + 3, time.Hour + 4}, time.Minute},
 		"one more after the delay":           {minutes(1), 2 * time.Minute},

@@ -244,8 +244,8 @@ func TestHubBehind_changes_no_optional_object(t *testing.T) {
 	s.expectOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
 	s.expectReady()
 	for name, change := range map[string]func(*v1alpha1.AppService){
-		"that wants it otherwise": func(*v1alpha1.AppService) {},
-		"that does not want it":   func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil },
+		"with other bounds":     func(*v1alpha1.AppService) {},
+		"without an autoscaler": func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil },
 	} {
 		restored := old.DeepCopy()
 		change(restored)

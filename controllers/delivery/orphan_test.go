@@ -42,7 +42,7 @@ func TestOrphans_keep_running_unmanaged(t *testing.T) {
 				removeVersions(object)
 			}
 			if diff := cmp.Diff(was, is); diff != "" {
-				t.Errorf("more than the marks was changed (-was +is):\n%s", diff)
+				t.Errorf("more than the marks changed (-before +after):\n%s", diff)
 			}
 			s.expectNoRequests(t, "DELETE")
 			s.expectEvents(v1alpha1.ReasonOrphaned,
@@ -173,7 +173,7 @@ func TestOrphans_whose_marks_come_back_are_retried_with_back_off(t *testing.T) {
 	s.plan(withPhase(v1alpha1.ClusterRemoving))
 	seen, result, err := s.reconcileOnce()
 	if err == nil || result.RequeueAfter != 0 {
-		t.Errorf("it requeued after %s (%v)", result.RequeueAfter, err)
+		t.Errorf("requeued after %s (%v)", result.RequeueAfter, err)
 	}
 	want := "another manager restores Fleetwright's labels and annotations on Deployment, Service: stop it, so that the objects can be released"
 	if seen.Phase != v1alpha1.ClusterRemoving || seen.Reason != v1alpha1.ReasonApplyFailed || seen.Message != want {

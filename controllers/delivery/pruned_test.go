@@ -53,7 +53,7 @@ func TestPrunedField_is_reported_and_not_sent_again(t *testing.T) {
 	s.expectReport(s.discarding(stopSignal))
 	s.expectWorkload(running)
 	if got := s.sent.count("DRY-RUN deployments/web"); got != 1 {
-		t.Errorf("sent %d dry runs, want once", got)
+		t.Errorf("sent %d dry runs, want 1", got)
 	}
 
 	// An event about the object causes no request to the member.

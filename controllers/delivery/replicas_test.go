@@ -203,11 +203,11 @@ func TestExternallyScaled_AppService(t *testing.T) {
 		least  int32 // the lowest number at any time
 		want   string
 	}{
-		"keeps the replicas that it begins with when it is edited": {
+		"keeps its initial replicas when it is edited": {
 			func(s *setup) { s.edit(editImage); s.plan() }, 3,
 			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps them when drift is corrected": {
+		"keeps its replicas when drift is corrected": {
 			func(s *setup) {
 				s.changeImageByOther("bad:1")
 				eventually(s.T, func() error {
@@ -219,7 +219,7 @@ func TestExternallyScaled_AppService(t *testing.T) {
 			}, 3,
 			"3 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps them when another manager removes the label, and an edit follows": {
+		"keeps its replicas when another manager removes the label, and an edit follows": {
 			func(s *setup) {
 				d := s.deployment()
 				s.changeByOther(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
@@ -228,11 +228,11 @@ func TestExternallyScaled_AppService(t *testing.T) {
 			}, 3,
 			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps those that are there when it is edited": {
+		"keeps its current replicas when it is edited": {
 			func(s *setup) { s.scale(7); s.edit(editImage); s.plan() }, 3,
 			"7 × web:2 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps them through one edit and another": {
+		"keeps its replicas through two edits": {
 			func(s *setup) {
 				s.edit(editImage)
 				s.plan()
@@ -246,7 +246,7 @@ func TestExternallyScaled_AppService(t *testing.T) {
 			func(s *setup) { s.scale(7); s.edit(withReplicas(1)); s.plan() }, 3,
 			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"follows them again when it is autoscaled no more": {
+		"follows spec.replicas again when it is no longer externally scaled": {
 			func(s *setup) {
 				s.scale(7)
 				s.edit(func(app *v1alpha1.AppService) { app.Spec.ExternallyScaled, app.Spec.Replicas = false, new(int32(5)) })
@@ -254,7 +254,7 @@ func TestExternallyScaled_AppService(t *testing.T) {
 			}, 3,
 			"5 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"is inherited with those that are there": {
+		"is inherited with its current replicas": {
 			func(s *setup) { s.scale(7); s.recreateApp(); s.plan() }, 3,
 			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},

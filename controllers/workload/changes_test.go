@@ -190,10 +190,10 @@ var rendering = map[string]func(*input){
 			in.override(v1alpha1.Override{ServiceType: "x"})
 		}
 	},
-	"an override's patches":  patched,
-	"a patch's operations":   patched,
-	"a label that is named":  onLabel,
-	"the name of the member": onName,
+	"an override's patches":         patched,
+	"a patch's operations":          patched,
+	"a label that a variable names": onLabel,
+	"the name of the member":        onName,
 }
 
 func patched(in *input) {

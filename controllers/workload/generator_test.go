@@ -71,10 +71,10 @@ var (
 			Port:     rapid.Int32Range(80, 90).Draw(t, "port"),
 			Protocol: anyProtocol.Draw(t, "protocol"),
 		}
-		if rapid.Bool().Draw(t, "leads elsewhere") {
+		if rapid.Bool().Draw(t, "has a targetPort") {
 			port.TargetPort = intstr.FromInt32(rapid.Int32Range(80, 82).Draw(t, "targetPort"))
 		}
-		if rapid.Bool().Draw(t, "is on the nodes") {
+		if rapid.Bool().Draw(t, "has a nodePort") {
 			// The API server allocates none of the first 86 node ports to a Service without one.
 			port.NodePort = 30000 + port.Port - 80
 		}
@@ -127,7 +127,7 @@ var fields = [][]string{
 	{"", "podSecurityContext: {}", "podSecurityContext: {fsGroup: 1, seccompProfile: {type: RuntimeDefault}}"},
 	{"", "serviceAccountName: a", "serviceAccountName: b"},
 	{"", "imagePullSecrets: [{name: a}]", "imagePullSecrets: [{name: b}, {name: a}]"},
-	{"", "podLabels: {a: b}", "podLabels: {app.kubernetes.io/name: not-ours, region: a}"},
+	{"", "podLabels: {a: b}", "podLabels: {app.kubernetes.io/name: other, region: a}"},
 	{"", "podAnnotations: {a: $(cluster.name)}", `podAnnotations: {a: "$(cluster.labels['region'])", b: ""}`},
 	{"", "nodeSelector: {a: b}"},
 	{"", "tolerations: [{operator: Exists}]", "tolerations: [{key: a, value: b, effect: NoExecute, tolerationSeconds: 3}]"},

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.yaml anew")
+var update = flag.Bool("update", false, "write testdata/*.yaml again")
 
 // The golden files hold the exact objects that a member gets. After an intended change, run go test
 // ./controllers/workload -update and read the difference: a changed hash causes a write to every
@@ -51,7 +51,7 @@ func TestStamp(t *testing.T) {
 			t.Errorf("Deployment (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("stamps anew what is stamped already", func(t *testing.T) {
+	t.Run("stamps a stamped object again", func(t *testing.T) {
 		again := workload.Stamp(stamped, 13)
 		if diff := cmp.Diff("13", again.GetAnnotations()[v1alpha1.AnnotationGeneration]); diff != "" {
 			t.Errorf("generation (-want +got):\n%s", diff)
@@ -71,7 +71,7 @@ func compare(t *testing.T, golden string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got); if it is meant, run with -update:\n%s", golden, diff)
+		t.Errorf("%s (-want +got); if the change is intended, run with -update:\n%s", golden, diff)
 	}
 }
 

@@ -28,7 +28,7 @@ func (g golden) render(t *testing.T) workload.Workload {
 
 var goldens = []golden{
 	{
-		golden:   "least",
+		golden:   "minimal",
 		spec:     `image: registry.example/web:1`,
 		replicas: 1,
 	},
@@ -201,7 +201,7 @@ readinessProbe: {httpGet: {port: http}}
 image: registry.example/web:1
 ports: [{port: 80}]
 deployment:
-  labels: {team: shop, app.kubernetes.io/name: not-ours, fleetwright.dev/appservice: not-ours}
+  labels: {team: shop, app.kubernetes.io/name: other, fleetwright.dev/appservice: other}
   annotations: {example.com/reload: "true", example.com/where: "$(cluster.name) $(cluster.labels['region'])"}
 service:
   labels: {team: shop}
@@ -266,7 +266,7 @@ podSecurityContext:
   seccompProfile: {type: RuntimeDefault}
 serviceAccountName: web
 imagePullSecrets: [{name: registry}, {name: mirror}]
-podLabels: {tier: front, app.kubernetes.io/name: not-ours, fleetwright.dev/appservice: not-ours}
+podLabels: {tier: front, app.kubernetes.io/name: other, fleetwright.dev/appservice: other}
 podAnnotations: {prometheus.io/scrape: "true", empty: ""}
 nodeSelector: {kubernetes.io/arch: arm64, empty: ""}
 tolerations:
@@ -413,17 +413,17 @@ autoscaling:
 		since: "1.35",
 	},
 	{
-		golden:   "autoscaling-of-no-share",
+		golden:   "autoscaling-without-a-share",
 		spec:     `{image: "registry.example/web:1", autoscaling: {maxReplicas: 2}}`,
 		replicas: 0,
 	},
 	{
-		golden:   "budget-of-least",
+		golden:   "budget-min-available",
 		spec:     `{image: "registry.example/web:1", disruptionBudget: {minAvailable: 50%}}`,
 		replicas: 4,
 	},
 	{
-		golden:   "budget-of-most",
+		golden:   "budget-max-unavailable",
 		spec:     `{image: "registry.example/web:1", disruptionBudget: {maxUnavailable: 0, unhealthyPodEvictionPolicy: AlwaysAllow}}`,
 		replicas: 4,
 	},
@@ -525,7 +525,7 @@ overrides:
 		replicas: 1, bounds: [2]int32{1, 10},
 	},
 	{
-		golden: "patch-of-no-autoscaler-at-present",
+		golden: "patch-of-an-absent-autoscaler",
 		spec: `
 image: registry.example/web:1
 autoscaling: {maxReplicas: 10}

@@ -15,7 +15,7 @@ import (
 
 // Invariant 2, and ownership: any patch is either refused, or leaves the fields unchanged that no
 // patch may change. Nothing panics.
-func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
+func TestRender_no_patch_changes_a_fixed_field(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
@@ -33,15 +33,15 @@ func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
 		}
 		was, is := objects(before), objects(after)
 		for i := range was {
-			if diff := cmp.Diff(ours(was[i]), ours(is[i])); diff != "" {
+			if diff := cmp.Diff(fixedFields(was[i]), fixedFields(is[i])); diff != "" {
 				t.Fatalf("%s (-before +after):\n%s", was[i].GetKind(), diff)
 			}
 		}
 	})
 }
 
-// ours returns the fields that no patch may change.
-func ours(object *unstructured.Unstructured) map[string]any {
+// fixedFields returns the fields that no patch may change.
+func fixedFields(object *unstructured.Unstructured) map[string]any {
 	fields := map[string]any{}
 	for _, path := range [][]string{
 		{"apiVersion"}, {"kind"}, {"status"},

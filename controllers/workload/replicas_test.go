@@ -11,7 +11,7 @@ import (
 
 // An AppService that declares an external autoscaler, and one whose autoscaler is detected, render
 // the same objects for a member: switching between them causes no write.
-func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
+func TestWithoutReplicas_equals_an_externally_scaled_AppService(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

@@ -140,7 +140,7 @@ func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 
 // Invariant 5: an applied object equals the desired one, and applying it again is no write. The test
 // runs alone, because no other Service may have its node ports.
-func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
+func TestServer_keeps_all_rendered_fields(t *testing.T) {
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
 			if tooNew(test) {
@@ -172,7 +172,7 @@ func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 
 // An AppService can change to any other: the API server's defaults for the old one do not block the
 // new one, and no field of the old one remains.
-func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
+func TestServer_accepts_each_golden_after_each_other(t *testing.T) {
 	t.Parallel()
 	fresh := namespace(t, "fresh")
 	var rendered []*appliedGolden
@@ -241,9 +241,9 @@ func (g *appliedGolden) apply(t *testing.T, namespace string) *unstructured.Unst
 }
 
 // The API server accepts everything that the schema permits, and no field differs afterwards.
-func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
+func TestServer_accepts_any_AppService(t *testing.T) {
 	t.Parallel()
-	namespace := namespace(t, "whatever-there-is")
+	namespace := namespace(t, "any")
 	rapid.Check(t, func(r *rapid.T) {
 		for _, want := range objects(anyInput.Draw(r, "input").render(r)) {
 			existing, err := applied(t, want, namespace, client.DryRunAll)
@@ -259,9 +259,9 @@ func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
 
 // One AppService becomes any other, and the API server's defaults for the first do not block the
 // change.
-func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
+func TestServer_accepts_any_AppService_after_any_other(t *testing.T) {
 	t.Parallel()
-	namespace := namespace(t, "whatever-comes-next")
+	namespace := namespace(t, "any-after-any-other")
 	rapid.Check(t, func(r *rapid.T) {
 		in := anyInput.Draw(r, "input")
 		in.app.Name = "web"
@@ -281,7 +281,7 @@ func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 
 // A choice without a value, such as a probe without a handler, reaches the member and is refused
 // there. It can come from a patch, or from an AppService that is older than the schema's check.
-func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
+func TestServer_refuses_a_choice_without_a_value(t *testing.T) {
 	t.Parallel()
 	namespace := namespace(t, "choices")
 	patched := func(path, value string) string {
@@ -291,14 +291,14 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 		"a liveness probe":                `livenessProbe: {}`,
 		"a readiness probe":               `readinessProbe: {}`,
 		"a startup probe":                 `startupProbe: {}`,
-		"a probe that runs nothing":       `livenessProbe: {exec: {}}`,
+		"a probe without a command":       `livenessProbe: {exec: {}}`,
 		"a preStop":                       `lifecycle: {preStop: {}}`,
 		"a postStart":                     `lifecycle: {postStart: {}}`,
-		"a preStop that runs nothing":     `lifecycle: {preStop: {exec: {command: []}}}`,
+		"a preStop without a command":     `lifecycle: {preStop: {exec: {command: []}}}`,
 		"a variable":                      `env: [{name: A, valueFrom: {}}]`,
 		"variables":                       `envFrom: [{}]`,
 		"a required node affinity":        `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}`,
-		"a Secret of CSI":                 `volumes: [{name: a, csi: {driver: a.example, nodePublishSecretRef: {}}}]`,
+		"a CSI Secret":                    `volumes: [{name: a, csi: {driver: a.example, nodePublishSecretRef: {}}}]`,
 		"a liveness probe by a patch":     patched("containers/0/livenessProbe", "{}"),
 		"a preStop by a patch":            patched("containers/0/lifecycle", "{preStop: {}}"),
 		"a variable by a patch":           patched("containers/0/env", "[{name: A, valueFrom: {}}]"),
@@ -315,7 +315,7 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 			}
 		})
 	}
-	t.Run("but a claim that selects every volume stays one", func(t *testing.T) {
+	t.Run("an empty volume selector is kept", func(t *testing.T) {
 		rendered, err := workload.Render(app(t, "image: web:1\n"+
 			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), entry(1), member(), "hub-1")
 		if err != nil {
