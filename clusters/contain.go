@@ -120,7 +120,7 @@ func (s *session) survive(ctx context.Context, err *error) {
 	})
 	if transport.IsRequired(ctx) {
 		s.undecodable.Store(true)
-		s.health.OnRefused() // ends the wait for the caches
+		s.abandon()
 	}
 }
 

@@ -84,8 +84,8 @@ func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) e
 // releaseUnusedClaims releases claimed identities that are not the member's.
 func (m *member) releaseUnusedClaims() {
 	keep := cmp.Or(m.observed().info.id, m.latestDesired().pinned)
-	if m.session != nil {
-		keep = m.session.info.id
+	if m.active != nil {
+		keep = m.active.info.id
 	}
 	m.provider.mu.Lock()
 	defer m.provider.mu.Unlock()

@@ -3,6 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -45,18 +46,20 @@ type session struct {
 	watched     []client.Object // the kinds that are synced before the engagement
 	// stopped is closed when the Cluster has ended.
 	stopped chan struct{}
+	// failed receives a value when failure may return another result.
+	failed chan struct{}
 }
 
 // connect returns a session whose caches are synced. The session takes over the context of the
 // attempt and ends it. A separate timer limits the time for connecting.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
 	connection := transport.New(a.want.config, m.options.transport())
-	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
+	s := &session{connection: connection, stopped: make(chan struct{}), failed: make(chan struct{}, 1), since: time.Now()}
 	// The logger makes the log lines of client-go name the member.
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
-	s.health.Log, s.health.Silence = m.log, m.options.WatchSilence
-	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.health.OnRefused() }
+	s.health.Log, s.health.Silence, s.health.OnFailed = m.log, m.options.WatchSilence, s.signalFailure
+	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, s.abandon
 	defer func() {
 		if err != nil {
 			s.close()
@@ -117,6 +120,7 @@ func (m *member) build(s *session) (err error) {
 		}
 	}
 	go func() {
+		defer s.signalFailure()
 		defer close(s.stopped)
 		// Start ends with the context, and returns no other error after the cache is created.
 		_ = s.cluster.Start(s.ctx)
@@ -126,6 +130,31 @@ func (m *member) build(s *session) (err error) {
 	}
 	s.health.Reset()
 	return s.broken()
+}
+
+// failure returns why the session has ended or must end at once, or nil.
+func (s *session) failure(now time.Time) error {
+	select {
+	case <-s.stopped:
+		return errors.New("the watches ended")
+	default:
+		return cmp.Or(s.broken(), s.health.PersistentError(now))
+	}
+}
+
+// signalFailure makes the supervisor check whether the session has failed.
+func (s *session) signalFailure() {
+	select {
+	case s.failed <- struct{}{}:
+	default: // the supervisor has yet to check
+	}
+}
+
+// abandon ends the wait for the caches of a session that is broken, or makes the supervisor check
+// the session.
+func (s *session) abandon() {
+	s.health.OnRefused()
+	s.signalFailure()
 }
 
 // broken returns an error if the session must not be used even if the member is healthy: the

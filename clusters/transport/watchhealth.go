@@ -34,7 +34,10 @@ type WatchHealth struct {
 	// OnRefused is called when a retry is pointless: the member forbids lists or watches, or
 	// exceeds a limit.
 	OnRefused func()
-	Log       logr.Logger
+	// OnFailed is called, if it is not nil, when a single failure makes PersistentError return an
+	// error: a response exceeds a limit, or a watch is silent.
+	OnFailed func()
+	Log      logr.Logger
 	// Silence is how long a watch may send nothing.
 	Silence time.Duration
 
@@ -145,9 +148,12 @@ func (w *WatchHealth) markFailed(kind string, err error) {
 	now := time.Now()
 	w.recordFailures(kind, err, now, failureThreshold)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if f := w.kinds[kind]; f != nil {
 		f.first = now.Add(-failureWindow)
+	}
+	w.mu.Unlock()
+	if w.OnFailed != nil {
+		w.OnFailed()
 	}
 }
 
