@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/informer"
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -186,7 +187,7 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	})
 }
 
-// newInformer returns an informer that runs on the context of the session.
+// newInformer returns an informer whose requests have the context of the session.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	// The data of a member must not flood the log: client-go writes a line for each event that it
 	// does not understand.
@@ -194,9 +195,9 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	if s.watches(object) {
 		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
 	}
-	i := newInformer(ctx, s.contain(lw, object), object, indexers, &s.cached)
-	i.survive = s.survive
-	return i
+	return informer.New(ctx, informer.Options{
+		ListerWatcher: s.contain(lw, object), Object: object, Indexers: indexers, Admit: s.cached.add, Recover: s.survive,
+	})
 }
 
 // ended reports whether the context or the Cluster of the session has ended.
