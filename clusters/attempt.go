@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -34,7 +36,7 @@ type attempt struct {
 // begin starts an attempt.
 func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &attempt{want: want, isRetry: m.backoff.failedAttempts > 0, previous: m.active, cancel: cancel, done: make(chan struct{})}
+	a := &attempt{want: want, isRetry: m.backoff.attempts != attemptBackoff, previous: m.active, cancel: cancel, done: make(chan struct{})}
 	swap := m.active != nil && m.active.config.SameServer(want.config)
 	m.attempt = a
 	go func() {
@@ -117,9 +119,9 @@ func (m *member) finish(ctx context.Context) {
 		if a.session == nil {
 			m.active.connection.Rotate(a.want.config)
 			m.active.config, m.active.failedProbes = a.want.config, 0
-			m.active.probeTimer.Reset(jitter(m.options.ProbeInterval))
+			m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval, maxJitter))
 		}
-		m.backoff.failedAttempts = 0
+		m.backoff.attempts = attemptBackoff
 		m.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.config.Expiry(), ""
 			if id := m.active.info.id; s.info.id != id { // otherwise the info stays
@@ -135,8 +137,7 @@ func (m *member) failedAttempt(a *attempt) {
 	if m.latestDesired().isNews(a.want) {
 		return
 	}
-	m.backoff.retryAt = time.Now().Add(backoff(m.backoff.failedAttempts, maxBackoff))
-	m.backoff.failedAttempts++
+	m.backoff.retryAt = time.Now().Add(m.backoff.attempts.Step())
 	m.update(func(s *snapshot) { s.failed(a.err, a.want.config, m.active != nil) })
 }
 
@@ -145,7 +146,7 @@ func (m *member) replace(a *attempt) {
 	previous := m.active
 	m.active = &activeSession{
 		session: a.session, config: a.want.config,
-		probeTimer: time.NewTimer(jitter(m.options.ProbeInterval)), infoTimer: time.NewTimer(0),
+		probeTimer: time.NewTimer(wait.Jitter(m.options.ProbeInterval, maxJitter)), infoTimer: time.NewTimer(0),
 	}
 	if previous != nil {
 		previous.close()

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -17,14 +18,19 @@ import (
 const (
 	// A member is disengaged after maxProbeFailures failed probes in a row.
 	maxProbeFailures = 3
-	// maxBackoff limits the time between two connection attempts. An attempt costs no more than a
+	// A session that lasted less than stableAfter is short; see sessionBackoff.
+	stableAfter = 2 * time.Minute
+	// Intervals are up to maxJitter longer, as a share of their length.
+	maxJitter = 0.25
+)
+
+var (
+	// attemptBackoff is the time between two attempts that fail. An attempt costs no more than a
 	// probe.
-	maxBackoff = 30 * time.Second
-	// A session that lasted less than stableAfter is short. The next session is then delayed by up
-	// to maxShortSessionBackoff, so that a member that flaps causes few events and few status
-	// writes.
-	stableAfter            = 2 * time.Minute
-	maxShortSessionBackoff = 4 * time.Minute
+	attemptBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: maxJitter, Steps: 10, Cap: 30 * time.Second}
+	// sessionBackoff is the time between the end of a session and the next attempt. It grows with
+	// short sessions, so that a member that flaps causes few events and few status writes.
+	sessionBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: maxJitter, Steps: 10, Cap: 4 * time.Minute}
 )
 
 // member supervises one member cluster in one goroutine; supervise.go has its states.
@@ -58,9 +64,8 @@ type backoffState struct {
 	tried desiredState
 	// retryAt is the earliest time of the next attempt.
 	retryAt time.Time
-	// failedAttempts counts the attempts that failed in a row, shortSessions the sessions in a row
-	// that were shorter than stableAfter.
-	failedAttempts, shortSessions int
+	// attempts has the next delay after a failed attempt, sessions after a session.
+	attempts, sessions wait.Backoff
 }
 
 // setDesired gives the member a new desired state. A rejected kubeconfig changes only what is

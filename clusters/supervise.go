@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
@@ -110,7 +111,7 @@ func (m *member) run(ctx context.Context) {
 		case <-m.active.probeDue():
 			m.checkHealth(ctx)
 		case <-m.active.infoDue():
-			m.active.infoTimer.Reset(jitter(surveyInterval))
+			m.active.infoTimer.Reset(wait.Jitter(surveyInterval, maxJitter))
 			go m.refreshInfo(m.active.session)
 		}
 	}
@@ -124,7 +125,7 @@ func (m *member) attemptIfDue(ctx context.Context) {
 		if m.attempt != nil && m.attempt.want.config != want.config {
 			m.attempt.supersede()
 		}
-		m.backoff.retryAt, m.backoff.failedAttempts = time.Time{}, 0
+		m.backoff.retryAt, m.backoff.attempts = time.Time{}, attemptBackoff
 	}
 	m.backoff.tried = want
 	if m.needsAttempt() && !time.Now().Before(m.backoff.retryAt) {
@@ -168,12 +169,12 @@ func (m *member) checkHealth(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err == nil:
 		m.active.failedProbes = 0
-		m.active.probeTimer.Reset(jitter(m.options.ProbeInterval))
+		m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval, maxJitter))
 	case errors.As(err, new(*identityError)):
 		m.disconnect(err)
 	case m.active.failedProbes+1 < maxProbeFailures:
 		m.active.failedProbes++
-		m.active.probeTimer.Reset(jitter(m.options.ProbeInterval / 2))
+		m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval/2, maxJitter))
 	default:
 		m.disconnect(err)
 	}
@@ -215,11 +216,10 @@ func (m *member) refreshInfo(on *session) {
 func (m *member) disconnect(why error) {
 	config := m.active.config
 	if time.Since(m.active.since) >= stableAfter {
-		m.backoff.shortSessions = 0
+		m.backoff.sessions = sessionBackoff
 	}
 	m.closeSession()
-	m.backoff.retryAt = time.Now().Add(backoff(m.backoff.shortSessions, maxShortSessionBackoff))
-	m.backoff.shortSessions++
+	m.backoff.retryAt = time.Now().Add(m.backoff.sessions.Step())
 	m.update(func(s *snapshot) { s.failed(why, config, false) })
 }
 
@@ -231,15 +231,4 @@ func (m *member) closeSession() {
 	m.provider.unpublish(m.name, m.active.session)
 	m.active.close()
 	m.active = nil
-}
-
-// backoff returns the delay after this many failures: one second, doubled with each failure, up to
-// a limit, with jitter.
-func backoff(failures int, limit time.Duration) time.Duration {
-	return jitter(min(time.Second<<min(failures, 10), limit))
-}
-
-// jitter returns a duration that is up to a quarter shorter or longer.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1)
 }
