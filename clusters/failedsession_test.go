@@ -19,7 +19,7 @@ func TestAFailedSessionEndsBeforeTheNextProbe(t *testing.T) {
 		e := m.join(t)
 		m.volatiles(volatile("good"), volatile("panic"))
 		timed(t, "ended", func() { m.ends(t, e, soon) })
-		m.says(t, "the decoder panics")
+		m.says(t, "the decoder panicked")
 	})
 
 	t.Run("if a watch is silent", func(t *testing.T) {

@@ -159,7 +159,7 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	}
 	if m == nil {
 		r.events.Eventf(claim.Secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
-			"MemberCluster %s is made from another Secret; rename one of the two", claim.Name)
+			"MemberCluster %s was created from another Secret; rename one of the two Secrets", claim.Name)
 		return nameRetry, nil
 	}
 	contested := m.observed().contestedID

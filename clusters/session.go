@@ -93,7 +93,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 func (m *member) reportConnecting() {
 	m.update(func(s *snapshot) {
 		if s.ready.status == "" {
-			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
+			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "connecting takes long; the member's lists are large or slow"}
 		}
 	})
 }
@@ -110,7 +110,7 @@ func (m *member) build(s *session) (err error) {
 	defer s.connecting.Stop()
 	s.health.OnRefused = cancel // a longer wait is of no use
 	if s.cluster, err = m.options.newCluster(s); err != nil {
-		return fmt.Errorf("make the client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	if err := m.provider.index(s.ctx, s.cluster.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index the cache: %w", err)
@@ -137,7 +137,7 @@ func (m *member) build(s *session) (err error) {
 func (s *session) failure(now time.Time) error {
 	select {
 	case <-s.stopped:
-		return errors.New("the watches ended")
+		return errors.New("the watches have ended")
 	default:
 		return cmp.Or(s.broken(), s.health.PersistentError(now))
 	}

@@ -196,7 +196,7 @@ func (m *member) probeSession(ctx context.Context) error {
 
 // errAnotherCluster ends a session whose server is now another cluster. That cluster is
 // acknowledged, but the cache belongs to the old one.
-var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
+var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected again"}
 
 // refreshInfo reads the cluster info. It runs in a separate goroutine that ends with the session.
 func (m *member) refreshInfo(on *session) {

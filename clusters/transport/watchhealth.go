@@ -83,7 +83,7 @@ func (w *WatchHealth) HandleError(ctx context.Context, reflector *toolscache.Ref
 	if ctx.Err() != nil || !IsRequired(ctx) || errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
-	w.Log.Info("A watch fails", "of", reflector.TypeDescription(), "why", SafeMessage(err))
+	w.Log.Info("A watch failed", "type", reflector.TypeDescription(), "reason", SafeMessage(err))
 	if errors.As(err, new(*LimitError)) { // a retry would be as large
 		w.markFailed(requiredKind(ctx), err)
 	}
