@@ -91,7 +91,6 @@ type script struct {
 	namespace string
 	source    *source
 	informer  toolscache.SharedIndexInformer
-	indexed   string // the value of the index that is added last
 	marks     int
 
 	transcript []string
