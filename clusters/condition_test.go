@@ -35,7 +35,7 @@ func TestConditionFor(t *testing.T) {
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
 	impostor := func(message string) conditionState {
-		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the server is not the member: " + message}
 	}
 	unauthorized := func(message string) conditionState {
 		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
@@ -55,21 +55,21 @@ func TestConditionFor(t *testing.T) {
 		"a certificate of another CA": {serving(t, identityAnswer, otherCA), impostor("its certificate is not signed by the CA in the kubeconfig")},
 		"a certificate of another name": {
 			serving(t, identityAnswer, func(_ *httptest.Server, member *kubeconfig.Config) { member.ServerName = "canary.example" }),
-			impostor("its certificate is for another name than the kubeconfig's server"),
+			impostor("its certificate is for another name than the server of the kubeconfig"),
 		},
 		"an old certificate": {
 			serving(t, identityAnswer, expired), impostor("its certificate has expired or is not valid yet"),
 		},
 		"demands a client certificate, TLS 1.3": {
-			serving(t, identityAnswer, demanding(tls.VersionTLS13)), unauthorized("the member demands a client certificate"),
+			serving(t, identityAnswer, demanding(tls.VersionTLS13)), unauthorized("the member requires a client certificate"),
 		},
 		"demands a client certificate, TLS 1.2": { // TLS 1.2 has no separate alert for this
 			serving(t, identityAnswer, demanding(tls.VersionTLS12)),
-			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
+			unhealthy("cannot connect to the member: it rejects the TLS handshake (tls: handshake failure); it may require a client certificate"),
 		},
 		"demands a client certificate, HTTP/1.1": {
 			serving(t, identityAnswer, demanding(tls.VersionTLS13), func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = false }),
-			unauthorized("the member demands a client certificate"),
+			unauthorized("the member requires a client certificate"),
 		},
 		"demands a client certificate of its own CA": {
 			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(identityB())),
@@ -77,15 +77,15 @@ func TestConditionFor(t *testing.T) {
 		},
 		"demands a client certificate that has not ended": {
 			serving(t, identityAnswer, demanding(tls.VersionTLS13), bringing(testcert.New(-time.Hour))),
-			unauthorized("the member says that the client certificate has expired"),
+			unauthorized("the member reports that the client certificate has expired"),
 		},
 		"401": {
 			serving(t, code(http.StatusUnauthorized)),
-			conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member rejects the credentials; renew the Secret's kubeconfig"},
 		},
 		"403": {
 			serving(t, code(http.StatusForbidden)),
-			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials lack a permission: the server answers 403 Forbidden"},
 		},
 		"500":                           {serving(t, code(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
 		"503":                           {serving(t, code(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
@@ -282,7 +282,7 @@ func TestConditionForErrorsWithoutAServer(t *testing.T) {
 		},
 		"a list that is forbidden": {
 			fmt.Errorf("list and watch: %w", errors.Join(apierrors.NewForbidden(deployments, "", errors.New("no\nrole\x00")), context.DeadlineExceeded)),
-			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials lack a permission: deployments.apps is forbidden: no role "},
 		},
 		"a list that takes too long": {
 			fmt.Errorf("list and watch: %w", errors.Join(nil, context.DeadlineExceeded)),

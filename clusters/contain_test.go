@@ -110,7 +110,7 @@ func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
 	eventually(t, soon, func() error {
 		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
 	})
-	const says = "the decoder panics on what the member sends"
+	const says = "the decoder panicked on the member's data"
 
 	t.Run("in a list, of a new member", func(t *testing.T) {
 		m := w.newMember(t, o, "panic-list")
@@ -154,7 +154,7 @@ func TestAPanicOfATransformFailsTheSession(t *testing.T) {
 	m := w.newMember(t, o, "panic-transform")
 	m.volatiles(volatile("good"), volatile("bad"))
 	m.create(t, m.kubeconfig(t))
-	m.says(t, "the decoder panics on what the member sends")
+	m.says(t, "the decoder panicked on the member's data")
 	m.volatiles(volatile("good"), "")
 	m.shows(t, mended, joined)
 }

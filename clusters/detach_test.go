@@ -398,7 +398,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 		other.front.become(id)
 		other.create(t, other.kubeconfig(t))
 		other.shows(t, soon, duplicate)
-		other.says(t, "is member owner-lost already")
+		other.says(t, "is already member owner-lost")
 		other.neverEngaged(t, 0)
 	})
 

@@ -167,7 +167,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		second.neverEngaged(t, 0)
 		first.remove(t)
 		first.ends(t, e, soon)
-		second.says(t, "If this Secret replaces that one: kubectl delete membercluster twin-first")
+		second.says(t, "If this Secret replaces it: kubectl delete membercluster twin-first")
 		second.neverEngaged(t, 0)
 		first.deleteMemberCluster(t)
 		second.engaged(t, 1, retried)

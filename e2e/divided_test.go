@@ -172,7 +172,7 @@ func (f *fleet) awaitReadyMessage(t *testing.T, app *v1alpha1.AppService, text s
 	f.Eventually(t, fmt.Sprintf("AppService %s to report that %s", app.Name, text), func(context.Context) error {
 		f.RefreshApp(t, app)
 		if message := readyMessage(app); !strings.Contains(message, text) {
-			return fmt.Errorf("its message is %q", message)
+			return fmt.Errorf("the message of Ready is %q", message)
 		}
 		return nil
 	})

@@ -296,8 +296,8 @@ func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
 // The message names the problem with the keys.
 func TestUniqueKeys(t *testing.T) {
 	const (
-		noText = "the content is not YAML, or has a key that is no text, but a list, a map or null"
-		twice  = "the content has a key twice; remove one of the two"
+		noText = "the content is not YAML, or has a key that is not a string"
+		twice  = "the content has a duplicate key; remove one of the two"
 	)
 	for content, want := range map[string]string{
 		"kind: Config\n? [canary]\n: x\n":    noText,

@@ -93,8 +93,8 @@ func value(of []*commonpb.KeyValue, key string) string {
 	return ""
 }
 
-// has returns nil if there is a span with the name and the attribute that has a child span with each of
-// the other names.
+// has returns nil if there is a span with the name and the attribute that has a child span with
+// each of the other names.
 func has(spans []*tracepb.Span, name, key, want string, below ...string) error {
 	var names []string
 	for _, s := range spans {

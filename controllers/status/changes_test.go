@@ -19,27 +19,27 @@ func TestChanges(t *testing.T) {
 		in   rollout.Input
 		want []status.Change
 	}{
-		"nothing happened": {in: Clusters("rG")},
+		"no change":        {in: Clusters("rG")},
 		"after a restart":  {in: With(Clusters("rG"), Restarted)},
-		"a cluster is new": {in: NewInput(Chosen("east"))},
-		"a rollout begins": {in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(1, 2), Applied(1))))},
-		"a removal begins": {in: Clusters("e")},
+		"a new cluster":    {in: NewInput(Chosen("east"))},
+		"a rollout starts": {in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(1, 2), Applied(1))))},
+		"a removal starts": {in: Clusters("e")},
 		"the AppService is ready": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending)), Observed("east", Observation(v1alpha1.ClusterReady))),
 			want: []status.Change{{"east", v1alpha1.ReasonReady, "the AppService is ready", false}},
 		},
-		"its pods cannot run": {
+		"pods cannot run": {
 			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image")))),
 			want: []status.Change{{"a", v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image", true}},
 		},
-		"its pods cannot run for another reason": {
+		"pods cannot run for another reason": {
 			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonFailedMount, ""))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
 			want: []status.Change{{"a", v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
 		},
-		"its pods still cannot run, in other words": {
+		"pods cannot run, with another message": {
 			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonContainerConfig, "1 of 2 pods: no Secret"))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonContainerConfig, "2 of 2 pods: no Secret")))),
 		},
-		"what is bad comes first": {
+		"bad changes come first": {
 			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterPending)), Observed("a", Observation(v1alpha1.ClusterReady)),
 				WithEntries(Entry("b", v1alpha1.ClusterReady)), Chosen("b"), Observed("b", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"))),
 				WithEntries(Entry("c", v1alpha1.ClusterReady)), Chosen("c"), Unreachable("c"), WithEntries(Entry("d", v1alpha1.ClusterReady))),
@@ -54,11 +54,11 @@ func TestChanges(t *testing.T) {
 			in:   With(Clusters("G"), gone),
 			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
 		},
-		"a removal ends that leaves it": {
+		"a removal with deletionPolicy Orphan ends": {
 			in:   With(Clusters("G"), gone, Orphaning),
 			want: []status.Change{{"a", v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}},
 		},
-		"a removal is confirmed on a cluster that was to be abandoned": {
+		"a removal is confirmed on an abandoned cluster": {
 			in:   With(Clusters("G"), gone, Annotated(v1alpha1.AnnotationAbandon, "a")),
 			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
 		},

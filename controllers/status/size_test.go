@@ -20,26 +20,26 @@ import (
 
 // All entries are a part of one object in the hub's etcd, which accepts 1.5 MiB. Therefore an entry
 // must stay small.
-func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
+func TestCompute_for_a_thousand_clusters_is_small(t *testing.T) {
 	const clusters = 1000
 	tests := map[string]struct {
-		in   rollout.Input
-		most int // maximum size of the whole status, in bytes
+		in    rollout.Input
+		limit int // maximum size of the whole status, in bytes
 	}{
-		"Ready":   {fleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
-		"Unknown": {fleet(clusters, allUnreachable), 350_000},
-		"Pending": {fleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
+		"Ready":   {readyFleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
+		"Unknown": {readyFleet(clusters, allUnreachable), 350_000},
+		"Pending": {readyFleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			status := StatusOf(test.in)
 			if got := status.Clusters[0].Phase; string(got) != name {
-				t.Fatalf("rows are %s, want %s", got, name)
+				t.Fatalf("entries are %s, want %s", got, name)
 			}
-			size := len(compact(t, status))
-			t.Logf("%d rows: %d bytes, %d for each; the first: %s", clusters, size, size/clusters, compact(t, status.Clusters[0]))
-			if size >= test.most {
-				t.Errorf("%d bytes, want less than %d", size, test.most)
+			size := len(toJSON(t, status))
+			t.Logf("%d entries: %d bytes, %d for each; the first: %s", clusters, size, size/clusters, toJSON(t, status.Clusters[0]))
+			if size >= test.limit {
+				t.Errorf("%d bytes, want less than %d", size, test.limit)
 			}
 		})
 	}
@@ -47,12 +47,12 @@ func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
 
 // Data that members report has a budget. Without it, one bad edit would produce a status that etcd
 // refuses.
-func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
+func TestCompute_for_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	tests := map[string]func(name string, i int) observation.Observation{
 		"one reason": func(name string, i int) observation.Observation {
 			return Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
 		},
-		"every reason, and characters that take six bytes": func(name string, i int) observation.Observation {
+		"many reasons, and characters of six bytes": func(name string, i int) observation.Observation {
 			return Observation(v1alpha1.ClusterFailed, Reporting(fmt.Sprintf("Reason%d", i%30), strings.Repeat("<", 1100)))
 		},
 		"long host names": func(name string, i int) observation.Observation {
@@ -72,13 +72,13 @@ func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 				Observed(name, observe(name, i))(&in)
 			}
 			in = Next(in, Later(time.Minute))
-			size := len(compact(t, in.App.Status))
+			size := len(toJSON(t, in.App.Status))
 			t.Logf("%d bytes", size)
 			if size >= 1_000_000 {
 				t.Errorf("%d bytes, want less than 1,000,000", size)
 			}
 			if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
-				t.Errorf("the next status is another (-first +second):\n%s", diff)
+				t.Errorf("the next status differs (-first +second):\n%s", diff)
 			}
 		})
 	}
@@ -143,8 +143,8 @@ func TestStatus_of_any_entries_fits_the_budget(t *testing.T) {
 }
 
 // A cluster that fails or recovers changes the text of at most one other cluster.
-func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
-	failed := fleet(60, func(in *rollout.Input) {
+func TestCompute_drops_few_messages_when_one_cluster_changes(t *testing.T) {
+	failed := readyFleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
 			Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
 		}
@@ -152,10 +152,10 @@ func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 	before := Next(failed)
 	for _, entry := range before.App.Status.Clusters {
 		if entry.Phase != v1alpha1.ClusterFailed || entry.Reason != v1alpha1.ReasonRefused {
-			t.Fatalf("%+v", entry)
+			t.Fatalf("entry %+v", entry)
 		}
 		if hasText := entry.Message != ""; hasText != (entry.Name < "member-0050") {
-			t.Errorf("%s says %q", entry.Name, entry.Message)
+			t.Errorf("%s has the message %q", entry.Name, entry.Message)
 		}
 	}
 	after := StatusOf(Next(before, Observed("member-0007", Observation(v1alpha1.ClusterReady)), Later(time.Minute)))
@@ -171,8 +171,8 @@ func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 }
 
 // An event has the full message even if the budget of the status dropped it.
-func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T) {
-	in := fleet(60, func(in *rollout.Input) {
+func TestChanges_have_the_messages_that_the_budget_drops(t *testing.T) {
+	in := readyFleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
 			Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
 		}
@@ -184,15 +184,15 @@ func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T)
 	}
 }
 
-func BenchmarkStatus(b *testing.B) {
+func BenchmarkCompute(b *testing.B) {
 	for _, clusters := range []int{10, 1000, 10000} {
 		for _, test := range []struct {
 			name string
 			in   rollout.Input
 		}{
-			{"at rest", fleet(clusters)},
-			{"all unreachable", fleet(clusters, allUnreachable)},
-			{"a new generation", fleet(clusters, func(in *rollout.Input) { in.App.Generation++ })},
+			{"at rest", readyFleet(clusters)},
+			{"all unreachable", readyFleet(clusters, allUnreachable)},
+			{"a new generation", readyFleet(clusters, func(in *rollout.Input) { in.App.Generation++ })},
 		} {
 			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
 				b.ReportAllocs()
@@ -204,8 +204,8 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// fleet returns an input that runs on this number of clusters and is at rest.
-func fleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
+// readyFleet returns an input that runs on this number of clusters and is at rest.
+func readyFleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
 	in := NewInput()
 	for i := range clusters {
 		name := fmt.Sprintf("member-%04d", i)
@@ -221,7 +221,7 @@ func allUnreachable(in *rollout.Input) {
 	}
 }
 
-func compact(t *testing.T, value any) []byte {
+func toJSON(t *testing.T, value any) []byte {
 	t.Helper()
 	content, err := json.Marshal(value)
 	if err != nil {

@@ -3,7 +3,6 @@ package delivery
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,31 +14,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 func TestMember_is_sent_nothing(t *testing.T) {
-	tests := map[string]func(*scene){
-		"without a row": func(*scene) {},
-		"for the row of another cluster": func(s *scene) {
-			s.plan(func(row *v1alpha1.ClusterStatus) { row.Name = "west-of-" + s.app.Namespace })
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"without an entry": func(*setup) {},
+		"for the entry of another cluster": func(s *setup) {
+			s.plan(func(entry *v1alpha1.ClusterStatus) { entry.Name = "west-of-" + s.app.Namespace })
 		},
-		"for a generation that the planner has not planned": func(s *scene) { s.plan(plannedFor(s.app.Generation - 1)) },
-		"for a row that is Detached":                        func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
-		"for an AppService that is being deleted and is not planned anew": func(s *scene) {
+		"for a generation that the planner has not planned": func(s *setup) { s.plan(withGeneration(s.app.Generation - 1)) },
+		"for an entry that is Detached":                     func(s *setup) { s.plan(withPhase(v1alpha1.ClusterDetached)) },
+		"for an AppService that is being deleted and is not planned again": func(s *setup) {
 			s.edit(func(app *v1alpha1.AppService) { app.Finalizers = []string{v1alpha1.Finalizer} })
-			s.plan(plannedFor(s.app.Generation + 1)) // the generation after the deletion
+			s.plan(withGeneration(s.app.Generation + 1)) // the generation after the deletion
 			s.must(onHub.Delete(s.Context(), s.app))
 		},
 	}
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := declared(t)
+			t.Parallel()
+			s := startedSetup(t)
 			given(s)
-			_, _, err := s.look()
+			_, _, err := s.reconcileOnce()
 			s.must(err)
-			s.hasSent()
-			if got := s.outline(); got != "no Deployment; no Service" {
+			s.expectRequests()
+			if got := s.describeWorkload(); got != "no Deployment; no Service" {
 				t.Error("the member runs", got)
 			}
 		})
@@ -48,30 +48,31 @@ func TestMember_is_sent_nothing(t *testing.T) {
 
 // The last generation keeps running, and is observed, until the planner has planned the next one.
 func TestMember_keeps_the_last_generation_until_the_next_is_planned(t *testing.T) {
-	s := delivered(t)
+	t.Parallel()
+	s := deliveredSetup(t)
 	want := s.ready()
 	s.sent.reset()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	want.Applied = 0 // as in the entry
-	seen, _, err := s.look()
+	seen, _, err := s.reconcileOnce()
 	s.must(err)
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
-	s.hasSent()
+	s.expectRequests()
 }
 
 func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
-	s := declared(t)
-	asked.reset()
+	s := startedSetup(t)
+	hubRequests.reset()
 	s.plan()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 	if diff := cmp.Diff([]string{"PATCH deployments/web", "POST namespaces", "PATCH services/web"}, s.sent.writes()); diff != "" {
 		t.Errorf("sent to the member (-want +got):\n%s", diff)
 	}
-	s.runs("1 × web:1 A=1; ClusterIP 80→8080/TCP")
-	if all := asked.all(); len(all) > 0 {
-		t.Error("the hub was asked", all)
+	s.expectWorkload("1 × web:1 A=1; ClusterIP 80→8080/TCP")
+	if all := hubRequests.all(); len(all) > 0 {
+		t.Error("sent to the hub:", all)
 	}
 
 	namespace := &corev1.Namespace{}
@@ -89,7 +90,7 @@ func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
 			"fleetwright.dev/appservice":   "web",
 		},
 		Annotations: map[string]string{
-			"fleetwright.dev/hub":                thisHub,
+			"fleetwright.dev/hub":                testHubID,
 			"fleetwright.dev/appservice-uid":     string(s.app.UID),
 			"fleetwright.dev/appservice-created": s.app.CreationTimestamp.UTC().Format(time.RFC3339),
 			"fleetwright.dev/generation":         "1",
@@ -99,7 +100,7 @@ func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
 	want := map[string]marks{
 		"Namespace": {
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "fleetwright"},
-			Annotations: map[string]string{"fleetwright.dev/hub": thisHub},
+			Annotations: map[string]string{"fleetwright.dev/hub": testHubID},
 		},
 		"Deployment": object,
 		"Service":    object,
@@ -118,20 +119,9 @@ func marksOf(object client.Object) map[string]string {
 	return annotations
 }
 
-func TestMember_reports_its_rollout(t *testing.T) {
-	s := declared(t)
-	s.plan()
-	s.reports(s.ready())
-	rolling := s.ready()
-	rolling.Phase, rolling.Reason, rolling.Replicas, rolling.ReadyReplicas = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, 0, 0
-	if diff := cmp.Diff(rolling, s.told.all(s.key(), s.cluster)[0]); diff != "" {
-		t.Errorf("the first report (-want +got):\n%s", diff)
-	}
-}
-
-// awkward writes values in a form that no API server uses, and sets all fields that an API server
-// defaults.
-func awkward(app *v1alpha1.AppService) {
+// withUnusualValues writes values in a form that no API server uses, and sets all fields that an
+// API server defaults.
+func withUnusualValues(app *v1alpha1.AppService) {
 	app.Spec.Env = []corev1.EnvVar{
 		{Name: "Z", Value: ""},
 		{Name: "CPU", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},
@@ -151,93 +141,87 @@ func awkward(app *v1alpha1.AppService) {
 }
 
 func TestMember_at_rest_is_sent_nothing(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(*v1alpha1.AppService){
 		"with a ClusterIP that the member allocates":                  func(*v1alpha1.AppService) {},
 		"without a Service":                                           func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
 		"with no replicas":                                            func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(0)) },
-		"with node ports that the member allocates, and its defaults": awkward,
-		"with a fieldRef, whose apiVersion the member fills in": func(app *v1alpha1.AppService) {
+		"with node ports that the member allocates, and its defaults": withUnusualValues,
+		"with a fieldRef, whose apiVersion the member defaults": func(app *v1alpha1.AppService) {
 			app.Spec.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 		},
 	}
 	for name, spec := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := delivered(t, spec)
+			t.Parallel()
+			s := deliveredSetup(t, spec)
 			s.sent.reset()
-			_, _, err := s.look()
+			_, _, err := s.reconcileOnce()
 			s.must(err)
-			s.hasSent()
+			s.expectRequests()
 
 			s.restart()
-			s.reports(s.ready())
-			_, _, err = s.look()
+			s.expectReport(s.ready())
+			_, _, err = s.reconcileOnce()
 			s.must(err)
-			s.hasSent()
+			s.expectRequests()
 
 			// The new generation renders the same objects for the member.
 			s.edit(func(app *v1alpha1.AppService) {
 				app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{s.cluster}}}
 			})
 			s.plan()
-			s.reports(s.ready())
-			s.hasSent()
-			s.reportsOnly(v1alpha1.ClusterReady)
+			s.expectReport(s.ready())
+			s.expectRequests()
+			s.expectOnlyPhase(v1alpha1.ClusterReady)
 		})
 	}
 }
 
-// reportsOnly fails the test if the operator reported another phase at any time.
-func (s *scene) reportsOnly(phase v1alpha1.ClusterPhase) {
-	s.Helper()
-	all := s.told.all(s.key(), s.cluster)
-	if slices.ContainsFunc(all, func(seen observation.Observation) bool { return seen.Phase != phase }) {
-		s.Errorf("reported %+v, want only %s", all, phase)
-	}
-}
-
 func TestMember_keeps_fields_of_other_managers(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
-		change func(*scene)
+		change func(*setup)
 		want   string
 	}{
 		"an annotation": {
-			func(s *scene) {
+			func(s *setup) {
 				d := s.deployment()
-				s.someone(d, func() { d.Annotations["note"] = "theirs" })
+				s.changeByOther(d, func() { d.Annotations["note"] = "other" })
 			},
 			"1 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"a container that is injected": {
-			func(s *scene) {
+		"an injected container": {
+			func(s *setup) {
 				d, pod := s.deployment(), (*corev1.PodSpec)(nil)
 				pod = &d.Spec.Template.Spec
-				s.someone(d, func() { pod.Containers = append(pod.Containers, corev1.Container{Name: "mesh", Image: "mesh:1"}) })
+				s.changeByOther(d, func() { pod.Containers = append(pod.Containers, corev1.Container{Name: "mesh", Image: "mesh:1"}) })
 			},
 			"1 × web:1 A=1 mesh:1; ClusterIP 80→8080/TCP",
 		},
-		"a variable of our container": {
-			func(s *scene) {
+		"a variable of the desired container": {
+			func(s *setup) {
 				d := s.deployment()
 				c := &d.Spec.Template.Spec.Containers[0]
-				s.someone(d, func() { c.Env = append(c.Env, corev1.EnvVar{Name: "THEIRS", Value: "1"}) })
+				s.changeByOther(d, func() { c.Env = append(c.Env, corev1.EnvVar{Name: "OTHER", Value: "1"}) })
 			},
-			"1 × web:1 A=1 THEIRS=1; ClusterIP 80→8080/TCP",
+			"1 × web:1 A=1 OTHER=1; ClusterIP 80→8080/TCP",
 		},
 		"a label of the Service": {
-			func(s *scene) {
+			func(s *setup) {
 				service := s.service()
-				s.someone(service, func() { service.Labels["note"] = "theirs" })
+				s.changeByOther(service, func() { service.Labels["note"] = "other" })
 			},
 			"1 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
 		"a port of the Service": {
-			func(s *scene) {
+			func(s *setup) {
 				service := s.service()
-				theirs := corev1.ServicePort{Name: "theirs", Port: 81, TargetPort: intstr.FromInt32(81)}
-				s.someone(service, func() {
+				existing := corev1.ServicePort{Name: "other", Port: 81, TargetPort: intstr.FromInt32(81)}
+				s.changeByOther(service, func() {
 					// The API server requires names if there are two ports.
 					service.Spec.Ports[0].Name = "web"
-					service.Spec.Ports = append(service.Spec.Ports, theirs)
+					service.Spec.Ports = append(service.Spec.Ports, existing)
 				})
 			},
 			"1 × web:1 A=1; ClusterIP 80→8080/TCP 81→81/TCP",
@@ -245,64 +229,67 @@ func TestMember_keeps_fields_of_other_managers(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := delivered(t)
+			t.Parallel()
+			s := deliveredSetup(t)
 			s.sent.reset()
 			test.change(s)
-			_, _, err := s.look()
+			_, _, err := s.reconcileOnce()
 			s.must(err)
-			s.hasSent()
-			s.runs(test.want)
-			s.reports(s.ready())
+			s.expectRequests()
+			s.expectWorkload(test.want)
+			s.expectReport(s.ready())
 		})
 	}
 }
 
 func TestMember_is_corrected(t *testing.T) {
-	tests := map[string]func(*scene){
-		"when someone changes the image": func(s *scene) {
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"when another manager changes the image": func(s *setup) {
 			d := s.deployment()
-			s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Image = "bad:1" })
+			s.changeByOther(d, func() { d.Spec.Template.Spec.Containers[0].Image = "bad:1" })
 		},
-		"when someone scales it": func(s *scene) {
+		"when another manager scales it": func(s *setup) {
 			d := s.deployment()
-			s.someone(d, func() { d.Spec.Replicas = new(int32(7)) })
+			s.changeByOther(d, func() { d.Spec.Replicas = new(int32(7)) })
 		},
-		"when someone removes a variable": func(s *scene) {
+		"when another manager removes a variable": func(s *setup) {
 			d := s.deployment()
-			s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
+			s.changeByOther(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
 		},
-		"when someone removes our label": func(s *scene) {
+		"when another manager removes the label of the AppService": func(s *setup) {
 			d := s.deployment()
-			s.someone(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
+			s.changeByOther(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
 		},
-		"when someone leads the Service elsewhere": func(s *scene) {
+		"when another manager changes the target port of the Service": func(s *setup) {
 			service := s.service()
-			s.someone(service, func() { service.Spec.Ports[0].TargetPort = intstr.FromInt32(1) })
+			s.changeByOther(service, func() { service.Spec.Ports[0].TargetPort = intstr.FromInt32(1) })
 		},
-		"when someone makes the Service one of node ports": func(s *scene) {
+		"when another manager changes the type of the Service to NodePort": func(s *setup) {
 			service := s.service()
-			s.someone(service, func() { service.Spec.Type = corev1.ServiceTypeNodePort })
+			s.changeByOther(service, func() { service.Spec.Type = corev1.ServiceTypeNodePort })
 		},
-		"when the Deployment is deleted": func(s *scene) { s.must(onMember.Delete(s.Context(), s.deployment())) },
-		"when the Deployment is deleted in the foreground": func(s *scene) {
+		"when the Deployment is deleted": func(s *setup) { s.must(onMember.Delete(s.Context(), s.deployment())) },
+		"when the Deployment is deleted in the foreground": func(s *setup) {
 			deleted := s.deployment()
 			s.must(onMember.Delete(s.Context(), deleted, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 			eventually(s.T, func() error {
 				if d := s.deployment(); d != nil && d.UID == deleted.UID {
-					return errors.New("the Deployment that was deleted is still there")
+					return errors.New("the deleted Deployment still exists")
 				}
 				return nil
 			})
 		},
-		"when the Service is deleted": func(s *scene) { s.must(onMember.Delete(s.Context(), s.service())) },
+		"when the Service is deleted": func(s *setup) { s.must(onMember.Delete(s.Context(), s.service())) },
 	}
 	for name, disturb := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := delivered(t)
+			t.Parallel()
+			s := deliveredSetup(t)
 			labels := s.deployment().Labels
 			disturb(s)
-			s.runs("1 × web:1 A=1; ClusterIP 80→8080/TCP")
-			s.reports(s.ready())
+			s.expectWorkload("1 × web:1 A=1; ClusterIP 80→8080/TCP")
+			s.expectReport(s.ready())
 			eventually(t, func() error {
 				if diff := cmp.Diff(labels, s.deployment().Labels); diff != "" {
 					return fmt.Errorf("labels (-want +got):\n%s", diff)
@@ -314,6 +301,7 @@ func TestMember_is_corrected(t *testing.T) {
 }
 
 func TestMember_follows_an_edit(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		from, edit func(*v1alpha1.AppService)
 		want       string
@@ -334,7 +322,7 @@ func TestMember_follows_an_edit(t *testing.T) {
 			edit: func(app *v1alpha1.AppService) { app.Spec.Env = nil },
 			want: "1 × web:1; ClusterIP 80→8080/TCP",
 		},
-		"that makes a value one of a Secret": {
+		"that replaces a value by a reference to a Secret": {
 			edit: func(app *v1alpha1.AppService) {
 				secret := &corev1.SecretKeySelector{Key: "a", LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}
 				app.Spec.Env[0] = corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: secret}}
@@ -353,7 +341,7 @@ func TestMember_follows_an_edit(t *testing.T) {
 			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 30080 },
 			want: "1 × web:1 A=1; NodePort 80→8080/TCP",
 		},
-		"that takes a node port away": {
+		"that removes a node port": {
 			from: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 30081 },
 			edit: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 0 },
 			want: "1 × web:1 A=1; ClusterIP 80→8080/TCP",
@@ -370,15 +358,16 @@ func TestMember_follows_an_edit(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := delivered(t, func(app *v1alpha1.AppService) {
+			t.Parallel()
+			s := deliveredSetup(t, func(app *v1alpha1.AppService) {
 				if test.from != nil {
 					test.from(app)
 				}
 			})
 			s.edit(test.edit)
 			s.plan()
-			s.reports(s.ready())
-			s.runs(test.want)
+			s.expectReport(s.ready())
+			s.expectWorkload(test.want)
 		})
 	}
 }

@@ -1,10 +1,8 @@
 package delivery
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,44 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// refusing answers requests that begin with this text with a Status, in place of the member.
-func refusing(request string, code int32, message string) func(string) (*http.Response, error) {
-	return func(got string) (*http.Response, error) {
-		if !strings.HasPrefix(got, request) {
-			return nil, nil
-		}
-		status := metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status:   metav1.StatusFailure,
-			Code:     code,
-			Message:  message,
-		}
-		if code == http.StatusTooManyRequests {
-			status.Reason, status.Details = metav1.StatusReasonTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: 7}
-		}
-		body, err := json.Marshal(status)
-		return &http.Response{
-			StatusCode: int(code),
-			Header:     http.Header{"Content-Type": {"application/json"}},
-			Body:       io.NopCloser(strings.NewReader(string(body))),
-		}, err
-	}
-}
-
-// onlyReads returns a config that may list and watch the delivered kinds, and nothing else.
-func onlyReads(s *scene) *rest.Config {
+// readOnlyConfig returns a config that may list and watch the delivered kinds, and nothing else.
+func readOnlyConfig(s *setup) *rest.Config {
 	s.Helper()
 	config, err := onMember.user(s.Context(), s.cluster, []rbacv1.PolicyRule{{
 		APIGroups: []string{"", "apps"},
@@ -63,26 +34,27 @@ func onlyReads(s *scene) *rest.Config {
 
 // A refusal is reported in the entry, with the member's message, and retried in minutes.
 func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		spec  func(*v1alpha1.AppService)
-		given func(*scene)
-		row   func(*v1alpha1.ClusterStatus)
+		given func(*setup)
+		entry func(*v1alpha1.ClusterStatus)
 		want  string // part of the message
 	}{
-		"of credentials that may not": {
-			given: func(s *scene) { s.config = onlyReads(s) },
+		"of a write without permission": {
+			given: func(s *setup) { s.config = readOnlyConfig(s) },
 			want:  `cannot patch resource "deployments" in API group "apps"`,
 		},
-		"of credentials that may not delete": {
-			given: func(s *scene) {
+		"of a deletion without permission": {
+			given: func(s *setup) {
 				s.start()
 				s.plan()
-				s.reports(s.ready())
+				s.expectReport(s.ready())
 				s.end()
-				s.config = onlyReads(s)
+				s.config = readOnlyConfig(s)
 			},
-			row:  inPhase(v1alpha1.ClusterRemoving),
-			want: `cannot delete resource "deployments" in API group "apps"`,
+			entry: withPhase(v1alpha1.ClusterRemoving),
+			want:  `cannot delete resource "deployments" in API group "apps"`,
 		},
 		"of a node port out of range": {
 			spec: func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = 99 },
@@ -91,7 +63,8 @@ func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := undelivered(t, func(app *v1alpha1.AppService) {
+			t.Parallel()
+			s := newSetup(t, func(app *v1alpha1.AppService) {
 				if test.spec != nil {
 					test.spec(app)
 				}
@@ -100,12 +73,12 @@ func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 				test.given(s)
 			}
 			s.start()
-			if test.row == nil {
-				test.row = func(*v1alpha1.ClusterStatus) {}
+			if test.entry == nil {
+				test.entry = func(*v1alpha1.ClusterStatus) {}
 			}
-			s.plan(test.row)
+			s.plan(test.entry)
 			eventually(t, func() error {
-				seen := s.told.last(s.key(), s.cluster)
+				seen := s.reported.last(s.key(), s.cluster)
 				phase := s.app.Status.Cluster(s.cluster).Phase
 				if phase == v1alpha1.ClusterPending {
 					phase = v1alpha1.ClusterFailed
@@ -115,7 +88,7 @@ func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 				}
 				return nil
 			})
-			_, result, err := s.look()
+			_, result, err := s.reconcileOnce()
 			s.must(err)
 			if want := (reconcile.Result{RequeueAfter: blockerRetry}); result != want {
 				t.Errorf("got %+v, want %+v", result, want)
@@ -124,70 +97,73 @@ func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 	}
 }
 
-func TestNamespace_that_is_terminating_is_awaited(t *testing.T) {
-	s := undelivered(t)
+func TestDelivery_waits_for_a_terminating_namespace(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}
 	s.must(onMember.Create(t.Context(), namespace))
 	s.must(onMember.Delete(t.Context(), namespace)) // no controller here finalizes the namespace
 	s.start()
 	s.plan()
-	want := s.failed(v1alpha1.ReasonNamespaceTerminating, "the namespace is being deleted on the member; it is made again when it is gone")
+	want := s.failed(v1alpha1.ReasonNamespaceTerminating, "the member is deleting the namespace; Fleetwright creates it again afterwards")
 	want.Phase = v1alpha1.ClusterProgressing
-	s.reports(want)
-	s.sendsNo(t, "POST namespaces")
+	s.expectReport(want)
+	s.expectNoRequests(t, "POST namespaces")
 }
 
 // A transient failure is reported too. It is retried by the queue, or when the member asks for a
 // retry.
 func TestTransient_failure_is_reported_and_retried(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		answer     func(string) (*http.Response, error)
 		want       string
 		retryAfter time.Duration // by the queue if 0
 	}{
 		"an error of the server": {
-			answer: refusing("PATCH", 500, "etcd is full"),
+			answer: refuse("PATCH", 500, "etcd is full"),
 			want:   "apply Deployment: etcd is full",
 		},
 		"too many requests": {
-			answer:     refusing("PATCH", 429, "slow down"),
+			answer:     refuse("PATCH", 429, "slow down"),
 			want:       "apply Deployment: slow down",
 			retryAfter: 7 * time.Second,
 		},
-		"a connection that breaks": {
+		"a lost connection": {
 			answer: func(request string) (*http.Response, error) {
 				if strings.HasPrefix(request, "PATCH") {
 					return nil, errors.New("connection\x1b[31m\nreset")
 				}
 				return nil, nil
 			},
-			want: "the request failed: the connection broke",
+			want: "the request failed: the connection was lost",
 		},
-		"a long story": {
-			answer: refusing("PATCH", 500, strings.Repeat("é", 5000)),
+		"a long message": {
+			answer: refuse("PATCH", 500, strings.Repeat("é", 5000)),
 			want:   "é…",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := delivered(t)
+			t.Parallel()
+			s := deliveredSetup(t)
 			s.sent.answers(test.answer)
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 			s.plan()
 			eventually(t, func() error {
-				seen := s.told.last(s.key(), s.cluster)
+				seen := s.reported.last(s.key(), s.cluster)
 				if seen.Phase != v1alpha1.ClusterProgressing || seen.Reason != v1alpha1.ReasonApplyFailed || !strings.Contains(seen.Message, test.want) || len(seen.Message) > 1024 {
 					return fmt.Errorf("reported %+v, want Progressing, ApplyFailed, %s", seen, test.want)
 				}
 				return nil
 			})
-			_, result, err := s.look()
+			_, result, err := s.reconcileOnce()
 			if result.RequeueAfter != test.retryAfter || (err == nil) != (test.retryAfter > 0) {
-				t.Errorf("got %+v, %v, want to look again after %v", result, err, test.retryAfter)
+				t.Errorf("got %+v, %v, want a requeue after %v", result, err, test.retryAfter)
 			}
 			s.sent.answers(nil)
 			if test.retryAfter == 0 {
-				s.reports(s.ready())
+				s.expectReport(s.ready())
 			}
 		})
 	}
@@ -202,6 +178,7 @@ func (fenced) Fenced() bool { return true }
 
 // Invariant 7: a closed fence is not a failure of the member.
 func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
+	t.Parallel()
 	shut := func(write string) func(string) (*http.Response, error) {
 		return func(request string) (*http.Response, error) {
 			if strings.HasPrefix(request, write) {
@@ -210,12 +187,13 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 			return nil, nil
 		}
 	}
-	for write, row := range map[string]func(*v1alpha1.ClusterStatus){
-		"PATCH deployments/web":  inPhase(v1alpha1.ClusterPending),
-		"DELETE deployments/web": inPhase(v1alpha1.ClusterRemoving),
+	for write, entry := range map[string]func(*v1alpha1.ClusterStatus){
+		"PATCH deployments/web":  withPhase(v1alpha1.ClusterPending),
+		"DELETE deployments/web": withPhase(v1alpha1.ClusterRemoving),
 	} {
 		t.Run(write, func(t *testing.T) {
-			s := delivered(t)
+			t.Parallel()
+			s := deliveredSetup(t)
 			failed := func() float64 {
 				var metric dto.Metric
 				s.must(applies.WithLabelValues(s.cluster, "failed").Write(&metric))
@@ -224,18 +202,18 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 			before := failed()
 			s.sent.answers(shut(write))
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-			s.plan(row)
+			s.plan(entry)
 			eventually(t, func() error {
 				if n := s.sent.count(write); n < 2 {
 					return fmt.Errorf("tried %d times", n)
 				}
 				return nil
 			})
-			seen, _, err := s.look()
+			seen, _, err := s.reconcileOnce()
 			if err == nil {
-				t.Error("it is not tried again")
+				t.Error("it is not retried")
 			}
-			for _, seen := range append(s.told.all(s.key(), s.cluster), seen) {
+			for _, seen := range append(s.reported.all(s.key(), s.cluster), seen) {
 				if seen.Reason == v1alpha1.ReasonApplyFailed {
 					t.Errorf("reported %+v", seen)
 				}
@@ -245,9 +223,9 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 			}
 			s.sent.answers(nil)
 			if write == "PATCH deployments/web" {
-				s.reports(s.ready())
+				s.expectReport(s.ready())
 			} else {
-				s.reports(s.removing(s.gone))
+				s.expectReport(s.removing(s.confirmed))
 			}
 		})
 	}
@@ -255,40 +233,41 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 
 // Invariant 8: after a crash between two requests, the next operator only completes the delivery.
 func TestDelivery_continues_after_a_crash(t *testing.T) {
-	s := declared(t)
-	s.sent.answers(refusing("PATCH services/web", 500, "crashed"))
+	t.Parallel()
+	s := startedSetup(t)
+	s.sent.answers(refuse("PATCH services/web", 500, "crashed"))
 	s.plan()
 	eventually(t, func() error {
 		if !slices.Contains(s.sent.all(), "PATCH services/web") {
-			return errors.New("it has not come to the Service yet")
+			return errors.New("the Service was not applied yet")
 		}
 		return nil
 	})
 	s.restart()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 	if diff := cmp.Diff([]string{"PATCH services/web"}, s.sent.writes()); diff != "" {
 		t.Errorf("sent after the crash (-want +got):\n%s", diff)
 	}
 }
 
-// The hub's schema permits 1024 characters: a longer message would block status updates for all
-// clusters.
-func TestLong_message_of_a_member_is_shortened(t *testing.T) {
-	s := delivered(t)
-	story := s.deployment()
-	before := story.DeepCopy()
-	story.Status.Conditions = append(story.Status.Conditions, appsv1.DeploymentCondition{
-		Type: "Stalled", Status: corev1.ConditionTrue, Reason: "Story", Message: "once\n\x1b[31m" + strings.Repeat("é", 5000),
-	})
-	s.must(onMember.Status().Patch(t.Context(), story, client.MergeFrom(before)))
-	var seen observation.Observation
-	eventually(t, func() error {
-		if seen = s.told.last(s.key(), s.cluster); seen.Phase != v1alpha1.ClusterFailed {
-			return fmt.Errorf("reported %+v, want Failed", seen)
-		}
-		return nil
-	})
-	if len(seen.Message) > 1024 || strings.ContainsAny(seen.Message, "\n\x1b") {
-		t.Errorf("the message has %d bytes, and begins with %.20q", len(seen.Message), seen.Message)
+func TestSanitize(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ text, want string }{
+		"plain text":                    {"as they are: é “x”", "as they are: é “x”"},
+		"lines":                         {"a\nb\tc\r\n", "a b c  "},
+		"colours":                       {"\x1b[1;31mred\x1b[0m", "red"},
+		"an incomplete escape sequence": {"\x1b[31", " [31"},
+		"a bidirectional override":      {"a\u202eb", "a b"},
+		"invalid UTF-8":                 {"\xff\xfe", "��"},
+		"the longest message":           {strings.Repeat("a", maxMessage), strings.Repeat("a", maxMessage)},
+		"a longer message":              {strings.Repeat("a", maxMessage+1), strings.Repeat("a", maxMessage) + "…"},
+		"a longer message, cut within a character": {"a" + strings.Repeat("é", maxMessage), "a" + strings.Repeat("é", maxMessage/2-1) + "…"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, sanitize(test.text)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -5,82 +5,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hanging is a connection to a member that can hang on demand: it accepts requests, and no response
-// arrives.
-type hanging struct {
-	net.Listener
-	silent atomic.Bool
-}
-
-// throughHanging returns a config that reaches the member through a hanging connection.
-func throughHanging(t *testing.T, config *rest.Config) (*rest.Config, *hanging) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hanging{Listener: listener}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); listener.Close() })
-	server := strings.Trim(strings.TrimPrefix(config.Host, "https://"), "/")
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", server)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			context.AfterFunc(ctx, func() { near.Close(); far.Close() })
-			go func() { _, _ = io.Copy(far, near) }()
-			go func() { _, _ = io.Copy(&silencer{near, &h.silent}, far) }()
-		}
-	}()
-	config = rest.CopyConfig(config)
-	config.Host = "https://" + listener.Addr().String()
-	return config, h
-}
-
-// silencer drops written data while it is silent.
-type silencer struct {
-	io.Writer
-	silent *atomic.Bool
-}
-
-func (s *silencer) Write(p []byte) (int, error) {
-	if s.silent.Load() {
-		return len(p), nil
-	}
-	return s.Writer.Write(p)
-}
-
 // This test covers invariant 1.
 func TestMember_that_hangs_slows_no_other(t *testing.T) {
-	s := declared(t)
-	slow := s.beside("slow")
-	config, way := throughHanging(t, granted)
+	s := startedSetup(t)
+	slow := s.onOtherMember("slow")
+	config, connection := newHangingProxy(t, memberConfig)
 	member, _ := connected(t.Context(), t, config)
 	s.must(s.deliverer.Engage(t.Context(), slow.clusterName(), member))
 
@@ -91,41 +35,41 @@ func TestMember_that_hangs_slows_no_other(t *testing.T) {
 	deliver := func(name string) time.Duration {
 		t.Helper()
 		begin := time.Now()
-		var all []*scene
+		var all []*setup
 		for i := range apps {
 			app := &v1alpha1.AppService{Spec: s.app.Spec}
 			app.Namespace, app.Name = s.app.Namespace, fmt.Sprintf("%s-%d", name, i)
 			s.must(onHub.Create(t.Context(), app))
-			one := &scene{T: t, operator: s.operator, app: app, cluster: s.cluster}
+			one := &setup{T: t, operator: s.operator, app: app, cluster: s.cluster}
 			one.plan()
-			row := app.Status.Clusters[0]
-			row.Name = slow.cluster
-			one.writeRows(app.Status.Clusters[0], row)
+			entry := app.Status.Clusters[0]
+			entry.Name = slow.cluster
+			one.writeEntries(app.Status.Clusters[0], entry)
 			all = append(all, one)
 		}
 		for _, one := range all {
-			one.reports(one.ready())
+			one.expectReport(one.ready())
 		}
-		last = all[apps-1].beside("slow")
+		last = all[apps-1].onOtherMember("slow")
 		return time.Since(begin)
 	}
 	deliver("warm")
-	last.reports(last.ready())
+	last.expectReport(last.ready())
 	alone := deliver("before")
-	last.reports(last.ready())
-	way.silent.Store(true)
+	last.expectReport(last.ready())
+	connection.silent.Store(true)
 	beside := deliver("after")
 	t.Logf("%d AppServices: %v while both answer, %v beside a member that hangs", apps, alone, beside)
 	if limit := 3*alone + 3*time.Second; beside > limit {
 		t.Errorf("took %v beside a member that hangs, %v before", beside, alone)
 	}
-	if seen := s.told.all(last.key(), slow.cluster); len(seen) > 0 {
-		t.Errorf("the member that hangs reported %+v: it did not hang", seen)
+	if seen := s.reported.all(last.key(), slow.cluster); len(seen) > 0 {
+		t.Errorf("the member that hangs reported %+v, so it did not hang", seen)
 	}
 }
 
-// settled returns the controllers' goroutines after those of earlier tests have ended.
-func settled(t *testing.T) map[string]int {
+// stableGoroutines returns the controllers' goroutines after those of earlier tests have ended.
+func stableGoroutines(t *testing.T) map[string]int {
 	t.Helper()
 	same, before := 0, goroutines()
 	eventually(t, func() error {
@@ -134,15 +78,15 @@ func settled(t *testing.T) map[string]int {
 			same, before = 0, now
 		}
 		if same++; same < 10 {
-			return fmt.Errorf("goroutines come and go: %v", now)
+			return fmt.Errorf("the goroutines change: %v", now)
 		}
 		return nil
 	})
 	return before
 }
 
-// back waits until there are no more of the controllers' goroutines than before.
-func back(t *testing.T, before map[string]int) {
+// expectNoMoreGoroutines waits until there are no more of the controllers' goroutines than before.
+func expectNoMoreGoroutines(t *testing.T, before map[string]int) {
 	t.Helper()
 	eventually(t, func() error {
 		for maker, number := range goroutines() {
@@ -173,70 +117,70 @@ func goroutines() map[string]int {
 }
 
 func TestEngagement_that_ends_leaves_nothing(t *testing.T) {
-	s := delivered(t)
-	before := settled(t)
-	west := s.beside("west")
+	s := deliveredSetup(t)
+	before := stableGoroutines(t)
+	west := s.onOtherMember("west")
 	ctx, cancel := context.WithCancel(t.Context())
-	member, _ := connected(ctx, t, granted)
+	member, _ := connected(ctx, t, memberConfig)
 	s.must(s.deliverer.Engage(ctx, west.clusterName(), member))
-	row := s.app.Status.Clusters[0]
-	row.Name = west.cluster
-	s.writeRows(s.app.Status.Clusters[0], row)
-	west.reports(west.ready())
+	entry := s.app.Status.Clusters[0]
+	entry.Name = west.cluster
+	s.writeEntries(s.app.Status.Clusters[0], entry)
+	west.expectReport(west.ready())
 	if during := goroutines(); maps.Equal(during, before) {
-		t.Errorf("%v during the engagement: this test sees nothing", during)
+		t.Errorf("%v during the engagement: the test counts nothing", during)
 	}
 
 	cancel()
 	eventually(t, func() error {
-		if diff := cmp.Diff([]string{west.cluster}, s.told.forgot()); diff != "" {
+		if diff := cmp.Diff([]string{west.cluster}, s.reported.forgottenClusters()); diff != "" {
 			return fmt.Errorf("forgotten (-want +got):\n%s", diff)
 		}
 		return nil
 	})
-	back(t, before)
+	expectNoMoreGoroutines(t, before)
 	if s.deliverer.queueOf(west) != nil {
-		t.Error("the queue is still there")
+		t.Error("the queue still exists")
 	}
 	// Delivery to the other member continues as before.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	s.plan()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 }
 
-func (d *Deliverer) queueOf(s *scene) queue {
+func (d *Deliverer) queueOf(s *setup) queue {
 	if e := d.newest(s.clusterName()); e != nil {
 		return e.queue
 	}
 	return nil
 }
 
-// Make before break: the successor is engaged while its predecessor is still engaged.
-func TestSuccessor_keeps_its_queue_when_its_predecessor_ends(t *testing.T) {
-	s := delivered(t)
+// Make before break: the successor is engaged while the previous engagement lasts.
+func TestEngagement_keeps_its_queue_when_the_previous_one_ends(t *testing.T) {
+	s := deliveredSetup(t)
 	predecessor := s.deliverer.queueOf(s)
-	before := settled(t)
-	member, sent := connected(t.Context(), t, granted)
+	before := stableGoroutines(t)
+	member, sent := connected(t.Context(), t, memberConfig)
 	s.must(s.deliverer.Engage(t.Context(), s.clusterName(), member))
 	eventually(t, func() error {
 		if s.deliverer.queueOf(s) == predecessor {
-			return errors.New("the predecessor's queue is still in place")
+			return errors.New("the previous engagement's queue is still in use")
 		}
 		return nil
 	})
 	s.disengage()
-	back(t, before)
+	expectNoMoreGoroutines(t, before)
 	if !predecessor.ShuttingDown() {
-		t.Error("the predecessor's queue goes on")
+		t.Error("the previous engagement's queue is not shut down")
 	}
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	s.plan()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 	if !slices.Contains(sent.all(), "PATCH deployments/web") {
 		t.Error("the successor sent", sent.all())
 	}
-	if forgot := s.told.forgot(); len(forgot) > 0 {
-		t.Error("forgotten:", forgot)
+	if forgotten := s.reported.forgottenClusters(); len(forgotten) > 0 {
+		t.Error("forgotten:", forgotten)
 	}
 }
 
@@ -244,51 +188,51 @@ func TestSuccessor_keeps_its_queue_when_its_predecessor_ends(t *testing.T) {
 // observation made earlier but reported later would be mistaken for the current state when the
 // member returns.
 func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
-	s := delivered(t)
+	s := deliveredSetup(t)
 	s.end()
 	eventually(t, func() error {
-		if forgot := s.told.forgot(); len(forgot) != 1 {
-			return fmt.Errorf("forgotten: %v", forgot)
+		if forgotten := s.reported.forgottenClusters(); len(forgotten) != 1 {
+			return fmt.Errorf("forgotten: %v", forgotten)
 		}
 		return nil
 	})
-	before := settled(t)
-	hub := slowHub{hubCached, s.key(), make(chan struct{}), make(chan struct{})}
+	before := stableGoroutines(t)
+	hub := blockedHub{hubCached, s.key(), make(chan struct{}), make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
-	member, _ := connected(ctx, t, granted)
-	s.must(New(hub, thisHub, s.told).Engage(ctx, s.clusterName(), member))
-	<-hub.asked
+	member, _ := connected(ctx, t, memberConfig)
+	s.must(New(hub, testHubID, s.reported).Engage(ctx, s.clusterName(), member))
+	<-hub.requested
 	cancel()
 	eventually(t, func() error {
-		if forgot := s.told.forgot(); len(forgot) != 2 {
-			return fmt.Errorf("forgotten: %v", forgot)
+		if forgotten := s.reported.forgottenClusters(); len(forgotten) != 2 {
+			return fmt.Errorf("forgotten: %v", forgotten)
 		}
 		return nil
 	})
 	close(hub.answer)
-	back(t, before)
-	if seen := s.told.all(s.key(), s.cluster); len(seen) > 0 {
+	expectNoMoreGoroutines(t, before)
+	if seen := s.reported.all(s.key(), s.cluster); len(seen) > 0 {
 		t.Errorf("reported after the end: %+v", seen)
 	}
 }
 
-// slowHub blocks requests for one AppService until the test permits a response.
-type slowHub struct {
+// blockedHub blocks requests for one AppService until the test permits a response.
+type blockedHub struct {
 	cluster.Cluster
-	about         client.ObjectKey
-	asked, answer chan struct{}
+	key               client.ObjectKey
+	requested, answer chan struct{}
 }
 
-func (h slowHub) GetClient() client.Client { return slowClient{h.Cluster.GetClient(), h} }
+func (h blockedHub) GetClient() client.Client { return blockedClient{h.Cluster.GetClient(), h} }
 
-type slowClient struct {
+type blockedClient struct {
 	client.Client
-	hub slowHub
+	hub blockedHub
 }
 
-func (c slowClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	if key == c.hub.about {
-		close(c.hub.asked)
+func (c blockedClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if key == c.hub.key {
+		close(c.hub.requested)
 		<-c.hub.answer
 	}
 	return c.Client.Get(ctx, key, into, options...)
@@ -296,11 +240,11 @@ func (c slowClient) Get(ctx context.Context, key client.ObjectKey, into client.O
 
 // If the controller of a member could not start, the member would be Ready without any delivery.
 func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
-	s := undelivered(t)
+	s := newSetup(t)
 	ctx := s.connect()
 	hub, err := cluster.New(onHub.config, func(o *cluster.Options) { o.Scheme = kinds })
 	s.must(err)
-	if err := New(hub, thisHub, s.told).Engage(ctx, s.clusterName(), s.member); err == nil {
+	if err := New(hub, testHubID, s.reported).Engage(ctx, s.clusterName(), s.member); err == nil {
 		t.Error("engaged, though the hub cannot be read")
 	}
 }
@@ -308,22 +252,22 @@ func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 // A new session of a member can fail after the running one has worked for long: during its
 // engagement, or when package clusters does not publish it. The running session continues.
 func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
-	tests := map[string]func(*scene, context.Context){
-		"before its controller has started": func(s *scene, ctx context.Context) {
+	tests := map[string]func(*setup, context.Context){
+		"before its controller has started": func(s *setup, ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			// Caches of this cluster never sync.
-			member, err := cluster.New(granted, func(o *cluster.Options) { o.Scheme = kinds })
+			member, err := cluster.New(memberConfig, func(o *cluster.Options) { o.Scheme = kinds })
 			s.must(err)
 			if err := s.deliverer.Engage(ctx, s.clusterName(), member); err == nil {
 				s.Error("engaged a member whose caches do not sync")
 			}
 			<-ctx.Done()
 		},
-		"after its controller has started": func(s *scene, ctx context.Context) {
+		"after its controller has started": func(s *setup, ctx context.Context) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			member, _ := connected(ctx, s.T, granted)
+			member, _ := connected(ctx, s.T, memberConfig)
 			predecessor := s.deliverer.queueOf(s)
 			s.must(s.deliverer.Engage(ctx, s.clusterName(), member))
 			if s.deliverer.queueOf(s) == predecessor {
@@ -333,7 +277,7 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 	}
 	for name, fails := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := delivered(t)
+			s := deliveredSetup(t)
 			predecessor := s.deliverer.queueOf(s)
 			fails(s, t.Context())
 			eventually(t, func() error {
@@ -344,9 +288,9 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 			})
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image += "-edited" })
 			s.plan()
-			s.reports(s.ready())
-			if forgot := s.told.forgot(); len(forgot) > 0 {
-				t.Error("forgotten:", forgot)
+			s.expectReport(s.ready())
+			if forgotten := s.reported.forgottenClusters(); len(forgotten) > 0 {
+				t.Error("forgotten:", forgotten)
 			}
 		})
 	}
@@ -354,9 +298,9 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 
 // The running session delivers the changes that its successor missed, without another edit.
 func TestEngagement_catches_up_when_its_successor_ends(t *testing.T) {
-	s := delivered(t)
+	s := deliveredSetup(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	member, sent := connected(ctx, t, granted)
+	member, sent := connected(ctx, t, memberConfig)
 	s.must(s.deliverer.Engage(ctx, s.clusterName(), member))
 	sent.answers(func(string) (*http.Response, error) { return nil, errors.New("broken") })
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
@@ -368,6 +312,46 @@ func TestEngagement_catches_up_when_its_successor_ends(t *testing.T) {
 		return nil
 	})
 	cancel()
-	s.reports(s.ready())
-	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.expectReport(s.ready())
+	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
+}
+
+// A request that hangs ends with the engagement, and its error is not reported.
+func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
+	s := newSetup(t)
+	config, connection := newHangingProxy(t, memberConfig)
+	s.config = config
+	s.start()
+	s.plan()
+	s.expectReport(s.ready())
+	before := stableGoroutines(t)
+	connection.silent.Store(true)
+	s.sent.reset()
+	s.edit(editImage)
+	s.plan()
+	eventually(t, func() error {
+		if len(s.sent.all()) == 0 {
+			return errors.New("no request is in flight")
+		}
+		return nil
+	})
+	begin := time.Now()
+	s.disengage()
+	eventually(t, func() error {
+		for maker, number := range goroutines() {
+			if strings.Contains(maker, "internal/controller.") && number >= before[maker] {
+				return fmt.Errorf("%d goroutines %s", number, maker)
+			}
+		}
+		return nil
+	})
+	if took := time.Since(begin); took > waitTimeout/2 {
+		t.Error("it took", took)
+	}
+	eventually(t, func() error {
+		if seen := s.reported.all(s.key(), s.cluster); len(s.reported.forgottenClusters()) == 0 || len(seen) > 0 {
+			return fmt.Errorf("forgotten: %v; reported: %+v", s.reported.forgottenClusters(), seen)
+		}
+		return nil
+	})
 }
