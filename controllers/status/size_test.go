@@ -103,7 +103,7 @@ func TestStatus_shortens_the_texts_of_all_clusters_in_fixed_steps(t *testing.T) 
 			t.Fatalf("entry %+v, first %+v", entry, first)
 		}
 	}
-	if size := len(compact(t, in.App.Status.Clusters)); size > 1_000_000 || size < 500_000 {
+	if size := len(toJSON(t, in.App.Status.Clusters)); size > 1_000_000 || size < 500_000 {
 		t.Errorf("the entries have %d bytes", size)
 	}
 	if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
