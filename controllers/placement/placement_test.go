@@ -328,6 +328,7 @@ func holding(clusters ...string) func(*v1alpha1.AppService) {
 		for _, cluster := range clusters {
 			app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Name: cluster})
 		}
+		app.Status.SortClusters()
 	}
 }
 
