@@ -3,6 +3,8 @@ package workload_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,18 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
+
+// generating is held while a test draws: the generators are shared, and rapid's are not safe for
+// concurrent use.
+var generating sync.Mutex
+
+// checkProperty checks a property, while no other test checks one.
+func checkProperty(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	generating.Lock()
+	defer generating.Unlock()
+	rapid.Check(t, property)
+}
 
 // The generators draw any AppService that an API server accepts.
 
@@ -75,8 +89,10 @@ var (
 			port.TargetPort = intstr.FromInt32(rapid.Int32Range(80, 82).Draw(t, "targetPort"))
 		}
 		if rapid.Bool().Draw(t, "has a nodePort") {
-			// The API server allocates none of the first 86 node ports to a Service without one.
-			port.NodePort = 30000 + port.Port - 80
+			// Other Services cannot have these: the API server allocates none of the first 86
+			// node ports by itself. A dry run gives other ports of the Service the numbers after
+			// this one, so the factor leaves some free.
+			port.NodePort = 30000 + 8*(port.Port-80)
 		}
 		return port
 	})

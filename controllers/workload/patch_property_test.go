@@ -17,7 +17,7 @@ import (
 // patch may change. Nothing panics.
 func TestRender_no_patch_changes_a_fixed_field(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		in.app.Spec.Overrides = nil
 		before := in.render(t)

@@ -21,7 +21,7 @@ import (
 // Invariant 5: an unchanged input renders the same bytes, so nothing is written again.
 func TestRender_twice_gives_the_same_bytes_and_does_not_change_its_input(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := in.copy()
 		first, second := in.render(t), in.copy().render(t)
@@ -38,7 +38,7 @@ func TestRender_twice_gives_the_same_bytes_and_does_not_change_its_input(t *test
 // spec requests.
 func TestRender_sets_no_status_and_no_empty_field(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		rendered := anyInput.Draw(t, "input").render(t)
 		for _, object := range objects(rendered) {
 			if _, found := object.Object["status"]; found {
@@ -74,7 +74,7 @@ func TestRender_changes_the_hash_with_every_rendered_field(t *testing.T) {
 	requireEach(t, reflect.TypeFor[v1alpha1.ResourceOverride](), "an override's resources.")
 	requireEach(t, reflect.TypeFor[v1alpha1.Patch](), "a patch's ", "a patch's target")
 	effective := map[string]bool{}
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := hashes(in.render(t))
 		for name, change := range rendering {
@@ -148,7 +148,7 @@ func TestRender_keeps_the_hash_when_no_rendered_field_changes(t *testing.T) {
 			}
 		},
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := hashes(in.render(t))
 		for name, change := range changes {

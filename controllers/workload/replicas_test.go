@@ -13,7 +13,7 @@ import (
 // the same objects for a member: switching between them causes no write.
 func TestWithoutReplicas_equals_an_externally_scaled_AppService(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		in.app.Spec.ExternallyScaled = false
 		rendered := in.render(t).Deployment
@@ -43,7 +43,7 @@ func TestWithoutReplicas_equals_an_externally_scaled_AppService(t *testing.T) {
 // same.
 func TestWithReplicas_adds_the_replicas_and_nothing_else(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		replicas := rapid.Int32Range(0, 9).Draw(t, "begins with")
 		rendered := in.render(t).Deployment

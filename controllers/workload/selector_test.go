@@ -31,7 +31,7 @@ var anyLabels = rapid.MapOfN(rapid.OneOf(anyWord, rapid.Just("app.kubernetes.io/
 // keep.
 func TestKeepSelector_changes_nothing_without_an_adopted_Deployment(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
 		before := bytesOf(t, rendered)
@@ -60,7 +60,7 @@ func TestKeepSelector_changes_nothing_without_an_adopted_Deployment(t *testing.T
 // labels of that selector and of the AppService.
 func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
 		before := bytesOf(t, rendered)
@@ -107,7 +107,7 @@ func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 // selects them by these labels. An upgrade changes neither.
 func TestKeepSelector_keeps_the_labels_that_the_Service_selects(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
 		existing := anyLabels.Draw(t, "selector")

@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -33,7 +34,13 @@ var onMember client.Client
 // release is the member's Kubernetes version.
 var release *version.Version
 
-func TestMain(m *testing.M) { os.Exit(withMember(m.Run)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // some tests wait for the API server, others for a lock
+		panic(err)
+	}
+	os.Exit(withMember(m.Run))
+}
 
 func withMember(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -244,7 +251,7 @@ func (g *appliedGolden) apply(t *testing.T, namespace string) *unstructured.Unst
 func TestServer_accepts_any_AppService(t *testing.T) {
 	t.Parallel()
 	namespace := namespace(t, "any")
-	rapid.Check(t, func(r *rapid.T) {
+	checkProperty(t, func(r *rapid.T) {
 		for _, want := range objects(anyInput.Draw(r, "input").render(r)) {
 			existing, err := applied(t, want, namespace, client.DryRunAll)
 			if err != nil {
@@ -262,7 +269,7 @@ func TestServer_accepts_any_AppService(t *testing.T) {
 func TestServer_accepts_any_AppService_after_any_other(t *testing.T) {
 	t.Parallel()
 	namespace := namespace(t, "any-after-any-other")
-	rapid.Check(t, func(r *rapid.T) {
+	checkProperty(t, func(r *rapid.T) {
 		in := anyInput.Draw(r, "input")
 		in.app.Name = "web"
 		want := in.render(r).Deployment
