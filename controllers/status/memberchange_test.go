@@ -159,3 +159,49 @@ func drawApp(t *rapid.T) *v1alpha1.AppService {
 	}
 	return app
 }
+
+// BenchmarkMemberChange measures the work after one of 10,000 members has become not Ready, with
+// 1,000 AppServices of which each runs on 50 members.
+func BenchmarkMemberChange(b *testing.B) {
+	const cells, perCell, apps = 200, 50, 1000
+	fleet := make([]v1alpha1.MemberCluster, 0, cells*perCell)
+	members := map[string]*v1alpha1.MemberCluster{}
+	for i := range cells * perCell {
+		m := v1alpha1.MemberCluster{}
+		m.Name, m.Labels = fmt.Sprintf("member-%05d", i), map[string]string{"cell": fmt.Sprint(i % cells)}
+		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: AnHourAgo}}
+		fleet = append(fleet, m)
+	}
+	for i := range fleet {
+		members[fleet[i].Name] = &fleet[i]
+	}
+	plan := func(app *v1alpha1.AppService) v1alpha1.AppServiceStatus {
+		in := rollout.Input{App: app, Members: members, Now: Now}.Recover()
+		in.Plan, in.PlanError = placement.Decide(in.App, fleet)
+		return status.Compute(in, rollout.Plan(in))
+	}
+	all := make([]*v1alpha1.AppService, apps)
+	for i := range all {
+		all[i] = NewInput().App
+		all[i].Name = fmt.Sprintf("app-%d", i)
+		all[i].Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{
+			ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"cell": fmt.Sprint(i % cells)}},
+		}}
+		all[i].Status = plan(all[i])
+	}
+	before, after := fleet[7].DeepCopy(), fleet[7].DeepCopy()
+	after.Status.Conditions[0].Status = metav1.ConditionFalse
+	members[after.Name] = after
+	for b.Loop() {
+		change, planned := placement.NewMemberChange(before, after), 0
+		for _, app := range all {
+			if change.Affects(app) {
+				plan(app)
+				planned++
+			}
+		}
+		if planned != apps/cells {
+			b.Fatalf("%d AppServices are planned, want %d", planned, apps/cells)
+		}
+	}
+}
