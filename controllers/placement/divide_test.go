@@ -126,12 +126,12 @@ func TestDecide_moves_as_few_replicas_as_possible(t *testing.T) {
 }
 
 func TestDecide_adds_no_replicas_to_a_cluster_that_is_not_Ready(t *testing.T) {
-	dark := members(member("a", notReady), member("b"), member("c"))
+	oneNotReady := members(member("a", notReady), member("b"), member("c"))
 	runCases(t, map[string]decideCase{
-		"keeps its share":                       {app: app(divided(9), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)), members: dark, want: shares(3, 3, 3)},
-		"new replicas go to the other clusters": {app: app(divided(15), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)), members: dark, want: shares(3, 6, 6)},
-		"scales down like the others":           {app: app(divided(6), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)), members: dark, want: shares(2, 2, 2)},
-		"does not get the odd replica":          {app: app(divided(10), withEntry("a", 3), withEntry("b", 4), withEntry("c", 2)), members: dark, want: shares(3, 4, 3)},
+		"keeps its share":                       {app: app(divided(9), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)), members: oneNotReady, want: shares(3, 3, 3)},
+		"new replicas go to the other clusters": {app: app(divided(15), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)), members: oneNotReady, want: shares(3, 6, 6)},
+		"scales down like the others":           {app: app(divided(6), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)), members: oneNotReady, want: shares(2, 2, 2)},
+		"does not get the odd replica":          {app: app(divided(10), withEntry("a", 3), withEntry("b", 4), withEntry("c", 2)), members: oneNotReady, want: shares(3, 4, 3)},
 		"the only Ready cluster gets all new replicas": { // 3.67 each
 			app:     app(divided(11), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)),
 			members: members(member("a", notReady), member("b", notReady), member("c")), want: shares(3, 3, 5),
@@ -146,21 +146,21 @@ func TestDecide_adds_no_replicas_to_a_cluster_that_is_not_Ready(t *testing.T) {
 			members: members(member("a"), member("b"), member("c"), member("d", notReady)), want: shares(500, 4, 4, 1),
 		},
 		"gets its minReplicas": {
-			app: app(divided(9, rule("a", atLeast(2))), withEntry("a", 1), withEntry("b", 4), withEntry("c", 3)), members: dark, want: shares(2, 4, 3),
+			app: app(divided(9, rule("a", atLeast(2))), withEntry("a", 1), withEntry("b", 4), withEntry("c", 3)), members: oneNotReady, want: shares(2, 4, 3),
 		},
 		"a Removing cluster keeps its replicas": {
-			app: app(divided(9), withEntry("a", 1, removing), withEntry("b", 4), withEntry("c", 4)), members: dark, want: shares(1, 4, 4),
+			app: app(divided(9), withEntry("a", 1, removing), withEntry("b", 4), withEntry("c", 4)), members: oneNotReady, want: shares(1, 4, 4),
 		},
 		"gets more if the others are at maxReplicas": {
 			app:     app(divided(15, rule("b", atMost(4)), rule("c", atMost(4))), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)),
-			members: dark, want: shares(7, 4, 4),
+			members: oneNotReady, want: shares(7, 4, 4),
 		},
 		"gets more if no cluster is Ready": {
 			app: app(divided(9), withEntry("a", 2), withEntry("b", 1)), members: members(member("a", notReady), member("b", notReady)), want: shares(5, 4),
 		},
 		"keeps its share if another cluster is at maxReplicas": {
 			app:     app(divided(15, rule("b", atMost(4))), withEntry("a", 3), withEntry("b", 3), withEntry("c", 3)),
-			members: dark, want: shares(3, 4, 8),
+			members: oneNotReady, want: shares(3, 4, 8),
 		},
 	})
 }

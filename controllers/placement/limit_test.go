@@ -132,7 +132,7 @@ func TestDecide_changes_as_few_clusters_as_possible(t *testing.T) {
 	}
 	lower, higher := clustersOf(t, limitOf(4, first), fleet), clustersOf(t, limitOf(8, first), fleet)
 	moved := clustersOf(t, limitOf(6, first), without(first[2]))
-	// A lower limit takes a subset of the running clusters, and a higher limit takes all of them.
+	// A lower limit chooses a subset of the running clusters, and a higher limit chooses all of them.
 	// If a cluster is removed, all other running clusters stay.
 	if !subset(lower, first) || !subset(first, higher) || len(lower) != 4 || len(higher) != 8 {
 		t.Errorf("with limit 6 %v, with limit 4 %v, with limit 8 %v", first, lower, higher)
@@ -143,8 +143,8 @@ func TestDecide_changes_as_few_clusters_as_possible(t *testing.T) {
 	if joined := clustersOf(t, limitOf(6, first), append(slices.Clone(fleet), member("z-new", label("region", "new")))); !slices.Equal(first, joined) {
 		t.Errorf("%v, and %v after a cluster joined", first, joined)
 	}
-	// The order of newcomers does not depend on which clusters are added or removed: removing a
-	// cluster that was not taken changes nothing.
+	// The order of new clusters does not depend on which clusters are added or removed: removing a
+	// cluster that was not chosen changes nothing.
 	unused := slices.IndexFunc(fleet, func(m v1alpha1.MemberCluster) bool { return !slices.Contains(first, m.Name) })
 	if again := clustersOf(t, limitOf(6, nil), without(fleet[unused].Name)); !slices.Equal(first, again) {
 		t.Errorf("%v; without %s %v", first, fleet[unused].Name, again)

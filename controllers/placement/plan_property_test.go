@@ -129,8 +129,8 @@ func TestPlan_spreads_new_clusters_as_evenly_as_possible(t *testing.T) {
 
 func isRunning(entry *v1alpha1.ClusterStatus) bool { return preference(entry) == 0 }
 
-// preference returns the order in which the limit chooses clusters, the lowest first. It is implemented independently of
-// the package.
+// preference returns the order in which the limit chooses clusters, the lowest first. It is
+// implemented independently of the package.
 func preference(entry *v1alpha1.ClusterStatus) int {
 	switch {
 	case entry == nil:
