@@ -116,10 +116,10 @@ func TestDecide(t *testing.T) {
 		},
 		"a new cluster that is being deleted, unschedulable or not Ready is excluded": {
 			app:     app(),
-			members: members(member("deleting", deleting), member("not-ready", notReady), member("new", neverReady), member("tainted", unschedulable)),
+			members: members(member("deleting", deleting), member("down", notReady), member("new", neverReady), member("tainted", unschedulable)),
 			want: placement.Plan{
 				excluded("deleting", v1alpha1.ReasonClusterDeleting),
-				excluded("not-ready", v1alpha1.ReasonClusterNotReady),
+				excluded("down", v1alpha1.ReasonClusterNotReady),
 				excluded("new", v1alpha1.ReasonClusterNotReady),
 				excluded("tainted", v1alpha1.ReasonUnschedulable),
 			},
@@ -141,9 +141,9 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"a cluster with an entry stays chosen in any state": {
-			app:     app(withEntries("deleting", "not-ready", "tainted")),
-			members: members(member("deleting", deleting), member("not-ready", notReady), member("tainted", unschedulable)),
-			want:    placement.Plan{chosen("deleting", 1), chosen("not-ready", 1), chosen("tainted", 1)},
+			app:     app(withEntries("deleting", "down", "tainted")),
+			members: members(member("deleting", deleting), member("down", notReady), member("tainted", unschedulable)),
+			want:    placement.Plan{chosen("deleting", 1), chosen("down", 1), chosen("tainted", 1)},
 		},
 		"a cluster with an entry that no longer matches is excluded in any state": {
 			app:     app(named("east"), withEntries("north", "west")),
