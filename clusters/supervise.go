@@ -14,32 +14,28 @@ import (
 
 // The goroutine of a member is a state machine:
 //
-//	          first accepted
-//	 ┌──────┐   kubeconfig    ┌────────────┐  synced and engaged  ┌───────────┐
-//	 │ Idle │ ──────────────▶ │ Connecting │ ───────────────────▶ │ Connected │
-//	 └──────┘                 └────────────┘                      └───────────┘
-//	                failed │          ▲ back-off ended, new        │ the session failed,
-//	                       ▼          │ kubeconfig, or             │ 3 failed probes, or
-//	                      ┌────────────┐ acknowledged identity     │ another cluster
-//	                      │ BackingOff │ ◀─────────────────────────┘
-//	                      └────────────┘
+//	Idle ── first kubeconfig ──▶ Connecting ── synced, engaged ──▶ Connected
+//	                              │      ▲                             │
+//	                       failed │      │ back-off ended,             │ session failed,
+//	                              ▼      │ or new desired state        │ 3 failed probes,
+//	                             BackingOff ◀──────────────────────────┘ or another cluster
 //
 // A Connected member tries a new kubeconfig in an attempt beside its session, with the same
 // back-off. The session continues until that attempt has succeeded.
 
-// state is the state of a member's goroutine. It follows from the fields of the member, so no flag
-// can contradict them.
-type state string
+// memberState is the state of a member's goroutine. It follows from the fields of the member, so no
+// flag can contradict them.
+type memberState string
 
 const (
-	stateIdle       state = "Idle"       // no kubeconfig was accepted yet
-	stateConnecting state = "Connecting" // there is an attempt, and no session
-	stateConnected  state = "Connected"  // there is a session
-	stateBackingOff state = "BackingOff" // there is no session, and no attempt before retryAt
+	stateIdle       memberState = "Idle"       // no kubeconfig was accepted yet
+	stateConnecting memberState = "Connecting" // there is an attempt, and no session
+	stateConnected  memberState = "Connected"  // there is a session
+	stateBackingOff memberState = "BackingOff" // there is no session, and no attempt before retryAt
 )
 
 // state returns the state of the member's goroutine.
-func (m *member) state() state {
+func (m *member) state() memberState {
 	switch {
 	case m.active != nil:
 		return stateConnected

@@ -48,8 +48,8 @@ func (f *fleet) waitForTombstones(name string, want int) {
 	})
 }
 
-// newAbandonedOnWest returns a fleet whose AppService was moved away from west and abandoned there. The member
-// west is lost.
+// newAbandonedOnWest returns a fleet whose AppService was moved away from west and abandoned there.
+// The member west is lost.
 func newAbandonedOnWest(t *testing.T) *fleet {
 	f := newFleet(t, withImage("web:1", 2))
 	f.setColor("east", "blue")
@@ -118,7 +118,8 @@ func TestTombstone_of_an_existing_AppService_leaves_the_removal_to_the_planner(t
 	f.waitForEntries(map[string]string{"east": "Ready"})
 }
 
-// recreateWhileAbandoned deletes the AppService while west is lost and abandoned, and creates it again.
+// recreateWhileAbandoned deletes the AppService while west is lost and abandoned, and creates it
+// again.
 func (f *fleet) recreateWhileAbandoned(change func(*v1alpha1.AppService)) {
 	f.Helper()
 	f.disconnect("west")

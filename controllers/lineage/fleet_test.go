@@ -255,7 +255,8 @@ func (f *fleet) rollOut(names ...string) {
 	}
 }
 
-// waitForEntries waits until the AppService has these entries, by cluster, each as PHASE or PHASE REASON.
+// waitForEntries waits until the AppService has these entries, by cluster, each as PHASE or PHASE
+// REASON.
 func (f *fleet) waitForEntries(want map[string]string) {
 	f.Helper()
 	f.eventually("the entries", func() error {

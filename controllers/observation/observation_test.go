@@ -22,7 +22,7 @@ func TestObservation_WithDeployment(t *testing.T) {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }),
 			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Replicas: 0/2"), Counting(0, 0)),
 		},
-		"a generation that the member has not looked at yet is Progressing, however well the last one does": {
+		"a generation that the member has not observed yet is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Generation = 3 }),
 			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Deployment generation is 3, but latest observed generation is 2")),
 		},
@@ -34,22 +34,22 @@ func TestObservation_WithDeployment(t *testing.T) {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.ReadyReplicas = 1, 1 }),
 			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Available: 1/2"), Counting(2, 1)),
 		},
-		"old pods that still end are Progressing": {
+		"old pods that are still terminating are Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }),
 			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Pending termination: 1"), Counting(3, 2)),
 		},
-		"all of it available is Ready, without a word": {
+		"all pods available is Ready, without a message": {
 			deployment: deployment(),
 			want:       Observation(v1alpha1.ClusterReady),
 		},
-		"none wanted and none there is Ready": {
+		"zero desired and zero actual replicas is Ready": {
 			deployment: deployment(func(d *appsv1.Deployment) {
 				d.Spec.Replicas = new(int32(0))
 				d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0, 0, 0
 			}),
 			want: Observation(v1alpha1.ClusterReady, Counting(0, 0)),
 		},
-		"none wanted, and nobody has looked at it yet, is Progressing": {
+		"zero desired replicas that the member has not observed yet is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) {
 				d.Spec.Replicas = new(int32(0))
 				d.Status = appsv1.DeploymentStatus{}
@@ -62,7 +62,7 @@ func TestObservation_WithDeployment(t *testing.T) {
 			}),
 			want: Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRolloutFailed, "Progress deadline exceeded"), Counting(2, 0)),
 		},
-		"one that is being deleted is Progressing": {
+		"a Deployment that is being deleted is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = &Now }),
 			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Resource scheduled for deletion")),
 		},
@@ -107,7 +107,7 @@ func condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatu
 	}
 }
 
-func TestObservation_has_the_Deployments_own_words(t *testing.T) {
+func TestObservation_has_the_message_of_the_Deployment(t *testing.T) {
 	got, err := observation.Observation{}.WithDeployment(deployment(func(d *appsv1.Deployment) {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-1" has timed out progressing.`}}
 	}))

@@ -23,8 +23,8 @@ import (
 // patience is the time limit for every expected state. Only a failing test uses it up.
 const patience = time.Minute
 
-// fixture is an AppService in its own namespace, and a planner for that namespace. The test plays the
-// clusters, and reports observations as delivery does.
+// fixture is an AppService in its own namespace, and a planner for that namespace. The test plays
+// the clusters, and reports observations as delivery does.
 type fixture struct {
 	*testing.T
 	*plannerRun
@@ -219,8 +219,8 @@ func (s *fixture) readyObservation() observation.Observation {
 	}
 }
 
-// removalConfirmed returns the observation that no object is left, in answer to an entry that has been Removing
-// since then.
+// removalConfirmed returns the observation that no object is left, in answer to an entry that has
+// been Removing since then.
 func (s *fixture) removalConfirmed(since metav1.Time) observation.Observation {
 	return observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Phase: v1alpha1.ClusterRemoving, GoneSince: since}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// metricLines returns the series of a collector whose labels contain one of the texts, as "name{label}
-// value", or as count and sum of a histogram.
+// metricLines returns the series of a collector whose labels contain one of the texts, as
+// "name{label} value", or as count and sum of a histogram.
 func metricLines(t *testing.T, collector prometheus.Collector, labelled ...string) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

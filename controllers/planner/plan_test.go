@@ -217,7 +217,26 @@ func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 	}
 }
 
-// A changed plan ignores the throttle, which would delay any other write for an hour here.
+// Members that join, in any number, cause one write of each AppService per second.
+func TestMembers_that_join_are_planned_in_one_write_per_second(t *testing.T) {
+	s := newPlanned(t, "member-00")
+	s.sent.reset()
+	begin := time.Now()
+	want := []v1alpha1.ClusterStatus{s.entry("member-00", v1alpha1.ClusterPending)}
+	for i := range 40 {
+		member := fmt.Sprintf("member-%02d", i+1)
+		s.join(member)
+		want = append(want, s.entry(member, v1alpha1.ClusterPending))
+	}
+	s.waitForEntries(want...)
+	took, writes := time.Since(begin), len(s.sent.list())
+	t.Logf("40 members joined in %v: %d writes", took, writes)
+	if most := int(took/statusInterval) + 2; writes > most {
+		t.Errorf("%d writes within %v, want at most %d", writes, took, most)
+	}
+}
+
+// The plan of an edit ignores the throttle, which would delay any other write for an hour here.
 func TestPlan_is_written_at_once(t *testing.T) {
 	s := newRunning(t, "east")
 	s.stop()

@@ -27,8 +27,8 @@ func (s *fixture) checkStalled(reason string) error {
 	return nil
 }
 
-// checkNeverRemoving fails the test if an entry was ever Removing, because delivery would have deleted
-// objects.
+// checkNeverRemoving fails the test if an entry was ever Removing, because delivery would have
+// deleted objects.
 func (s *fixture) checkNeverRemoving() {
 	s.Helper()
 	for _, w := range s.sent.list() {
@@ -176,10 +176,10 @@ func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 	s.waitForEntries(removing)
 	since := s.transitionTime("east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
-	arriving := func(entry *v1alpha1.ClusterStatus) { entry.Surging = true }
-	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2), arriving))
+	surging := func(entry *v1alpha1.ClusterStatus) { entry.Surging = true }
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2), surging))
 	s.report("east", s.removalConfirmed(since)) // an answer that arrives too late
-	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 0), arriving))
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 0), surging))
 }
 
 func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// TestClosedLoop tests a closed loop: placement.Decide and rollout.Plan make decisions, simulated members
-// carry them out, and the result is the input of the next decisions. Meanwhile members become
-// unreachable, detach, fail, recover and get other labels, the operator restarts, and the spec is
-// edited.
+// TestClosedLoop tests a closed loop: placement.Decide and rollout.Plan make decisions, simulated
+// members carry them out, and the result is the input of the next decisions. Meanwhile members
+// become unreachable, detach, fail, recover and get other labels, the operator restarts, and the
+// spec is edited.
 //
 // Each decision must keep the invariants (see loop.check). After all members have recovered and all
 // removals are approved, the loop must come to rest: the AppService is Ready on exactly the
@@ -207,8 +207,8 @@ func chosenNames(in rollout.Input) []bool {
 	return chosen
 }
 
-// servingClusters returns the number of clusters that keep running replicas that are currently known to be
-// ready.
+// servingClusters returns the number of clusters that keep running replicas that are currently
+// known to be ready.
 func servingClusters(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int {
 	n := 0
 	for _, entry := range plan.Clusters {
@@ -219,7 +219,8 @@ func servingClusters(in rollout.Input, plan, known v1alpha1.AppServiceStatus) in
 	return n
 }
 
-// keptReplicas returns the number of replicas that are currently known to be ready and keep running.
+// keptReplicas returns the number of replicas that are currently known to be ready and keep
+// running.
 func keptReplicas(in rollout.Input, plan, known v1alpha1.AppServiceStatus) int32 {
 	var n int32
 	for _, entry := range plan.Clusters {

@@ -219,8 +219,8 @@ func TestStatus_does_not_change_its_input(t *testing.T) {
 	})
 }
 
-// isConfirmedGone reports whether delivery confirmed, in answer to exactly this entry, that no object
-// is left.
+// isConfirmedGone reports whether delivery confirmed, in answer to exactly this entry, that no
+// object is left.
 func isConfirmedGone(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
 	member, seen := in.Members[entry.Name], in.Observations[entry.Name]
 	wanted := !in.App.DeletionTimestamp.IsZero() || !in.Plan.Find(entry.Name).Chosen()
@@ -228,9 +228,9 @@ func isConfirmedGone(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
 		seen.UID == in.App.UID && seen.GoneSince.Time.Equal(entry.LastTransitionTime.Time)
 }
 
-// isReleased reports whether a cluster is released: the AppService is being deleted and the cluster has
-// been Detached for the grace period, or a user has abandoned the cluster and, where needed, its
-// tombstone is written.
+// isReleased reports whether a cluster is released: the AppService is being deleted and the cluster
+// has been Detached for the grace period, or a user has abandoned the cluster and, where needed,
+// its tombstone is written.
 func isReleased(in rollout.Input, entry v1alpha1.ClusterStatus) bool {
 	member := in.Members[entry.Name]
 	if slices.Contains(strings.Split(in.App.Annotations[v1alpha1.AnnotationAbandon], ","), entry.Name) {
@@ -382,8 +382,8 @@ func anyObservation(t *rapid.T, cluster string) observation.Observation {
 	return seen
 }
 
-// maybeConfirmGone adds an observation that no object is left on the cluster of an entry. It is valid
-// evidence, or evidence with one defect.
+// maybeConfirmGone adds an observation that no object is left on the cluster of an entry. It is
+// valid evidence, or evidence with one defect.
 func maybeConfirmGone(t *rapid.T, entry v1alpha1.ClusterStatus, in *rollout.Input) {
 	answer := Observation(v1alpha1.ClusterRemoving, GoneSince(entry.LastTransitionTime))
 	switch rapid.IntRange(0, 5).Draw(t, entry.Name+"'s confirmation") {

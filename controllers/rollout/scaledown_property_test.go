@@ -16,7 +16,7 @@ import (
 )
 
 // The replicas are divided again and again, while members start the requested replicas and never
-// lose one. So only the planner can cause a loss of ready replicas, and it must not lose more than
+// stop one. So only the planner can stop ready replicas, and it must not stop more than
 // the number by which the request was reduced. If no new division is requested, the move ends.
 func TestScaleDown_never_stops_needed_replicas_and_ends(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
@@ -75,8 +75,8 @@ func TestScaleDown_of_divisions_by_placement_ends(t *testing.T) {
 	})
 }
 
-// moveReplicas divides the replicas again at random steps while members make progress. At the end, the
-// members carry out their entries completely.
+// moveReplicas divides the replicas again at random steps while members make progress. At the end,
+// the members carry out their entries completely.
 func moveReplicas(t *rapid.T, in rollout.Input, redivide func(*rapid.T, *rollout.Input), place func(*rollout.Input)) rollout.Input {
 	redivide(t, &in)
 	place(&in)

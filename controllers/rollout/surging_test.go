@@ -10,7 +10,7 @@ import (
 )
 
 func TestSurging_ends_when_all_replicas_are_ready(t *testing.T) {
-	newcomer := WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Surging))
+	newEntry := WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Surging))
 	autoscaled := func(changes ...func(*rollout.Input)) rollout.Input {
 		return With(NewInput(Chosen("east"), func(in *rollout.Input) {
 			SetDecision(in, placement.Decision{Cluster: "east", Replicas: 3, MinReplicas: 2, MaxReplicas: 9})
@@ -21,26 +21,26 @@ func TestSurging_ends_when_all_replicas_are_ready(t *testing.T) {
 		want  bool
 		phase v1alpha1.ClusterPhase
 	}{
-		"all replicas are ready":                                            {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterReady))), false, v1alpha1.ClusterReady},
-		"there is no observation":                                           {NewInput(Chosen("east"), newcomer), true, v1alpha1.ClusterProgressing},
-		"one replica is ready":                                              {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterProgressing, Counting(2, 1)))), true, v1alpha1.ClusterProgressing},
-		"the pods are ready, and the Service has no address":                {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonLoadBalancerPending, "")))), true, v1alpha1.ClusterProgressing},
-		"the workload has failed":                                           {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterFailed, Reporting("Because", "")))), true, v1alpha1.ClusterFailed},
-		"the observation answers the previous generation":                   {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterReady, Answering(1)))), true, v1alpha1.ClusterProgressing},
-		"the observation answers the previous share":                        {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(1)))), true, v1alpha1.ClusterProgressing},
-		"the cluster is unreachable":                                        {NewInput(Chosen("east"), newcomer, Unreachable("east"), Observed("east", Observation(v1alpha1.ClusterReady))), true, v1alpha1.ClusterUnknown},
-		"the Deployment is Ready, and a pod is not":                         {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterReady, Counting(2, 1)))), true, v1alpha1.ClusterProgressing},
-		"the member's autoscaler has scaled down, and a pod is not ready":   {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterReady, Counting(1, 0)))), true, v1alpha1.ClusterProgressing},
-		"the member's autoscaler has scaled down":                           {NewInput(Chosen("east"), newcomer, Observed("east", Observation(v1alpha1.ClusterReady, Counting(1, 1)))), false, v1alpha1.ClusterReady},
-		"our autoscaler has not reached minReplicas":                        {autoscaled(newcomer, Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(3), Counting(1, 1)))), true, v1alpha1.ClusterProgressing},
-		"our autoscaler has reached minReplicas":                            {autoscaled(newcomer, Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(3)))), false, v1alpha1.ClusterReady},
+		"all replicas are ready":                                            {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterReady))), false, v1alpha1.ClusterReady},
+		"there is no observation":                                           {NewInput(Chosen("east"), newEntry), true, v1alpha1.ClusterProgressing},
+		"one replica is ready":                                              {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterProgressing, Counting(2, 1)))), true, v1alpha1.ClusterProgressing},
+		"the pods are ready, and the Service has no address":                {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonLoadBalancerPending, "")))), true, v1alpha1.ClusterProgressing},
+		"the workload has failed":                                           {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterFailed, Reporting("Because", "")))), true, v1alpha1.ClusterFailed},
+		"the observation answers the previous generation":                   {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterReady, Answering(1)))), true, v1alpha1.ClusterProgressing},
+		"the observation answers the previous share":                        {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(1)))), true, v1alpha1.ClusterProgressing},
+		"the cluster is unreachable":                                        {NewInput(Chosen("east"), newEntry, Unreachable("east"), Observed("east", Observation(v1alpha1.ClusterReady))), true, v1alpha1.ClusterUnknown},
+		"the Deployment is Ready, and a pod is not":                         {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterReady, Counting(2, 1)))), true, v1alpha1.ClusterProgressing},
+		"the member's autoscaler has scaled down, and a pod is not ready":   {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterReady, Counting(1, 0)))), true, v1alpha1.ClusterProgressing},
+		"the member's autoscaler has scaled down":                           {NewInput(Chosen("east"), newEntry, Observed("east", Observation(v1alpha1.ClusterReady, Counting(1, 1)))), false, v1alpha1.ClusterReady},
+		"our autoscaler has not reached minReplicas":                        {autoscaled(newEntry, Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(3), Counting(1, 1)))), true, v1alpha1.ClusterProgressing},
+		"our autoscaler has reached minReplicas":                            {autoscaled(newEntry, Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(3)))), false, v1alpha1.ClusterReady},
 		"a Ready entry with fewer pods does not become surging":             {autoscaled(WithEntries(Entry("east", v1alpha1.ClusterReady)), Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(3), Counting(1, 1)))), false, v1alpha1.ClusterReady},
 		"a share increases, and there is no observation":                    {NewInput(Divided(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(Generation, 1)))), true, v1alpha1.ClusterProgressing},
 		"minReplicas increases, and there is no observation":                {autoscaled(Divided(2), Autoscaling(2, 9), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(Generation, 3), WithBounds(1, 9)))), true, v1alpha1.ClusterProgressing},
 		"a share decreases, and there is no observation":                    {NewInput(Divided(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(Generation, 3)))), false, v1alpha1.ClusterProgressing},
 		"a share decreases, and the observation answers the previous share": {NewInput(Divided(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Desired(Generation, 3))), Observed("east", Observation(v1alpha1.ClusterReady, AnsweringReplicas(3)))), false, v1alpha1.ClusterProgressing},
 		"a failure that answers the previous share does not count":          {NewInput(Divided(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterFailed, Desired(Generation, 3))), Observed("east", Observation(v1alpha1.ClusterFailed, AnsweringReplicas(3)))), false, v1alpha1.ClusterProgressing},
-		"the cluster leaves the plan":                                       {NewInput(NotChosen("east"), AcceptRemovals("1@2"), newcomer), false, v1alpha1.ClusterRemoving},
+		"the cluster leaves the plan":                                       {NewInput(NotChosen("east"), AcceptRemovals("1@2"), newEntry), false, v1alpha1.ClusterRemoving},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

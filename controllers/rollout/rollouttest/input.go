@@ -5,8 +5,8 @@
 //	got := StatusOf(With(in, Observed("east", Observation(v1alpha1.ClusterReady))))
 //
 // Each builder starts from a usual value: the AppService shop/web of generation 2 with two replicas
-// per cluster. The other arguments change what a case is about. Tests import the package with a dot,
-// because a qualifier before each of ten builders would hide what a line of a table is about.
+// per cluster. The other arguments change what a case is about. Tests import the package with a
+// dot, because a qualifier before each of ten builders would hide what a line of a table is about.
 package rollouttest
 
 import (
