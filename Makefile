@@ -97,7 +97,7 @@ vulnerabilities: ## check for known vulnerabilities in reachable code
 
 test: ## run the tests of all packages with the race detector, on real API servers
 	$(call need,etcd kube-apiserver kubectl)
-	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) go test -race $(PACKAGES)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race $(PACKAGES)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)
