@@ -60,8 +60,8 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	if err != nil { // its processes may be running nevertheless
 		return nil, errors.Join(err, s.environment.Stop())
 	}
-	servers.add(s.address())
-	if s.admin, err = client.New(as, client.Options{Scheme: kinds}); err != nil {
+	serverAddresses.add(s.address())
+	if s.admin, err = client.New(as, client.Options{Scheme: testScheme}); err != nil {
 		return nil, err
 	}
 	system := &corev1.Namespace{}
@@ -75,8 +75,8 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	return s, found
 }
 
-// as returns a configuration for a user of the server, with a new client certificate.
-func (s *apiServer) as(name string) *rest.Config {
+// userConfig returns a configuration for a user of the server, with a new client certificate.
+func (s *apiServer) userConfig(name string) *rest.Config {
 	s.users.Lock() // envtest's certificate authority is not safe for concurrent use
 	defer s.users.Unlock()
 	user, err := s.environment.AddUser(envtest.User{Name: name}, nil)
@@ -106,8 +106,8 @@ type request struct {
 	ObjectRef struct{ Resource, Name string }
 }
 
-// served returns the requests of a user, each of them once. A watch is included when it has begun.
-func (s *apiServer) served(user string) (requests []request) {
+// requests returns the requests of a user, each of them once. A watch is included when it has begun.
+func (s *apiServer) requests(user string) (requests []request) {
 	file, err := os.Open(s.auditLog)
 	if err != nil {
 		panic(err)
@@ -133,9 +133,9 @@ func (s *apiServer) served(user string) (requests []request) {
 	}
 }
 
-// lists returns the requests of a user that list a whole collection.
-func (s *apiServer) lists(user string) (lists []string) {
-	for _, r := range s.served(user) {
+// listRequests returns the requests of a user that list a whole collection.
+func (s *apiServer) listRequests(user string) (lists []string) {
+	for _, r := range s.requests(user) {
 		if r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true") {
 			lists = append(lists, r.URI)
 		}
@@ -143,9 +143,9 @@ func (s *apiServer) lists(user string) (lists []string) {
 	return lists
 }
 
-// writes returns the requests of a user that write.
-func (s *apiServer) writes(user string) (writes []string) {
-	for _, r := range s.served(user) {
+// writeRequests returns the requests of a user that write.
+func (s *apiServer) writeRequests(user string) (writes []string) {
+	for _, r := range s.requests(user) {
 		if !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
 			writes = append(writes, r.Verb+" "+r.URI)
 		}
@@ -153,7 +153,7 @@ func (s *apiServer) writes(user string) (writes []string) {
 	return writes
 }
 
-var kinds = func() *runtime.Scheme {
+var testScheme = func() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
 		panic(err)
@@ -161,12 +161,12 @@ var kinds = func() *runtime.Scheme {
 	return kinds
 }()
 
-const credentialExtra = "authentication.kubernetes.io/credential-id"
+const credentialIDExtra = "authentication.kubernetes.io/credential-id"
 
-// credentials returns the credentials that a user presented, in order.
-func (s *apiServer) credentials(user string) (ids []string) {
-	for _, r := range s.served(user) {
-		for _, id := range r.User.Extra[credentialExtra] {
+// credentialIDs returns the credentials that a user presented, in order.
+func (s *apiServer) credentialIDs(user string) (ids []string) {
+	for _, r := range s.requests(user) {
+		for _, id := range r.User.Extra[credentialIDExtra] {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
@@ -175,13 +175,13 @@ func (s *apiServer) credentials(user string) (ids []string) {
 	return ids
 }
 
-// fromFile reads the first object of the given kind from a file with several objects.
-func fromFile(path string, object client.Object) error {
+// readObject reads the first object of the given kind from a file with several objects.
+func readObject(path string, object client.Object) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	kind, err := apiutil.GVKForObject(object, kinds)
+	kind, err := apiutil.GVKForObject(object, testScheme)
 	if err != nil {
 		return err
 	}

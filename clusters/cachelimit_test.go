@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// weighed returns a Deployment with that many containers, each with a text.
-func weighed(containers, text int) *appsv1.Deployment {
+// newDeployment returns a Deployment with that many containers, each with a text.
+func newDeployment(containers, text int) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.NewTime(time.Now()),
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", text))}},
@@ -31,9 +31,9 @@ func weighed(containers, text int) *appsv1.Deployment {
 func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
 	for name, build := range map[string]func() *appsv1.Deployment{
 		"an empty one":                 func() *appsv1.Deployment { return &appsv1.Deployment{} },
-		"a usual one":                  func() *appsv1.Deployment { return weighed(2, 100) },
-		"one of many empty containers": func() *appsv1.Deployment { return weighed(1000, 0) },
-		"one of much text":             func() *appsv1.Deployment { return weighed(10, 10_000) },
+		"a usual one":                  func() *appsv1.Deployment { return newDeployment(2, 100) },
+		"one of many empty containers": func() *appsv1.Deployment { return newDeployment(1000, 0) },
+		"one of much text":             func() *appsv1.Deployment { return newDeployment(10, 10_000) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			const count = 200
@@ -57,7 +57,7 @@ func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
 
 func TestACacheIsBounded(t *testing.T) {
 	exceeded := 0
-	small, large := weighed(1, 100), weighed(1, 10_000)
+	small, large := newDeployment(1, 100), newDeployment(1, 10_000)
 	l := &cacheLimit{most: 2*weightOf(large) + weightOf(small), onExceeded: func() { exceeded++ }}
 	for i, step := range []struct {
 		object, before *appsv1.Deployment
@@ -84,7 +84,7 @@ func TestACacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkWeightOf(b *testing.B) {
-	object := weighed(3, 500)
+	object := newDeployment(3, 500)
 	for b.Loop() {
 		weightOf(object)
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// queue starts that many goroutines that wait for a slot, and counts those that have acquired one.
+// startWaiters starts that many goroutines that wait for a slot, and counts those that have acquired one.
 // Each keeps its slot until the test sends on leave.
-func queue(t *testing.T, l connectSlots, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
+func startWaiters(t *testing.T, l connectSlots, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
 	through, leave = &atomic.Int64{}, make(chan struct{})
 	for range many {
 		go func() {
@@ -41,7 +41,7 @@ func TestConnectSlotsAdmitAsManyAsThereAre(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				through, leave := queue(t, newConnectSlots(3), 50, test.failedBefore)
+				through, leave := startWaiters(t, newConnectSlots(3), 50, test.failedBefore)
 				for want := test.places; want < test.places+5; want++ {
 					if got := through.Load(); got != want {
 						t.Fatalf("%d are through, want %d", got, want)
@@ -96,10 +96,10 @@ func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
 func TestRetriesDoNotDelayFirstAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
-		if again, _ := queue(t, l, 10*retrySlots, true); again.Load() != retrySlots {
+		if again, _ := startWaiters(t, l, 10*retrySlots, true); again.Load() != retrySlots {
 			t.Errorf("%d are through, want %d", again.Load(), retrySlots)
 		}
-		if first, _ := queue(t, l, 1, false); first.Load() != 1 {
+		if first, _ := startWaiters(t, l, 1, false); first.Load() != 1 {
 			t.Error("the healthy one waits")
 		}
 	})
@@ -118,7 +118,7 @@ func TestAcquireEndsWithTheContext(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		leave()
-		if through, _ := queue(t, l, 1, false); through.Load() != 1 {
+		if through, _ := startWaiters(t, l, 1, false); through.Load() != 1 {
 			t.Error("the one that gave up has kept a place")
 		}
 	})

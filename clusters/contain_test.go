@@ -64,14 +64,14 @@ func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*set
 	return func(o *setup) {
 		o.Scheme = kinds
 		o.Mapper.(*meta.DefaultRESTMapper).Add(volatileKind, meta.RESTScopeNamespace)
-		o.Watch = append(watched(), &Volatile{})
+		o.Watch = append(watchedKinds(), &Volatile{})
 		o.Cache.DefaultTransform = transform
 	}
 }
 
 // volatiles makes the front serve Volatiles: first those of a list, then one event.
-func (m *member) volatiles(listed, event string) {
-	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+func (m *testMember) volatiles(listed, event string) {
+	m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/apis/example.com/v1/volatiles") {
 			return false
 		}
@@ -88,7 +88,7 @@ func (m *member) volatiles(listed, event string) {
 		}
 		return true
 	})
-	m.link.cut()
+	m.link.resetConnections()
 }
 
 func volatile(name string) string {
@@ -102,59 +102,59 @@ func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
 	if !utilruntime.ReallyCrash {
 		t.Fatal("panics are hidden in this process")
 	}
-	w := shared(t)
-	o := w.own(t, "fleet-panics", watchingVolatiles(t, nil))
-	beside := w.newMember(t, o, "panic-beside")
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-panics", watchingVolatiles(t, nil))
+	beside := env.newMember(t, o, "panic-beside")
 	beside.volatiles(volatile("good"), volatile("better"))
 	healthy := beside.join(t)
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
 	})
 	const says = "the decoder panics on what the member sends"
 
 	t.Run("in a list, of a new member", func(t *testing.T) {
-		m := w.newMember(t, o, "panic-list")
+		m := env.newMember(t, o, "panic-list")
 		m.volatiles(volatile("panic"), "")
-		m.create(t, m.kubeconfig(t))
-		m.says(t, says)
-		m.neverEngaged(t, 0)
+		m.createSecret(t, m.kubeconfig(t))
+		m.waitForMessage(t, says)
+		m.checkNotEngaged(t, 0)
 		m.volatiles(volatile("good"), "")
-		m.engaged(t, 1, mended)
+		m.waitForEngagement(t, 1, withinReconnect)
 	})
 
 	t.Run("in a watch, of a member that was well", func(t *testing.T) {
-		m := w.newMember(t, o, "panic-watch")
+		m := env.newMember(t, o, "panic-watch")
 		m.volatiles(volatile("good"), "")
 		e := m.join(t)
 		m.volatiles(volatile("good"), volatile("panic"))
-		m.ends(t, e, soon)
-		m.says(t, says)
+		m.waitForEnd(t, e, testTimeout)
+		m.waitForMessage(t, says)
 		m.volatiles(volatile("good"), "")
-		eventually(t, mended, func() error {
-			if newest := m.newest(); newest.ctx.Err() != nil {
+		eventually(t, withinReconnect, func() error {
+			if newest := m.newestEngagement(); newest.ctx.Err() != nil {
 				return errors.New("it is not engaged")
 			}
 			return nil
 		})
 	})
 
-	beside.goesOn(t, healthy)
+	beside.checkContinues(t, healthy)
 }
 
 // A panic in the transform function of a cache ends the session too.
 func TestAPanicOfATransformFailsTheSession(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-transforms", watchingVolatiles(t, func(object any) (any, error) {
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-transforms", watchingVolatiles(t, func(object any) (any, error) {
 		if v, is := object.(*Volatile); is && v.Name == "bad" {
 			panic("on an object that was not thought of")
 		}
 		return object, nil
 	}))
-	m := w.newMember(t, o, "panic-transform")
+	m := env.newMember(t, o, "panic-transform")
 	m.volatiles(volatile("good"), volatile("bad"))
-	m.create(t, m.kubeconfig(t))
-	m.says(t, "the decoder panics on what the member sends")
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForMessage(t, "the decoder panics on what the member sends")
 	m.volatiles(volatile("good"), "")
-	m.shows(t, mended, joined)
+	m.waitForConditions(t, withinReconnect, summaryConnected)
 }

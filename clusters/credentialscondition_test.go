@@ -62,7 +62,7 @@ func TestCredentialsConditionFollowsTheExpiry(t *testing.T) {
 // says about them.
 func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
 	refused := &transport.StatusError{Code: http.StatusUnauthorized}
-	ended, valid := testcert.New(-time.Hour).TLS(), identityA().TLS()
+	ended, valid := testcert.New(-time.Hour).TLS(), certificateA().TLS()
 	for name, test := range map[string]struct {
 		err  error
 		with *kubeconfig.Config
@@ -73,8 +73,8 @@ func TestRefusedCredentialsThatHaveEndedAreExpired(t *testing.T) {
 		"a certificate that has not":                     {refused, &kubeconfig.Config{Certificate: &valid}, v1alpha1.ReasonUnauthorized},
 		"a token that does not say":                      {refused, &kubeconfig.Config{Token: "canary"}, v1alpha1.ReasonUnauthorized},
 		"a token that has ended, of one who is away":     {context.DeadlineExceeded, &kubeconfig.Config{Token: jwt(`{"exp":981173106}`)}, v1alpha1.ReasonNotVerified},
-		"a certificate that has ended, by a TLS alert":   {remote(45), &kubeconfig.Config{Certificate: &ended}, v1alpha1.ReasonExpired},
-		"a certificate that has not ended, by TLS alert": {remote(42), &kubeconfig.Config{Certificate: &valid}, v1alpha1.ReasonUnauthorized},
+		"a certificate that has ended, by a TLS alert":   {remoteAlert(45), &kubeconfig.Config{Certificate: &ended}, v1alpha1.ReasonExpired},
+		"a certificate that has not ended, by TLS alert": {remoteAlert(42), &kubeconfig.Config{Certificate: &valid}, v1alpha1.ReasonUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s snapshot
@@ -90,5 +90,5 @@ func jwt(claims string) string {
 	return "canary." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".canary"
 }
 
-// remote returns an alert that a server sent.
-func remote(alert tls.AlertError) error { return &net.OpError{Op: "remote error", Err: alert} }
+// remoteAlert returns an alert that a server sent.
+func remoteAlert(alert tls.AlertError) error { return &net.OpError{Op: "remote error", Err: alert} }

@@ -26,78 +26,78 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// badMember is one way in which a member can be faulty.
-type badMember struct {
+// faultCase is one way in which a member can be faulty.
+type faultCase struct {
 	name string
-	// turn makes a member faulty. mend reverts its changes to the link and the front.
-	turn func(testing.TB, *member)
-	// fresh is the expected Ready condition of a member whose Secret is new, and joined that of a
+	// inject makes a member faulty. mend reverts its changes to the link and the front.
+	inject func(testing.TB, *testMember)
+	// whenNew is the expected Ready condition of a member whose Secret is new, and joined that of a
 	// member that was healthy before. goesOn means that the fault has no effect, "" that the case
 	// is impossible. The expected CredentialsValid condition follows from these.
-	fresh, joined string
+	whenNew, whenConnected string
 	// The condition must be reported within this time; the default is soon.
-	freshWithin, joinedWithin time.Duration
+	newWithin, connectedWithin time.Duration
 }
 
 const (
-	goesOn      = "True Connected"
+	unaffected  = "True Connected"
 	unreachable = "Unknown Unreachable"
 	unhealthy   = "Unknown Unhealthy"
-	forbids     = "False Forbidden"
+	forbidden   = "False Forbidden"
 
 	// A list that hangs is abandoned and reported after ConnectTimeout.
-	afterTimeout = 75 * time.Second
+	withinConnectTimeout = 75 * time.Second
 	// Failing watches are abandoned after 15 seconds of failures, at the second probe that notices.
-	afterTrouble = time.Minute
+	withinWatchFailure = time.Minute
 	// A member is connected again within this time after its fault is fixed, because it was
 	// unavailable for less than a minute.
-	mended = time.Minute
+	withinReconnect = time.Minute
 )
 
-func badMembers() []badMember {
-	return []badMember{
+func faultCases() []faultCase {
+	return []faultCase{
 		// Faults of the network.
-		{name: "refuses connections", turn: linked(refuse), fresh: unreachable, joined: unreachable},
-		{name: "drops SYNs", turn: linked(drop), fresh: unreachable, joined: unreachable},
-		{name: "accepts and is silent", turn: linked(silent), fresh: unreachable, joined: unreachable},
-		{name: "breaks off in its TLS hello", turn: linked(halfway), fresh: unreachable, joined: unreachable},
+		{name: "refuses connections", inject: onLink(modeRefuse), whenNew: unreachable, whenConnected: unreachable},
+		{name: "drops SYNs", inject: onLink(modeDropSYN), whenNew: unreachable, whenConnected: unreachable},
+		{name: "accepts and is silent", inject: onLink(modeSilent), whenNew: unreachable, whenConnected: unreachable},
+		{name: "breaks off in its TLS hello", inject: onLink(modeTruncate), whenNew: unreachable, whenConnected: unreachable},
 		// Another server.
-		{name: "has a certificate of another CA", turn: led(func(_ testing.TB, m *member) string { return m.hub.address() }), fresh: unhealthy, joined: unhealthy},
-		{name: "has a certificate of another name", turn: led(otherName), fresh: unhealthy, joined: unhealthy},
-		{name: "is another cluster", turn: func(_ testing.TB, m *member) { m.front.become("another-" + m.front.identity()) }, joined: "False IdentityChanged"},
+		{name: "has a certificate of another CA", inject: onServer(func(_ testing.TB, m *testMember) string { return m.hub.address() }), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "has a certificate of another name", inject: onServer(serverWithOtherName), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "is another cluster", inject: func(_ testing.TB, m *testMember) { m.proxy.setIdentity("another-" + m.proxy.identity()) }, whenConnected: "False IdentityChanged"},
 		// Faulty responses to all requests.
-		{name: "hangs", turn: all(hang), fresh: unreachable, joined: unreachable},
-		{name: "takes 10 s for each answer", turn: all(late(10 * time.Second)), fresh: unreachable, joined: unreachable},
-		{name: "answers 401", turn: all(code(http.StatusUnauthorized)), fresh: "False Unauthorized", joined: "False Unauthorized"},
-		{name: "answers 403", turn: all(code(http.StatusForbidden)), fresh: forbids, joined: forbids},
-		{name: "answers 429", turn: all(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy},
-		{name: "answers 500", turn: all(code(http.StatusInternalServerError)), fresh: unhealthy, joined: unhealthy},
-		{name: "answers 503", turn: all(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy},
-		{name: "redirects", turn: all(redirect), fresh: unhealthy, joined: unhealthy},
-		{name: "answers with a gzip bomb", turn: all(bomb), fresh: unhealthy, joined: unhealthy},
-		{name: "answers with huge headers", turn: all(hugeHeaders), fresh: unreachable, joined: unreachable},
+		{name: "hangs", inject: onAllRequests(hang), whenNew: unreachable, whenConnected: unreachable},
+		{name: "takes 10 s for each answer", inject: onAllRequests(respondAfter(10 * time.Second)), whenNew: unreachable, whenConnected: unreachable},
+		{name: "answers 401", inject: onAllRequests(respondWithCode(http.StatusUnauthorized)), whenNew: "False Unauthorized", whenConnected: "False Unauthorized"},
+		{name: "answers 403", inject: onAllRequests(respondWithCode(http.StatusForbidden)), whenNew: forbidden, whenConnected: forbidden},
+		{name: "answers 429", inject: onAllRequests(respondWithCode(http.StatusTooManyRequests)), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "answers 500", inject: onAllRequests(respondWithCode(http.StatusInternalServerError)), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "answers 503", inject: onAllRequests(respondWithCode(http.StatusServiceUnavailable)), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "redirects", inject: onAllRequests(redirect), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "answers with a gzip bomb", inject: onAllRequests(gzipBomb), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "answers with huge headers", inject: onAllRequests(largeHeaders), whenNew: unreachable, whenConnected: unreachable},
 		// Faulty responses to lists, watches and writes, but not to probes.
-		{name: "hangs but for probes", turn: others(hang), fresh: unreachable, joined: unreachable, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		{name: "answers 403 but to probes", turn: others(code(http.StatusForbidden)), fresh: forbids, joined: forbids, joinedWithin: afterTrouble},
-		{name: "answers 429 but to probes", turn: others(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		{name: "answers 503 but to probes", turn: others(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		{name: "answers with a gzip bomb but to probes", turn: others(bomb), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
+		{name: "hangs but for probes", inject: onAllButProbes(hang), whenNew: unreachable, whenConnected: unreachable, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "answers 403 but to probes", inject: onAllButProbes(respondWithCode(http.StatusForbidden)), whenNew: forbidden, whenConnected: forbidden, connectedWithin: withinWatchFailure},
+		{name: "answers 429 but to probes", inject: onAllButProbes(respondWithCode(http.StatusTooManyRequests)), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "answers 503 but to probes", inject: onAllButProbes(respondWithCode(http.StatusServiceUnavailable)), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "answers with a gzip bomb but to probes", inject: onAllButProbes(gzipBomb), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
 		// Faulty lists. A watch resumes at its last resource version and needs no list.
-		{name: "answers 403 to lists", turn: lists(code(http.StatusForbidden)), fresh: forbids, joined: goesOn},
-		{name: "sends a list of 1 GB", turn: lists(endless), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
-		{name: "sends its lists in pages without end", turn: lists(pages), fresh: unhealthy, joined: goesOn},
-		{name: "sends a relist in pages without end", turn: relists(pages), joined: unhealthy, joinedWithin: afterTimeout},
-		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
-		{name: "has an absurd quantity", turn: lists(quantities(listHead+"%s]}", `"1e-2000000000"`)), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
+		{name: "answers 403 to lists", inject: onLists(respondWithCode(http.StatusForbidden)), whenNew: forbidden, whenConnected: unaffected},
+		{name: "sends a list of 1 GB", inject: onLists(endlessList), whenNew: unhealthy, whenConnected: unaffected, newWithin: withinConnectTimeout},
+		{name: "sends its lists in pages without end", inject: onLists(endlessPages), whenNew: unhealthy, whenConnected: unaffected},
+		{name: "sends a relist in pages without end", inject: onRelists(endlessPages), whenConnected: unhealthy, connectedWithin: withinConnectTimeout},
+		{name: "breaks off in its lists", inject: onLists(truncatedList), whenNew: unreachable, whenConnected: unaffected, newWithin: withinConnectTimeout},
+		{name: "has an absurd quantity", inject: onLists(respondWithQuantity(listPrefix+"%s]}", `"1e-2000000000"`)), whenNew: unhealthy, whenConnected: unaffected, newWithin: withinConnectTimeout},
 		// Faulty watches.
-		{name: "answers 503 to watches", turn: watches(code(http.StatusServiceUnavailable)), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "answers watches with an error that does not end", turn: watches(neverDone), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "tells watches an absurd quantity", turn: watches(quantities(event, `1234567890123456789e2000000000`)), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "sends garbage to watches", turn: watches(garbage), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "calls every watch too old", turn: watches(gone), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "stalls in the list that a watch too old calls for", turn: relists(mute), joined: unreachable, joinedWithin: afterTimeout},
-		{name: "puts off the list that a watch too old calls for by a day", turn: relists(tomorrow), joined: unhealthy, joinedWithin: afterTimeout},
-		{name: "calls a watch too old", turn: func(t testing.TB, m *member) { watches(once(gone))(t, m) }, fresh: goesOn, joined: goesOn},
+		{name: "answers 503 to watches", inject: onWatches(respondWithCode(http.StatusServiceUnavailable)), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "answers watches with an error that does not end", inject: onWatches(endlessError), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "tells watches an absurd quantity", inject: onWatches(respondWithQuantity(addedEvent, `1234567890123456789e2000000000`)), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "sends garbage to watches", inject: onWatches(garbage), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "calls every watch too old", inject: onWatches(expiredWatch), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "stalls in the list that a watch too old calls for", inject: onRelists(headersOnly), whenConnected: unreachable, connectedWithin: withinConnectTimeout},
+		{name: "puts off the list that a watch too old calls for by a day", inject: onRelists(retryAfterADay), whenConnected: unhealthy, connectedWithin: withinConnectTimeout},
+		{name: "calls a watch too old", inject: func(t testing.TB, m *testMember) { onWatches(once(expiredWatch))(t, m) }, whenNew: unaffected, whenConnected: unaffected},
 	}
 }
 
@@ -105,34 +105,36 @@ func badMembers() []badMember {
 // in time, and reconnects the members by itself after the fault is fixed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-faults")
-	for i, bad := range badMembers() {
-		if bad.fresh != "" {
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-faults")
+	for i, bad := range faultCases() {
+		if bad.whenNew != "" {
 			t.Run("a new member that "+bad.name, func(t *testing.T) {
 				t.Parallel()
-				m := w.newMember(t, o, fmt.Sprintf("fault-new-%d", i))
-				bad.turn(t, m)
-				m.create(t, m.kubeconfig(t))
-				if bad.fresh == goesOn {
-					m.engaged(t, 1, soon)
+				m := env.newMember(t, o, fmt.Sprintf("fault-new-%d", i))
+				bad.inject(t, m)
+				m.createSecret(t, m.kubeconfig(t))
+				if bad.whenNew == unaffected {
+					m.waitForEngagement(t, 1, testTimeout)
 					return
 				}
-				timed(t, "shown", func() { m.shows(t, cmp.Or(bad.freshWithin, soon), conditions(bad.fresh, "Unknown NotVerified")) })
-				m.neverEngaged(t, 0)
-				m.mend(t)
-				timed(t, "connected", func() {
-					e := m.engaged(t, 1, mended)
-					e.works(t)
-					m.goesOn(t, e)
+				logDuration(t, "shown", func() {
+					m.waitForConditions(t, cmp.Or(bad.newWithin, testTimeout), expectedConditions(bad.whenNew, "Unknown NotVerified"))
+				})
+				m.checkNotEngaged(t, 0)
+				m.repair(t)
+				logDuration(t, "connected", func() {
+					e := m.waitForEngagement(t, 1, withinReconnect)
+					e.waitForRead(t)
+					m.checkContinues(t, e)
 				})
 			})
 		}
-		if bad.joined != "" {
+		if bad.whenConnected != "" {
 			t.Run("a member that "+bad.name, func(t *testing.T) {
 				t.Parallel()
-				m := w.newMember(t, o, fmt.Sprintf("fault-%d", i))
-				m.breaks(t, bad, cmp.Or(bad.joinedWithin, soon))
+				m := env.newMember(t, o, fmt.Sprintf("fault-%d", i))
+				m.testFault(t, bad, cmp.Or(bad.connectedWithin, testTimeout))
 			})
 		}
 	}
@@ -141,19 +143,19 @@ func TestFaults(t *testing.T) {
 // An open watch without events would leave a member Ready forever, with an outdated cache.
 func TestAWatchThatTellsNothing(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 	// With this limit, a healthy watch is lost, too.
 	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second }
-	o := w.own(t, "fleet-silent-watches", soonSilent)
-	for name, fault := range map[string]http.HandlerFunc{"sends a byte a second": dripping, "says nothing": mute} {
+	o := env.newOperator(t, "fleet-silent-watches", soonSilent)
+	for name, fault := range map[string]http.HandlerFunc{"sends a byte a second": slowBytes, "says nothing": headersOnly} {
 		t.Run("a member that "+name+" to watches", func(t *testing.T) {
 			t.Parallel()
-			m := w.newMember(t, o, "silent-watch-"+label(name))
-			watches(fault)(t, m)
-			m.create(t, m.kubeconfig(t))
-			e := m.engaged(t, 1, soon)
-			m.ends(t, e, soon)
-			m.shows(t, soon, conditions(unhealthy, "True Accepted"))
+			m := env.newMember(t, o, "silent-watch-"+memberName(name))
+			onWatches(fault)(t, m)
+			m.createSecret(t, m.kubeconfig(t))
+			e := m.waitForEngagement(t, 1, testTimeout)
+			m.waitForEnd(t, e, testTimeout)
+			m.waitForConditions(t, testTimeout, expectedConditions(unhealthy, "True Accepted"))
 		})
 	}
 }
@@ -161,176 +163,176 @@ func TestAWatchThatTellsNothing(t *testing.T) {
 // Failures before the caches were in sync do not count later.
 func TestAMemberThatWasNotWellAtFirstIsEngagedForGood(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.operator, "not-well-at-first")
-	lists(code(http.StatusServiceUnavailable))(t, m)
-	m.create(t, m.kubeconfig(t))
+	env := sharedEnv(t)
+	m := env.newMember(t, env.operator, "not-well-at-first")
+	onLists(respondWithCode(http.StatusServiceUnavailable))(t, m)
+	m.createSecret(t, m.kubeconfig(t))
 	time.Sleep(18 * time.Second) // within the time that connecting may take
-	m.mend(t)
-	e := m.engaged(t, 1, mended)
+	m.repair(t)
+	e := m.waitForEngagement(t, 1, withinReconnect)
 	time.Sleep(6 * time.Second) // two probes
-	m.goesOn(t, e)
-	m.shows(t, 0, joined)
+	m.checkContinues(t, e)
+	m.waitForConditions(t, 0, summaryConnected)
 }
 
-// relists ends the watches as too old, and answers the following lists with do.
-func relists(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(func(w http.ResponseWriter, r *http.Request) {
+// onRelists ends the watches as too old, and answers the following lists with do.
+func onRelists(do http.HandlerFunc) func(testing.TB, *testMember) {
+	return onRequests(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("watch") {
-			gone(w, r)
+			expiredWatch(w, r)
 			return
 		}
 		do(w, r)
 	}, func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.RawQuery != "" })
 }
 
-// tomorrow answers with a Retry-After of a day.
-func tomorrow(w http.ResponseWriter, _ *http.Request) {
+// retryAfterADay answers with a Retry-After of a day.
+func retryAfterADay(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Retry-After", "86400")
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// neverDone answers with an error whose body never ends.
-func neverDone(w http.ResponseWriter, r *http.Request) {
+// endlessError answers with an error whose body never ends.
+func endlessError(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 	if http.NewResponseController(w).Flush() == nil {
 		<-r.Context().Done()
 	}
 }
 
-// mute sends the header of a response, and no body.
-func mute(w http.ResponseWriter, r *http.Request) {
+// headersOnly sends the header of a response, and no body.
+func headersOnly(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if http.NewResponseController(w).Flush() == nil {
 		<-r.Context().Done()
 	}
 }
 
-// breaks makes a member join, turn faulty, and recover.
-func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
+// testFault makes a member join, turn faulty, and recover.
+func (m *testMember) testFault(t *testing.T, bad faultCase, within time.Duration) {
 	t.Helper()
-	first, id := m.join(t), m.front.identity()
-	m.settles(t)
-	bad.turn(t, m)
-	if bad.joined == goesOn {
-		m.deploy(t, m.name)
-		timed(t, "cached", func() { first.has(t, m.name, soon) })
-		m.goesOn(t, first)
-		m.shows(t, 0, joined)
+	first, id := m.join(t), m.proxy.identity()
+	m.waitForResumableWatches(t)
+	bad.inject(t, m)
+	if bad.whenConnected == unaffected {
+		m.createDeployment(t, m.name)
+		logDuration(t, "cached", func() { first.waitForDeployment(t, m.name, testTimeout) })
+		m.checkContinues(t, first)
+		m.waitForConditions(t, 0, summaryConnected)
 		return
 	}
-	timed(t, "shown", func() { m.shows(t, within, conditions(bad.joined, "True Accepted")) })
-	m.ends(t, first, 5*time.Second)
-	m.deploy(t, m.name)
-	m.front.become(id)
-	m.mend(t)
-	timed(t, "connected", func() {
-		second := m.engaged(t, 2, mended)
+	logDuration(t, "shown", func() { m.waitForConditions(t, within, expectedConditions(bad.whenConnected, "True Accepted")) })
+	m.waitForEnd(t, first, 5*time.Second)
+	m.createDeployment(t, m.name)
+	m.proxy.setIdentity(id)
+	m.repair(t)
+	logDuration(t, "connected", func() {
+		second := m.waitForEngagement(t, 2, withinReconnect)
 		// The member may have been engaged, and fail again, before the fault was fixed.
-		second.has(t, m.name, soon)
-		second.works(t)
-		m.goesOn(t, second)
+		second.waitForDeployment(t, m.name, testTimeout)
+		second.waitForRead(t)
+		m.checkContinues(t, second)
 	})
 }
 
-// settles waits until the watches of a member would resume after a disconnect. client-go lists
+// waitForResumableWatches waits until the watches of a member would resume after a disconnect. client-go lists
 // again after a watch that ends within a second without an event, and counts from the moment at
 // which the initial objects were in the cache.
-func (m *member) settles(t testing.TB) {
+func (m *testMember) waitForResumableWatches(t testing.TB) {
 	t.Helper()
 	begun := time.Now()
-	eventually(t, soon, func() error {
-		open, newest := m.front.watches()
+	eventually(t, testTimeout, func() error {
+		open, newest := m.proxy.openWatches()
 		if newest.Before(begun) {
 			newest = begun
 		}
-		if open < len(watched()) || time.Since(newest) < 2*time.Second {
+		if open < len(watchedKinds()) || time.Since(newest) < 2*time.Second {
 			return fmt.Errorf("%d watches are open, the newest for %s", open, time.Since(newest))
 		}
 		return nil
 	})
 }
 
-// works waits until an engagement can read. A member that has just sent much data may be throttled
+// waitForRead waits until an engagement can read. A member that has just sent much data may be throttled
 // for a while.
-func (e engagement) works(t testing.TB) {
+func (e engagement) waitForRead(t testing.TB) {
 	t.Helper()
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		return e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	})
 }
 
-// conditions returns the conditions of a faulty member. The credentials keep their condition,
+// expectedConditions returns the conditions of a faulty member. The credentials keep their condition,
 // unless the member refuses them.
-func conditions(ready, credentials string) string {
+func expectedConditions(ready, credentials string) string {
 	if ready == "False Unauthorized" {
 		credentials = ready
 	}
 	return "Ready " + ready + ", CredentialsValid " + credentials
 }
 
-// timed logs how long do takes.
-func timed(t testing.TB, what string, do func()) {
+// logDuration logs how long do takes.
+func logDuration(t testing.TB, what string, do func()) {
 	t.Helper()
 	begun := time.Now()
 	do()
 	t.Logf("%s after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// mend reverts a fault of the link or the front.
-func (m *member) mend(t testing.TB) {
+// repair reverts a fault of the link or the front.
+func (m *testMember) repair(t testing.TB) {
 	t.Helper()
-	m.front.fail(nil)
-	m.link.lead(m.front.address())
-	m.link.turn(t, pass)
-	m.link.cut() // closes requests that hang in the fault
+	m.proxy.setFault(nil)
+	m.link.setServer(m.proxy.address())
+	m.link.setMode(t, modePass)
+	m.link.resetConnections() // closes requests that hang in the fault
 }
 
-// linked returns a fault of the link.
-func linked(to mode) func(testing.TB, *member) {
-	return func(t testing.TB, m *member) { m.link.turn(t, to) }
+// onLink returns a fault of the link.
+func onLink(to mode) func(testing.TB, *testMember) {
+	return func(t testing.TB, m *testMember) { m.link.setMode(t, to) }
 }
 
-// led redirects the link to another server.
-func led(to func(testing.TB, *member) string) func(testing.TB, *member) {
-	return func(t testing.TB, m *member) {
-		m.link.lead(to(t, m))
-		m.link.cut()
+// onServer redirects the link to another server.
+func onServer(to func(testing.TB, *testMember) string) func(testing.TB, *testMember) {
+	return func(t testing.TB, m *testMember) {
+		m.link.setServer(to(t, m))
+		m.link.resetConnections()
 	}
 }
 
-// answered makes the front answer the selected requests with do. It resets the open connections, so
+// onRequests makes the front answer the selected requests with do. It resets the open connections, so
 // that watches restart and meet the fault.
-func answered(do http.HandlerFunc, which func(*http.Request) bool) func(testing.TB, *member) {
-	return func(_ testing.TB, m *member) {
-		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+func onRequests(do http.HandlerFunc, which func(*http.Request) bool) func(testing.TB, *testMember) {
+	return func(_ testing.TB, m *testMember) {
+		m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 			if !which(r) {
 				return false
 			}
 			do(w, r)
 			return true
 		})
-		m.link.cut()
+		m.link.resetConnections()
 	}
 }
 
-func all(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(*http.Request) bool { return true })
+func onAllRequests(do http.HandlerFunc) func(testing.TB, *testMember) {
+	return onRequests(do, func(*http.Request) bool { return true })
 }
 
-func others(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(r *http.Request) bool { return !asksIdentity(r) })
+func onAllButProbes(do http.HandlerFunc) func(testing.TB, *testMember) {
+	return onRequests(do, func(r *http.Request) bool { return !isProbe(r) })
 }
 
-func lists(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(r *http.Request) bool {
+func onLists(do http.HandlerFunc) func(testing.TB, *testMember) {
+	return onRequests(do, func(r *http.Request) bool {
 		q := r.URL.Query()
-		return r.Method == http.MethodGet && !asksIdentity(r) && (!q.Has("watch") || q.Has("sendInitialEvents"))
+		return r.Method == http.MethodGet && !isProbe(r) && (!q.Has("watch") || q.Has("sendInitialEvents"))
 	})
 }
 
-func watches(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(r *http.Request) bool { return r.URL.Query().Has("watch") })
+func onWatches(do http.HandlerFunc) func(testing.TB, *testMember) {
+	return onRequests(do, func(r *http.Request) bool { return r.URL.Query().Has("watch") })
 }
 
 // once answers one request with do and aborts the others, because a watch of each kind restarts at
@@ -346,14 +348,14 @@ func once(do http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func code(code int) http.HandlerFunc {
+func respondWithCode(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(code)
 	}
 }
 
-func late(delay time.Duration) http.HandlerFunc {
+func respondAfter(delay time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(delay):
@@ -367,8 +369,8 @@ func redirect(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "https://redirected.invalid", http.StatusTemporaryRedirect)
 }
 
-// aMillionZeros is a megabyte of zeros in gzip format. Any number of copies can be concatenated.
-var aMillionZeros = sync.OnceValue(func() []byte {
+// compressedZeros is a megabyte of zeros in gzip format. Any number of copies can be concatenated.
+var compressedZeros = sync.OnceValue(func() []byte {
 	var zeros bytes.Buffer
 	compressed := gzip.NewWriter(&zeros)
 	_, _ = compressed.Write(make([]byte, 1<<20))
@@ -376,22 +378,22 @@ var aMillionZeros = sync.OnceValue(func() []byte {
 	return zeros.Bytes()
 })
 
-// bomb sends a megabyte that decompresses to a gigabyte.
-func bomb(w http.ResponseWriter, _ *http.Request) {
+// gzipBomb sends a megabyte that decompresses to a gigabyte.
+func gzipBomb(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
-	_, _ = w.Write(bytes.Repeat(aMillionZeros(), 1<<10))
+	_, _ = w.Write(bytes.Repeat(compressedZeros(), 1<<10))
 }
 
-func hugeHeaders(w http.ResponseWriter, _ *http.Request) {
+func largeHeaders(w http.ResponseWriter, _ *http.Request) {
 	for i := range 16 {
 		w.Header().Set(fmt.Sprintf("X-Huge-%d", i), strings.Repeat("x", 1<<20))
 	}
 	w.WriteHeader(http.StatusOK)
 }
 
-// flood sends a piece repeatedly, up to a gigabyte.
-func flood(w io.Writer, piece string) {
+// writeRepeatedly sends a piece repeatedly, up to a gigabyte.
+func writeRepeatedly(w io.Writer, piece string) {
 	pieces := []byte(strings.Repeat(piece, 32<<10/len(piece)))
 	for sent := 0; sent < 1<<30; {
 		n, err := w.Write(pieces)
@@ -402,23 +404,23 @@ func flood(w io.Writer, piece string) {
 	}
 }
 
-const listHead = `{"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {"resourceVersion": "1"}, "items": [`
+const listPrefix = `{"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {"resourceVersion": "1"}, "items": [`
 
-func endless(w http.ResponseWriter, _ *http.Request) {
+func endlessList(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, listHead)
-	flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`)
+	_, _ = io.WriteString(w, listPrefix)
+	writeRepeatedly(w, `{"metadata": {"namespace": "default", "name": "x"}},`)
 }
 
-// pages answers each list request with a page that has a continuation.
-func pages(w http.ResponseWriter, _ *http.Request) {
+// endlessPages answers each list request with a page that has a continuation.
+func endlessPages(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, strings.Replace(listHead, `"resourceVersion"`, `"continue": "more", "resourceVersion"`, 1)+`{"metadata": {"name": "x"}}]}`)
+	_, _ = io.WriteString(w, strings.Replace(listPrefix, `"resourceVersion"`, `"continue": "more", "resourceVersion"`, 1)+`{"metadata": {"name": "x"}}]}`)
 }
 
-func breakOff(w http.ResponseWriter, _ *http.Request) {
+func truncatedList(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, listHead+`{"metadata": {"name`)
+	_, _ = io.WriteString(w, listPrefix+`{"metadata": {"name`)
 	panic(http.ErrAbortHandler)
 }
 
@@ -427,13 +429,13 @@ func garbage(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("\x00garbage\xff", 1000))
 }
 
-func gone(w http.ResponseWriter, _ *http.Request) {
+func expiredWatch(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
 		"message": "too old resource version: 1 (2)", "reason": "Expired", "code": 410}}`+"\n")
 }
 
-func dripping(w http.ResponseWriter, r *http.Request) {
+func slowBytes(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -449,9 +451,9 @@ func dripping(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// another is a certificate for a name that is not a front's. Its own authority signs it, and all
+// otherCertificate is a certificate for a name that is not a front's. Its own authority signs it, and all
 // members trust that authority.
-var another = sync.OnceValue(func() tls.Certificate {
+var otherCertificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
@@ -467,10 +469,10 @@ var another = sync.OnceValue(func() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}
 })
 
-func otherName(t testing.TB, _ *member) string {
+func serverWithOtherName(t testing.TB, _ *testMember) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{another()}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{otherCertificate()}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -481,10 +483,10 @@ func otherName(t testing.TB, _ *member) string {
 // carry no data.
 func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.own(t, "fleet-half-open", asInProduction), "half-open")
-	m.breaks(t, badMember{turn: linked(silent), joined: unreachable}, 45*time.Second)
+	env := sharedEnv(t)
+	m := env.newMember(t, env.newOperator(t, "fleet-half-open", productionProbeInterval), "half-open")
+	m.testFault(t, faultCase{inject: onLink(modeSilent), whenConnected: unreachable}, 45*time.Second)
 }
 
-// asInProduction sets the probe interval of production.
-func asInProduction(o *setup) { o.ProbeInterval = 10 * time.Second }
+// productionProbeInterval sets the probe interval of production.
+func productionProbeInterval(o *setup) { o.ProbeInterval = 10 * time.Second }

@@ -16,37 +16,37 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// told records the calls of an event handler.
-type told struct {
-	mu   sync.Mutex
-	what []string
+// handlerCalls records the calls of an event handler.
+type handlerCalls struct {
+	mu    sync.Mutex
+	calls []string
 }
 
-func (t *told) note(what string, object any) {
+func (t *handlerCalls) record(what string, object any) {
 	if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
 		object = gone.Obj
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.what = append(t.what, what+" "+object.(*corev1.Service).Name)
+	t.calls = append(t.calls, what+" "+object.(*corev1.Service).Name)
 }
 
-func (t *told) OnAdd(o any, _ bool) { t.note("add", o) }
-func (t *told) OnUpdate(_, o any)   { t.note("update", o) }
-func (t *told) OnDelete(o any)      { t.note("delete", o) }
+func (t *handlerCalls) OnAdd(o any, _ bool) { t.record("add", o) }
+func (t *handlerCalls) OnUpdate(_, o any)   { t.record("update", o) }
+func (t *handlerCalls) OnDelete(o any)      { t.record("delete", o) }
 
-func (t *told) waitFor(test *testing.T, want ...string) {
+func (t *handlerCalls) waitFor(test *testing.T, want ...string) {
 	test.Helper()
 	for range 200 {
 		t.mu.Lock()
-		got := slices.Clone(t.what)
+		got := slices.Clone(t.calls)
 		t.mu.Unlock()
 		if slices.Equal(got, want) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	test.Fatalf("told %q, want %q", t.what, want)
+	test.Fatalf("told %q, want %q", t.calls, want)
 }
 
 func service(name, version string) *corev1.Service {
@@ -65,7 +65,7 @@ func TestInformer(t *testing.T) {
 	}, &corev1.Service{}, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}, &cacheLimit{most: 1 << 30})
 	_ = i.SetTransform(toolscache.TransformFunc(func(o any) (any, error) { return o, nil }))
 	_ = i.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler)
-	first, later := &told{}, &told{}
+	first, later := &handlerCalls{}, &handlerCalls{}
 	if _, err := i.AddEventHandler(first); err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +80,8 @@ func TestInformer(t *testing.T) {
 	if _, err := i.AddEventHandler(later); err != nil {
 		t.Fatal(err)
 	}
-	if len(later.what) != 2 {
-		t.Errorf("a handler that came later was told %q", later.what)
+	if len(later.calls) != 2 {
+		t.Errorf("a handler that came later was told %q", later.calls)
 	}
 	// Objects that are missing from a later list are reported as deleted.
 	old := stream

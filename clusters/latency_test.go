@@ -25,43 +25,43 @@ import (
 //
 // This test does not run in parallel with others, because it measures time.
 func TestHealthyMembersAreNotSlowed(t *testing.T) {
-	w := shared(t)
-	alone, beside := w.own(t, "fleet-alone", asInProduction), w.own(t, "fleet-beside", asInProduction)
+	env := sharedEnv(t)
+	alone, beside := env.newOperator(t, "fleet-alone", productionProbeInterval), env.newOperator(t, "fleet-beside", productionProbeInterval)
 	pairs := make([][2]*writer, 3)
 	for i := range pairs {
 		for side, o := range []*operator{alone, beside} {
-			m := w.newMember(t, o, fmt.Sprintf("%s-%d", o.namespace, i))
+			m := env.newMember(t, o, fmt.Sprintf("%s-%d", o.namespace, i))
 			pairs[i][side] = m.writer(t, m.join(t))
 		}
 	}
-	var bad []*member
-	for i, b := range badMembers() {
-		if b.fresh != "" {
-			m := w.newMember(t, beside, fmt.Sprintf("latency-bad-%d", i))
-			b.turn(t, m)
+	var bad []*testMember
+	for i, b := range faultCases() {
+		if b.whenNew != "" {
+			m := env.newMember(t, beside, fmt.Sprintf("latency-bad-%d", i))
+			b.inject(t, m)
 			bad = append(bad, m)
 		}
 	}
 	var before, during [2][]time.Duration
 	for range 2 {
-		writeTo(t, pairs, &before)
+		measureWrites(t, pairs, &before)
 		for _, m := range bad {
-			m.create(t, m.kubeconfig(t))
+			m.createSecret(t, m.kubeconfig(t))
 		}
 		for _, m := range bad {
-			eventually(t, soon, func() error {
+			eventually(t, testTimeout, func() error {
 				if m.memberCluster(t).Name == "" {
 					return fmt.Errorf("%s is not known yet", m.name)
 				}
 				return nil
 			})
 		}
-		writeTo(t, pairs, &during)
+		measureWrites(t, pairs, &during)
 		for _, m := range bad {
-			m.remove(t)
+			m.deleteSecret(t)
 		}
 		for _, m := range bad {
-			m.shows(t, soon, detached)
+			m.waitForConditions(t, testTimeout, summarySecretMissing)
 		}
 	}
 	t.Logf("a write takes %s and its twin %s without bad members", median(before[1]), median(before[0]))
@@ -77,9 +77,9 @@ type writer struct {
 	app    appsv1.Deployment
 }
 
-func (m *member) writer(t *testing.T, e engagement) *writer {
+func (m *testMember) writer(t *testing.T, e engagement) *writer {
 	t.Helper()
-	m.deploy(t, m.name)
+	m.createDeployment(t, m.name)
 	return &writer{e.cluster.GetClient(), appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: m.name}}}
 }
 
@@ -91,8 +91,8 @@ func (w *writer) write(i int) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// writeTo makes 150 pairs of writes, and records how long they took.
-func writeTo(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
+// measureWrites makes 150 pairs of writes, and records how long they took.
+func measureWrites(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 	t.Helper()
 	const each, pace = 50, 60 * time.Millisecond // as the rate limit of a member permits
 	var mu sync.Mutex

@@ -19,21 +19,21 @@ import (
 func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 	// most includes memory that is not collected yet. Without limits, it would be over 20 GiB.
 	const most = 1 << 30
-	w := shared(t)
+	env := sharedEnv(t)
 	// The rate is high, because the limit on memory must not depend on throttling.
-	o := w.own(t, "fleet-memory", byDefault, func(o *setup) { o.ReadRate = 1 << 30 })
+	o := env.newOperator(t, "fleet-memory", defaultListLimit, func(o *setup) { o.ReadRate = 1 << 30 })
 	const list, watch = "", "watch"
 	tests := []struct {
 		name, verb string
 		answers    int64 // responses to send: a list is read to its end before it costs most
 		send       func(io.Writer)
 	}{
-		{"a list of 1 GB", list, 2, func(w io.Writer) { flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
-		{"a list of 60 MB of nothing", list, 2, repeat("{},", 20<<20)},
-		{"a list of as much nothing as is let through", list, 2, repeat("{},", 130_000)},
+		{"a list of 1 GB", list, 2, func(w io.Writer) { writeRepeatedly(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
+		{"a list of 60 MB of nothing", list, 2, writeTimes("{},", 20<<20)},
+		{"a list of as much nothing as is let through", list, 2, writeTimes("{},", 130_000)},
 		{"a list with as many empty containers as are let through", list, 2, func(w io.Writer) {
 			_, _ = io.WriteString(w, `{"metadata": {"namespace": "default", "name": "x"}, "spec": {"template": {"spec": {"containers": [`)
-			repeat("{},", 520_000)(w)
+			writeTimes("{},", 520_000)(w)
 			_, _ = io.WriteString(w, `{}]}}}},`)
 		}},
 		{"a watch of events without end", watch, 1, func(w io.Writer) {
@@ -46,9 +46,9 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := w.newMember(t, o, fmt.Sprintf("memory-%d", i))
+			m := env.newMember(t, o, fmt.Sprintf("memory-%d", i))
 			var sent atomic.Int64
-			others(func(w http.ResponseWriter, r *http.Request) {
+			onAllButProbes(func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case !strings.HasSuffix(r.URL.Path, "/deployments"):
 					hang(w, r)
@@ -59,12 +59,12 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 				}
 				w.Header().Set("Content-Type", "application/json")
 				if test.verb == watch && !r.URL.Query().Has("watch") {
-					_, _ = io.WriteString(w, listHead+"]}")
+					_, _ = io.WriteString(w, listPrefix+"]}")
 					return
 				}
 				body := bufio.NewWriterSize(w, 32<<10)
 				if test.verb == list {
-					_, _ = io.WriteString(body, listHead)
+					_, _ = io.WriteString(body, listPrefix)
 				}
 				test.send(body)
 				_, _ = io.WriteString(body, "null]}")
@@ -72,10 +72,10 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 				sent.Add(1)
 			})(t, m)
 			runtime.GC()
-			before, peak := heap(), uint64(0)
-			m.create(t, m.kubeconfig(t))
-			eventually(t, 4*soon, func() error {
-				if peak = max(peak, heap()); peak > before+most {
+			before, peak := heapBytes(), uint64(0)
+			m.createSecret(t, m.kubeconfig(t))
+			eventually(t, 4*testTimeout, func() error {
+				if peak = max(peak, heapBytes()); peak > before+most {
 					t.Fatalf("it costs %d MiB", (peak-before)>>20)
 				}
 				if sent.Load() < test.answers {
@@ -88,8 +88,8 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 	}
 }
 
-// repeat sends a piece that many times, or until the reader stops.
-func repeat(piece string, times int) func(io.Writer) {
+// writeTimes sends a piece that many times, or until the reader stops.
+func writeTimes(piece string, times int) func(io.Writer) {
 	return func(w io.Writer) {
 		for range times {
 			if _, err := io.WriteString(w, piece); err != nil {
@@ -99,8 +99,8 @@ func repeat(piece string, times int) func(io.Writer) {
 	}
 }
 
-// heap returns how many bytes of the heap are in use or not collected yet.
-func heap() uint64 {
+// heapBytes returns how many bytes of the heap are in use or not collected yet.
+func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()

@@ -12,38 +12,38 @@ import (
 // no caller gets a Cluster that has ended.
 func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.operator, "published")
+	env := sharedEnv(t)
+	m := env.newMember(t, env.operator, "published")
 	first, old := m.join(t), m.link
-	late := w.operator.engagements.hold(m.name)
-	m.move(t)
-	m.replace(t, m.kubeconfig(t))
+	late := env.operator.engagements.hold(m.name)
+	m.changeAddress(t)
+	m.replaceKubeconfig(t, m.kubeconfig(t))
 	<-late.reached
-	m.goesOn(t, first) // the next session is still being engaged
+	m.checkContinues(t, first) // the next session is still being engaged
 
-	m.remove(t)
-	m.ends(t, first, soon)
-	m.hasNoCluster(t)
-	m.shows(t, soon, detached)
+	m.deleteSecret(t)
+	m.waitForEnd(t, first, testTimeout)
+	m.checkNoCluster(t)
+	m.waitForConditions(t, testTimeout, summarySecretMissing)
 
-	m.create(t, m.kubeconfig(t))
-	next := m.engaged(t, 2, soon)
+	m.createSecret(t, m.kubeconfig(t))
+	next := m.waitForEngagement(t, 2, testTimeout)
 	close(late.released)
-	eventually(t, soon, func() error {
-		_, before := old.count()
-		if _, open := m.link.count(); open != 1 || before > 0 {
+	eventually(t, testTimeout, func() error {
+		_, before := old.connectionCounts()
+		if _, open := m.link.connectionCounts(); open != 1 || before > 0 {
 			return fmt.Errorf("%d connections are open, and %d to the first server", open, before)
 		}
 		return nil
 	})
-	m.goesOn(t, next)
-	m.remove(t)
-	m.ends(t, next, soon)
-	m.hasNoCluster(t)
+	m.checkContinues(t, next)
+	m.deleteSecret(t)
+	m.waitForEnd(t, next, testTimeout)
+	m.checkNoCluster(t)
 }
 
-// hasNoCluster checks that the provider has no Cluster for the member.
-func (m *member) hasNoCluster(t *testing.T) {
+// checkNoCluster checks that the provider has no Cluster for the member.
+func (m *testMember) checkNoCluster(t *testing.T) {
 	t.Helper()
 	got, err := m.operator.provider.Get(ctx, multicluster.ClusterName(m.name))
 	if !errors.Is(err, multicluster.ErrClusterNotFound) {

@@ -17,12 +17,12 @@ import (
 // forever.
 func TestAbsurdQuantitiesOfNodes(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 	for name, quantity := range map[string]string{"that the parser dies of": "1111111111111111111e2147483639", "that cannot be added to": "1e2147483646"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := w.newMember(t, w.operator, "quantity-"+label(name))
-			m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+			m := env.newMember(t, env.operator, "quantity-"+memberName(name))
+			m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path != "/api/v1/nodes" {
 					return false
 				}
@@ -41,11 +41,11 @@ func TestAbsurdQuantitiesOfNodes(t *testing.T) {
 	}
 }
 
-// event is a watch event.
-const event = `{"type": "ADDED", "object": %s}` + "\n"
+// addedEvent is a watch event.
+const addedEvent = `{"type": "ADDED", "object": %s}` + "\n"
 
-// quantities answers, after a delay, with a Deployment that contains a quantity, in a frame.
-func quantities(frame, quantity string) http.HandlerFunc {
+// respondWithQuantity answers, after a delay, with a Deployment that contains a quantity, in a frame.
+func respondWithQuantity(frame, quantity string) http.HandlerFunc {
 	deployment := `{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"},
 		"spec": {"template": {"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": ` + quantity + `}}}]}}}}`
 	answer := fmt.Sprintf(frame, strings.ReplaceAll(deployment, "\n", ""))
@@ -66,40 +66,40 @@ func quantities(frame, quantity string) http.HandlerFunc {
 // quantity would take gigabytes and minutes.
 func TestAbsurdQuantitiesOfDeployments(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-quantities")
-	healthy := w.newMember(t, o, "quantities-healthy")
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-quantities")
+	healthy := env.newMember(t, o, "quantities-healthy")
 	e := healthy.join(t)
 	t.Run("at once", func(t *testing.T) {
 		for i, quantity := range []string{`"1e-2000000000"`, `1e-2000000000`, `"1234567890123456789e2000000000"`, `1234567890123456789e2000000000`} {
 			t.Run("in a list: "+quantity, func(t *testing.T) {
 				t.Parallel()
-				m := w.newMember(t, o, fmt.Sprintf("quantities-list-%d", i))
-				lists(quantities(listHead+"%s]}", quantity))(t, m)
-				m.create(t, m.kubeconfig(t))
-				m.says(t, "the member sends a number that nothing can be")
-				m.neverEngaged(t, 0)
-				healthy.goesOn(t, e)
+				m := env.newMember(t, o, fmt.Sprintf("quantities-list-%d", i))
+				onLists(respondWithQuantity(listPrefix+"%s]}", quantity))(t, m)
+				m.createSecret(t, m.kubeconfig(t))
+				m.waitForMessage(t, "the member sends a number that nothing can be")
+				m.checkNotEngaged(t, 0)
+				healthy.checkContinues(t, e)
 			})
 			t.Run("in a watch: "+quantity, func(t *testing.T) {
 				t.Parallel()
-				m := w.newMember(t, o, fmt.Sprintf("quantities-watch-%d", i))
+				m := env.newMember(t, o, fmt.Sprintf("quantities-watch-%d", i))
 				first := m.join(t)
-				watches(quantities(event, quantity))(t, m)
-				m.says(t, "the member sends a number that nothing can be")
-				m.ends(t, first, soon)
-				healthy.goesOn(t, e)
+				onWatches(respondWithQuantity(addedEvent, quantity))(t, m)
+				m.waitForMessage(t, "the member sends a number that nothing can be")
+				m.waitForEnd(t, first, testTimeout)
+				healthy.checkContinues(t, e)
 			})
 		}
 	})
-	healthy.deploy(t, "beside-quantities")
-	e.has(t, "beside-quantities", soon)
+	healthy.createDeployment(t, "beside-quantities")
+	e.waitForDeployment(t, "beside-quantities", testTimeout)
 }
 
-// says waits until the message of the Ready condition contains a text.
-func (m *member) says(t testing.TB, what string) {
+// waitForMessage waits until the message of the Ready condition contains a text.
+func (m *testMember) waitForMessage(t testing.TB, what string) {
 	t.Helper()
-	eventually(t, afterTimeout, func() error {
+	eventually(t, withinConnectTimeout, func() error {
 		c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionReady)
 		if c == nil || !strings.Contains(c.Message, what) {
 			return fmt.Errorf("%s says %+v, want %s", m.name, c, what)

@@ -17,9 +17,9 @@ type engagement struct {
 	ctx     context.Context
 	cluster cluster.Cluster
 	at      time.Time
-	// inStep is set if the caches were in sync. seamless is set if the previous engagement of this
+	// synced is set if the caches were in sync. seamless is set if the previous engagement of this
 	// name had not ended.
-	inStep, seamless bool
+	synced, overlapping bool
 }
 
 // recorder is engaged with every member, in place of delivery.
@@ -67,10 +67,10 @@ func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, me
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	e := engagement{ctx: ctx, cluster: member, at: time.Now(), inStep: true, seamless: true}
-	for _, object := range watched() {
+	e := engagement{ctx: ctx, cluster: member, at: time.Now(), synced: true, overlapping: true}
+	for _, object := range watchedKinds() {
 		informer, err := member.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false))
-		e.inStep = e.inStep && err == nil && informer.HasSynced()
+		e.synced = e.synced && err == nil && informer.HasSynced()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, me
 		return errors.New("not now")
 	}
 	if before := r.byName[name]; len(before) > 0 {
-		e.seamless = before[len(before)-1].ctx.Err() == nil
+		e.overlapping = before[len(before)-1].ctx.Err() == nil
 	}
 	if r.byName == nil {
 		r.byName = map[multicluster.ClusterName][]engagement{}
@@ -87,8 +87,8 @@ func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, me
 	return nil
 }
 
-// of returns the engagements of a member, oldest first.
-func (r *recorder) of(name string) []engagement {
+// engagements returns the engagements of a member, oldest first.
+func (r *recorder) engagements(name string) []engagement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.byName[multicluster.ClusterName(name)])

@@ -24,7 +24,7 @@ type edit func(config *api.Config, cluster *api.Cluster, user *api.AuthInfo)
 // kubeconfig returns a valid kubeconfig with a token, after the edits.
 func kubeconfig(tb testing.TB, edits ...edit) []byte {
 	tb.Helper()
-	cluster := &api.Cluster{Server: "https://canary.example:6443", TLSServerName: "canary-name", CertificateAuthorityData: identityA().Certificate}
+	cluster := &api.Cluster{Server: "https://canary.example:6443", TLSServerName: "canary-name", CertificateAuthorityData: certificateA().Certificate}
 	user := &api.AuthInfo{Token: "canary-token"}
 	config := api.NewConfig()
 	config.CurrentContext = "canary-context"
@@ -63,8 +63,8 @@ func certificate(certificate, key []byte) edit {
 }
 
 var (
-	identityA = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
-	identityB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+	certificateA = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
+	certificateB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
 )
 
 // testInput is the content of a Secret, and the reason with which it is rejected.
@@ -73,8 +73,8 @@ type testInput struct {
 	want string
 }
 
-// refusedKubeconfigs returns kubeconfigs that ask for something forbidden, or that lead nowhere.
-func refusedKubeconfigs(t testing.TB) map[string]testInput {
+// rejectedKubeconfigs returns kubeconfigs that ask for something forbidden, or that lead nowhere.
+func rejectedKubeconfigs(t testing.TB) map[string]testInput {
 	t.Helper()
 	return map[string]testInput{
 		"a program (exec)": {
@@ -113,12 +113,12 @@ func refusedKubeconfigs(t testing.TB) map[string]testInput {
 		"a server that is no URL":      {kubeconfig(t, server("https://canary example")), v1alpha1.ReasonServerRefused},
 		"no server":                    {kubeconfig(t, server("")), v1alpha1.ReasonServerRefused},
 		"no credentials":               {kubeconfig(t, withoutToken), v1alpha1.ReasonNoCredentials},
-		"a key without a certificate":  {kubeconfig(t, withoutToken, certificate(nil, identityA().Key)), v1alpha1.ReasonNoCredentials},
-		"a certificate without a key":  {kubeconfig(t, certificate(identityA().Certificate, nil)), v1alpha1.ReasonKubeconfigMalformed},
-		"another certificate's key":    {kubeconfig(t, certificate(identityA().Certificate, identityB().Key)), v1alpha1.ReasonKubeconfigMalformed},
+		"a key without a certificate":  {kubeconfig(t, withoutToken, certificate(nil, certificateA().Key)), v1alpha1.ReasonNoCredentials},
+		"a certificate without a key":  {kubeconfig(t, certificate(certificateA().Certificate, nil)), v1alpha1.ReasonKubeconfigMalformed},
+		"another certificate's key":    {kubeconfig(t, certificate(certificateA().Certificate, certificateB().Key)), v1alpha1.ReasonKubeconfigMalformed},
 		"a certificate that is none":   {kubeconfig(t, certificate([]byte(canary), []byte(canary))), v1alpha1.ReasonKubeconfigMalformed},
 		"a CA that is none":            {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = []byte(canary) })), v1alpha1.ReasonKubeconfigMalformed},
-		"a CA that is a key":           {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityA().Key })), v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is a key":           {kubeconfig(t, onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = certificateA().Key })), v1alpha1.ReasonKubeconfigMalformed},
 		"no current-context":           {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "" })), v1alpha1.ReasonKubeconfigMalformed},
 		"a current-context of nothing": {kubeconfig(t, onConfig(func(c *api.Config) { c.CurrentContext = "canary-other" })), v1alpha1.ReasonKubeconfigMalformed},
 		"a context without its cluster": {
@@ -138,7 +138,7 @@ func refusedKubeconfigs(t testing.TB) map[string]testInput {
 }
 
 func TestParseRejects(t *testing.T) {
-	for name, test := range refusedKubeconfigs(t) {
+	for name, test := range rejectedKubeconfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, rejected := parse(test.raw, Policy{})
 			if rejected == nil {
@@ -147,7 +147,7 @@ func TestParseRejects(t *testing.T) {
 			if rejected.Reason != test.want {
 				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
 			}
-			quotesNothing(t, rejected)
+			checkQuotesNothing(t, rejected)
 			if _, again := parse(test.raw, Policy{}); *again != *rejected {
 				t.Errorf("said otherwise the second time: %s, then %s", rejected.Message, again.Message)
 			}
@@ -175,8 +175,8 @@ func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	}
 }
 
-// used is what a connection uses of a kubeconfig.
-type used struct {
+// usedFields is what a connection uses of a kubeconfig.
+type usedFields struct {
 	Host, ServerName, Token string
 	Certificate             bool
 }
@@ -184,7 +184,7 @@ type used struct {
 // acceptedKubeconfig is a kubeconfig that is accepted, and what a connection uses of it.
 type acceptedKubeconfig struct {
 	raw  []byte
-	want used
+	want usedFields
 }
 
 func acceptedKubeconfigs(t testing.TB) map[string]acceptedKubeconfig {
@@ -192,30 +192,30 @@ func acceptedKubeconfigs(t testing.TB) map[string]acceptedKubeconfig {
 	return map[string]acceptedKubeconfig{
 		"a token": {
 			kubeconfig(t),
-			used{"https://canary.example:6443", "canary-name", "canary-token", false},
+			usedFields{"https://canary.example:6443", "canary-name", "canary-token", false},
 		},
 		"a client certificate": {
-			kubeconfig(t, withoutToken, certificate(identityA().Certificate, identityA().Key)),
-			used{"https://canary.example:6443", "canary-name", "", true},
+			kubeconfig(t, withoutToken, certificate(certificateA().Certificate, certificateA().Key)),
+			usedFields{"https://canary.example:6443", "canary-name", "", true},
 		},
 		"both": {
-			kubeconfig(t, certificate(identityA().Certificate, identityA().Key)),
-			used{"https://canary.example:6443", "canary-name", "canary-token", true},
+			kubeconfig(t, certificate(certificateA().Certificate, certificateA().Key)),
+			usedFields{"https://canary.example:6443", "canary-name", "canary-token", true},
 		},
 		"a server with a path": {
 			kubeconfig(t, server("https://rancher.example/k8s/clusters/c-1")),
-			used{"https://rancher.example/k8s/clusters/c-1", "canary-name", "canary-token", false},
+			usedFields{"https://rancher.example/k8s/clusters/c-1", "canary-name", "canary-token", false},
 		},
 		"what only another context would do": {
 			kubeconfig(t, onConfig(func(c *api.Config) {
 				c.AuthInfos["other"] = &api.AuthInfo{Exec: &api.ExecConfig{Command: "canary"}, TokenFile: "/canary"}
 				c.Contexts["other"] = &api.Context{Cluster: "canary-cluster", AuthInfo: "other"}
 			})),
-			used{"https://canary.example:6443", "canary-name", "canary-token", false},
+			usedFields{"https://canary.example:6443", "canary-name", "canary-token", false},
 		},
 		"64 KiB": {
 			padded(kubeconfig(t), maxBytes),
-			used{"https://canary.example:6443", "canary-name", "canary-token", false},
+			usedFields{"https://canary.example:6443", "canary-name", "canary-token", false},
 		},
 	}
 }
@@ -227,7 +227,7 @@ func TestParseAccepts(t *testing.T) {
 			if rejected != nil {
 				t.Fatalf("%s: %s", rejected.Reason, rejected.Message)
 			}
-			if diff := cmp.Diff(test.want, used{got.Server, got.ServerName, got.Token, got.Certificate != nil}); diff != "" {
+			if diff := cmp.Diff(test.want, usedFields{got.Server, got.ServerName, got.Token, got.Certificate != nil}); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -242,10 +242,10 @@ func TestConfigsDifferInTheServerOrInTheCredentials(t *testing.T) {
 		"the same":            {nil, true, true},
 		"another namespace":   {[]edit{onConfig(func(c *api.Config) { c.Contexts["canary-context"].Namespace = "other" })}, true, true},
 		"another token":       {[]edit{onUser(func(u *api.AuthInfo) { u.Token = "other" })}, true, false},
-		"a certificate added": {[]edit{certificate(identityA().Certificate, identityA().Key)}, true, false},
+		"a certificate added": {[]edit{certificate(certificateA().Certificate, certificateA().Key)}, true, false},
 		"another server":      {[]edit{server("https://other.example:6443")}, false, false},
 		"another name":        {[]edit{onCluster(func(c *api.Cluster) { c.TLSServerName = "other" })}, false, false},
-		"another CA":          {[]edit{onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = identityB().Certificate })}, false, false},
+		"another CA":          {[]edit{onCluster(func(c *api.Cluster) { c.CertificateAuthorityData = certificateB().Certificate })}, false, false},
 	}
 	one, _ := parse(kubeconfig(t), Policy{})
 	for name, test := range tests {

@@ -29,15 +29,15 @@ func secret(name string, changes ...func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-func ofOurs(s *corev1.Secret) { metav1.SetMetaDataLabel(&s.ObjectMeta, "member", "true") }
-func ofCAPI(s *corev1.Secret) { s.Type = clusterAPIType }
-func ofArgo(s *corev1.Secret) {
+func withSelectedLabel(s *corev1.Secret)  { metav1.SetMetaDataLabel(&s.ObjectMeta, "member", "true") }
+func withClusterAPIType(s *corev1.Secret) { s.Type = clusterAPIType }
+func withArgoCDLabel(s *corev1.Secret) {
 	metav1.SetMetaDataLabel(&s.ObjectMeta, "argocd.argoproj.io/secret-type", "cluster")
 }
-func elsewhere(s *corev1.Secret) { s.Namespace = "default" }
-func deleted(s *corev1.Secret)   { s.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} }
+func inOtherNamespace(s *corev1.Secret) { s.Namespace = "default" }
+func beingDeleted(s *corev1.Secret)     { s.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} }
 
-func data(key, value string) func(*corev1.Secret) {
+func withData(key, value string) func(*corev1.Secret) {
 	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 }
 
@@ -47,29 +47,29 @@ func TestSourceNamesTheMemberOfASecret(t *testing.T) {
 		secret *corev1.Secret
 		want   string
 	}{
-		"ours":                              {ourSecrets, secret("east", ofOurs), "east"},
+		"ours":                              {ourSecrets, secret("east", withSelectedLabel), "east"},
 		"ours, without the label":           {ourSecrets, secret("east"), ""},
-		"ours, of another namespace":        {ourSecrets, secret("east", ofOurs, elsewhere), ""},
-		"ours, being deleted":               {ourSecrets, secret("east", ofOurs, deleted), ""},
-		"ours, whatever its type":           {ourSecrets, secret("east-kubeconfig", ofOurs, ofCAPI), "east-kubeconfig"},
-		"Cluster API":                       {capiSecrets, secret("east-kubeconfig", ofCAPI), "east"},
-		"Cluster API, named twice":          {capiSecrets, secret("east-kubeconfig-kubeconfig", ofCAPI), "east-kubeconfig"},
+		"ours, of another namespace":        {ourSecrets, secret("east", withSelectedLabel, inOtherNamespace), ""},
+		"ours, being deleted":               {ourSecrets, secret("east", withSelectedLabel, beingDeleted), ""},
+		"ours, whatever its type":           {ourSecrets, secret("east-kubeconfig", withSelectedLabel, withClusterAPIType), "east-kubeconfig"},
+		"Cluster API":                       {capiSecrets, secret("east-kubeconfig", withClusterAPIType), "east"},
+		"Cluster API, named twice":          {capiSecrets, secret("east-kubeconfig-kubeconfig", withClusterAPIType), "east-kubeconfig"},
 		"Cluster API, of another type":      {capiSecrets, secret("east-kubeconfig"), ""},
-		"Cluster API, a certificate":        {capiSecrets, secret("east-ca", ofCAPI), ""},
-		"Cluster API, of no cluster":        {capiSecrets, secret("-kubeconfig", ofCAPI), ""},
-		"Cluster API, of another namespace": {capiSecrets, secret("east-kubeconfig", ofCAPI, elsewhere), ""},
-		"Cluster API, being deleted":        {capiSecrets, secret("east-kubeconfig", ofCAPI, deleted), ""},
-		"Argo CD":                           {argoSecrets, secret("cluster-1", ofArgo, data("name", "east.example")), "east.example"},
-		"Argo CD, without a name":           {argoSecrets, secret("cluster-1", ofArgo), "cluster-1"},
-		"Argo CD, a name no member has":     {argoSecrets, secret("cluster-1", ofArgo, data("name", "East 1")), "cluster-1"},
-		"Argo CD, a name of a MiB":          {argoSecrets, secret("cluster-1", ofArgo, data("name", strings.Repeat("x", 1<<20))), "cluster-1"},
-		"Argo CD, too long a name":          {argoSecrets, secret("cluster-1", ofArgo, data("name", strings.Repeat("x", 254))), "cluster-1"},
-		"Argo CD, without the label":        {argoSecrets, secret("cluster-1", data("name", "east")), ""},
+		"Cluster API, a certificate":        {capiSecrets, secret("east-ca", withClusterAPIType), ""},
+		"Cluster API, of no cluster":        {capiSecrets, secret("-kubeconfig", withClusterAPIType), ""},
+		"Cluster API, of another namespace": {capiSecrets, secret("east-kubeconfig", withClusterAPIType, inOtherNamespace), ""},
+		"Cluster API, being deleted":        {capiSecrets, secret("east-kubeconfig", withClusterAPIType, beingDeleted), ""},
+		"Argo CD":                           {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "east.example")), "east.example"},
+		"Argo CD, without a name":           {argoSecrets, secret("cluster-1", withArgoCDLabel), "cluster-1"},
+		"Argo CD, a name no member has":     {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "East 1")), "cluster-1"},
+		"Argo CD, a name of a MiB":          {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 1<<20))), "cluster-1"},
+		"Argo CD, too long a name":          {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 254))), "cluster-1"},
+		"Argo CD, without the label":        {argoSecrets, secret("cluster-1", withData("name", "east")), ""},
 		"Argo CD, a repository": {
 			argoSecrets, secret("repo", func(s *corev1.Secret) { s.Labels = map[string]string{"argocd.argoproj.io/secret-type": "repository"} }), "",
 		},
-		"Argo CD, of another namespace": {argoSecrets, secret("cluster-1", ofArgo, elsewhere), ""},
-		"Argo CD, being deleted":        {argoSecrets, secret("cluster-1", ofArgo, deleted), ""},
+		"Argo CD, of another namespace": {argoSecrets, secret("cluster-1", withArgoCDLabel, inOtherNamespace), ""},
+		"Argo CD, being deleted":        {argoSecrets, secret("cluster-1", withArgoCDLabel, beingDeleted), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSourcesAreTriedInTheirOrder(t *testing.T) {
 		Form   SecretFormat
 		Key    string
 	}
-	all := secret("east-kubeconfig", ofOurs, ofCAPI, ofArgo, data("name", "argo"))
+	all := secret("east-kubeconfig", withSelectedLabel, withClusterAPIType, withArgoCDLabel, withData("name", "argo"))
 	tests := map[string]struct {
 		sources Sources
 		secret  *corev1.Secret
@@ -94,9 +94,9 @@ func TestSourcesAreTriedInTheirOrder(t *testing.T) {
 	}{
 		"the first that has it":        {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &claimed{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
 		"the first in another order":   {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &claimed{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
-		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofArgo), &claimed{"x", FormatArgoCD, "fleet/x"}},
+		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withArgoCDLabel), &claimed{"x", FormatArgoCD, "fleet/x"}},
 		"none":                         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
-		"none, of another namespace":   {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofOurs, elsewhere), nil},
+		"none, of another namespace":   {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withSelectedLabel, inOtherNamespace), nil},
 		"none, for there is no source": {nil, all, nil},
 	}
 	for name, test := range tests {
@@ -118,7 +118,7 @@ type object = map[string]any
 // argoCD returns the config of a valid cluster Secret of Argo CD with a token, after the change.
 func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	tb.Helper()
-	tls := object{"caData": identityA().Certificate, "serverName": "canary-name"}
+	tls := object{"caData": certificateA().Certificate, "serverName": "canary-name"}
 	config := object{"bearerToken": "canary-token", "tlsClientConfig": tls}
 	change(config, tls)
 	raw, err := json.Marshal(config)
@@ -128,9 +128,9 @@ func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	return raw
 }
 
-// read returns the Config or the rejection for an Argo CD Secret with this config.
-func read(config []byte, policy Policy) (*Config, *RejectedError) {
-	s := secret("cluster-1", ofArgo, data("server", "https://canary.example:6443/"), data("config", string(config)))
+// parseArgoCDConfig returns the Config or the rejection for an Argo CD Secret with this config.
+func parseArgoCDConfig(config []byte, policy Policy) (*Config, *RejectedError) {
+	s := secret("cluster-1", withArgoCDLabel, withData("server", "https://canary.example:6443/"), withData("config", string(config)))
 	return Sources{argoSecrets}.Member(s).Parse(policy)
 }
 
@@ -139,10 +139,10 @@ func read(config []byte, policy Policy) (*Config, *RejectedError) {
 type acceptedArgoCD struct {
 	config []byte
 	policy Policy
-	want   usedArgoCD
+	want   usedArgoCDFields
 }
 
-type usedArgoCD struct {
+type usedArgoCDFields struct {
 	Host, ServerName, Token, Proxy string
 	Certificate, Insecure          bool
 }
@@ -150,34 +150,34 @@ type usedArgoCD struct {
 func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 	t.Helper()
 	const host = "https://canary.example:6443"
-	a := identityA()
+	a := certificateA()
 	return map[string]acceptedArgoCD{
-		"a bearer token": {argoCD(t, func(object, object) {}), Policy{}, usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token"}},
+		"a bearer token": {argoCD(t, func(object, object) {}), Policy{}, usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"}},
 		"a client certificate": {
 			argoCD(t, func(config, tls object) {
 				delete(config, "bearerToken")
 				tls["certData"], tls["keyData"] = a.Certificate, a.Key
 			}), Policy{},
-			usedArgoCD{Host: host, ServerName: "canary-name", Certificate: true},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Certificate: true},
 		},
 		"insecure, where that is permitted": {
 			argoCD(t, func(_, tls object) {
 				tls["insecure"] = true
 				delete(tls, "caData")
 			}), Policy{AllowInsecureTLS: true},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token", Insecure: true},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token", Insecure: true},
 		},
 		"a proxy, where that is permitted": {
 			argoCD(t, func(config, _ object) { config["proxyUrl"] = "http://canary:3128" }), Policy{AllowProxy: true},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token", Proxy: "http://canary:3128"},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token", Proxy: "http://canary:3128"},
 		},
 		"programs that are null": {
 			argoCD(t, func(config, _ object) { config["awsAuthConfig"], config["execProviderConfig"] = nil, nil }), Policy{},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token"},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"},
 		},
 		"what only Argo CD knows": {
 			argoCD(t, func(config, _ object) { config["disableCompression"] = true }), Policy{},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token"},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"},
 		},
 	}
 }
@@ -185,25 +185,25 @@ func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 func TestArgoCDSecretIsAccepted(t *testing.T) {
 	for name, test := range acceptedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
-			got, rejected := read(test.config, test.policy)
+			got, rejected := parseArgoCDConfig(test.config, test.policy)
 			if rejected != nil {
 				t.Fatalf("%s: %s", rejected.Reason, rejected.Message)
 			}
-			if diff := cmp.Diff(test.want, usedArgoCD{got.Server, got.ServerName, got.Token, proxyOf(got), got.Certificate != nil, got.Insecure}); diff != "" {
+			if diff := cmp.Diff(test.want, usedArgoCDFields{got.Server, got.ServerName, got.Token, proxyOf(got), got.Certificate != nil, got.Insecure}); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
 }
 
-// refusedArgoCD is the config of a cluster Secret, and the reason with which it is rejected.
-type refusedArgoCD struct {
+// rejectedArgoCD is the config of a cluster Secret, and the reason with which it is rejected.
+type rejectedArgoCD struct {
 	config []byte
 	policy Policy
 	want   string
 }
 
-func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
+func rejectedArgoCDs(t testing.TB) map[string]rejectedArgoCD {
 	t.Helper()
 	with := func(key string, value any) []byte {
 		return argoCD(t, func(config, _ object) { config[key] = value })
@@ -212,7 +212,7 @@ func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
 		return argoCD(t, func(_, tls object) { tls[key] = value })
 	}
 	all := Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}
-	return map[string]refusedArgoCD{
+	return map[string]rejectedArgoCD{
 		"a program, even where all is permitted":        {with("execProviderConfig", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
 		"a program of no name":                          {with("execProviderConfig", object{}), Policy{}, v1alpha1.ReasonExecRefused},
 		"AWS, even where all is permitted":              {with("awsAuthConfig", object{"clusterName": canary}), all, v1alpha1.ReasonExecRefused},
@@ -224,7 +224,7 @@ func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
 		"no CA, even where insecure is permitted":       {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
 		"a CA that is none":                             {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"a CA that is not base64":                       {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a certificate without its key":                 {withTLS("certData", identityA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate without its key":                 {withTLS("certData", certificateA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"no credentials":                                {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
 		"a token of another type":                       {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
 		"insecure in so many words":                     {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
@@ -243,16 +243,16 @@ func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
 }
 
 func TestArgoCDSecretIsRefused(t *testing.T) {
-	for name, test := range refusedArgoCDs(t) {
+	for name, test := range rejectedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
-			got, rejected := read(test.config, test.policy)
+			got, rejected := parseArgoCDConfig(test.config, test.policy)
 			if rejected == nil {
 				t.Fatalf("accepted, for server %s", got.Server)
 			}
 			if rejected.Reason != test.want {
 				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
 			}
-			quotesNothing(t, rejected)
+			checkQuotesNothing(t, rejected)
 		})
 	}
 }
@@ -260,7 +260,7 @@ func TestArgoCDSecretIsRefused(t *testing.T) {
 func TestArgoCDSecretNeedsAServerOverTLS(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	for _, url := range []string{"", "http://canary.example", "canary.example:6443", "https://canary:canary@canary.example", "https://canary example"} {
-		_, rejected := Sources{argoSecrets}.Member(secret("x", ofArgo, data("server", url), data("config", string(config)))).Parse(Policy{})
+		_, rejected := Sources{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", url), withData("config", string(config)))).Parse(Policy{})
 		if rejected == nil || rejected.Reason != v1alpha1.ReasonServerRefused || strings.Contains(rejected.Message, canary) {
 			t.Errorf("%q: %+v", url, rejected)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// dialled maps each address to the reason with which the dialer rejects it.
-var dialled = map[string]struct {
+// dialledAddresses maps each address to the reason with which the dialer rejects it.
+var dialledAddresses = map[string]struct {
 	addresses []string
 	want      string
 }{
@@ -33,7 +33,7 @@ var dialled = map[string]struct {
 }
 
 func TestHostileAddressIsRefusedWhenDialled(t *testing.T) {
-	for name, test := range dialled {
+	for name, test := range dialledAddresses {
 		for _, address := range test.addresses {
 			t.Run(name+" "+address, func(t *testing.T) {
 				got := v1alpha1.ReasonAccepted
@@ -59,7 +59,7 @@ func TestDialledAddressesAreDocumented(t *testing.T) {
 		t.Fatal("docs/kubeconfig.md has no table of addresses")
 	}
 	want, got := map[string]string{}, map[string]string{}
-	for name, test := range dialled {
+	for name, test := range dialledAddresses {
 		want[name] = test.want
 	}
 	for i, line := range strings.Split(table, "\n") {

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// answers is a server that returns the body for each request, or fails.
-type answers struct {
+// staticServer is a server that returns the body for each request, or fails.
+type staticServer struct {
 	body io.Reader
 	err  error
 }
 
-func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+func (a staticServer) RoundTrip(*http.Request) (*http.Response, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -33,12 +33,12 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 
 const testRate, testBurst, testMaxList = 1 << 20, 4 << 20, 64 << 20
 
-func limiterOf(next http.RoundTripper) *responseLimiter {
+func newTestLimiter(next http.RoundTripper) *responseLimiter {
 	return newResponseLimiter(next, rate.NewLimiter(testRate, testBurst), testMaxList)
 }
 
-// asking returns a request with a method and a query.
-func asking(ctx context.Context, method, query string) *http.Request {
+// newRequest returns a request with a method and a query.
+func newRequest(ctx context.Context, method, query string) *http.Request {
 	request, err := http.NewRequestWithContext(ctx, method, "https://member/apis/apps/v1/deployments?"+query, http.NoBody)
 	if err != nil {
 		panic(err)
@@ -76,8 +76,8 @@ func TestALimitedBodyIsThrottledAndNeverCut(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, begun := limiterOf(answers{body: strings.NewReader(test.body)}), time.Now()
-				read, err := io.ReadAll(l.body(t, asking(t.Context(), test.method, test.query)))
+				l, begun := newTestLimiter(staticServer{body: strings.NewReader(test.body)}), time.Now()
+				read, err := io.ReadAll(l.body(t, newRequest(t.Context(), test.method, test.query)))
 				if string(read) != test.body || err != nil {
 					t.Errorf("read %d bytes of %d, then %v", len(read), len(test.body), err)
 				}
@@ -124,7 +124,7 @@ func TestALimitedBodyIsRefusedOverASize(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				body := limiterOf(answers{body: strings.NewReader(test.body)}).body(t, asking(t.Context(), test.method, test.query))
+				body := newTestLimiter(staticServer{body: strings.NewReader(test.body)}).body(t, newRequest(t.Context(), test.method, test.query))
 				_, err := io.ReadAll(body)
 				if fmt.Sprint(err) != fmt.Sprint(test.want) {
 					t.Errorf("got %v, want %v", err, test.want)
@@ -139,11 +139,11 @@ func TestALimitedBodyIsRefusedOverASize(t *testing.T) {
 
 func TestALimitIsSharedByAllBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, begun := limiterOf(respondWith(func() io.Reader { return strings.NewReader(`{"a":"` + filler(testBurst) + `"}`) })), time.Now()
+		l, begun := newTestLimiter(respondWith(func() io.Reader { return strings.NewReader(`{"a":"` + filler(testBurst) + `"}`) })), time.Now()
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
-				if n, err := io.Copy(io.Discard, l.body(t, asking(t.Context(), http.MethodGet, ""))); n < testBurst || err != nil {
+				if n, err := io.Copy(io.Discard, l.body(t, newRequest(t.Context(), http.MethodGet, ""))); n < testBurst || err != nil {
 					t.Errorf("read %d bytes, then %v", n, err)
 				}
 			})
@@ -157,11 +157,11 @@ func TestALimitIsSharedByAllBodies(t *testing.T) {
 
 func TestAProbeIsNotThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiterOf(respondWith(func() io.Reader { return strings.NewReader(`{"a":"` + filler(2*testBurst) + `"}`) }))
-		go func() { _, _ = io.ReadAll(l.body(t, asking(t.Context(), http.MethodGet, ""))) }()
+		l := newTestLimiter(respondWith(func() io.Reader { return strings.NewReader(`{"a":"` + filler(2*testBurst) + `"}`) }))
+		go func() { _, _ = io.ReadAll(l.body(t, newRequest(t.Context(), http.MethodGet, ""))) }()
 		synctest.Wait()
 		begun := time.Now()
-		probe := asking(context.WithValue(t.Context(), unlimited{}, true), http.MethodGet, "")
+		probe := newRequest(context.WithValue(t.Context(), unlimited{}, true), http.MethodGet, "")
 		if _, err := io.ReadAll(l.body(t, probe)); err != nil || time.Since(begun) > 0 {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
@@ -188,7 +188,7 @@ func TestAThrottledBodyEndsWithItsRequest(t *testing.T) {
 				ctx, cancel := test.bound(t.Context())
 				defer cancel()
 				begun := time.Now()
-				body := limiterOf(answers{body: strings.NewReader(`{"a":"` + filler(4*testBurst) + `"}`)}).body(t, asking(ctx, http.MethodGet, ""))
+				body := newTestLimiter(staticServer{body: strings.NewReader(`{"a":"` + filler(4*testBurst) + `"}`)}).body(t, newRequest(ctx, http.MethodGet, ""))
 				if _, err := io.ReadAll(body); !errors.Is(err, test.want) || time.Since(begun) > test.after {
 					t.Errorf("%v after %s", err, time.Since(begun))
 				}
@@ -204,7 +204,7 @@ func TestTimersStandStillWhileABodyIsThrottled(t *testing.T) {
 		var expired atomic.Int64
 		begun := time.Now()
 		timer := NewTimer(5*time.Second, func() { expired.Store(int64(time.Since(begun))) })
-		body := limiterOf(answers{body: strings.NewReader(`{"a":"` + filler(11*testBurst) + `"}`)}).body(t, asking(withTimers(t.Context(), timer), http.MethodGet, ""))
+		body := newTestLimiter(staticServer{body: strings.NewReader(`{"a":"` + filler(11*testBurst) + `"}`)}).body(t, newRequest(withTimers(t.Context(), timer), http.MethodGet, ""))
 		if _, err := io.ReadAll(body); err != nil || expired.Load() > 0 {
 			t.Errorf("%v, and it expired after %s", err, time.Duration(expired.Load()))
 		}
@@ -218,7 +218,7 @@ func TestTimersStandStillWhileABodyIsThrottled(t *testing.T) {
 
 func TestTheLimiterPassesErrorsOn(t *testing.T) {
 	refused := errors.New("refused")
-	l := limiterOf(answers{err: refused})
+	l := newTestLimiter(staticServer{err: refused})
 	if response, err := l.RoundTrip(&http.Request{}); response != nil || !errors.Is(err, refused) {
 		t.Errorf("got %v, %v", response, err)
 	}
@@ -234,7 +234,7 @@ func TestTheLimiterRefusesWhatIsNoJSON(t *testing.T) {
 		answer := respond(func() *http.Response {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(&bytes.Buffer{})}
 		})
-		if _, err := limiterOf(answer).RoundTrip(asking(t.Context(), http.MethodGet, "")); !errors.Is(err, ErrNotAPIServer) {
+		if _, err := newTestLimiter(answer).RoundTrip(newRequest(t.Context(), http.MethodGet, "")); !errors.Is(err, ErrNotAPIServer) {
 			t.Errorf("%q: %v", kind, err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestQuantityScanner(t *testing.T) {
 					forms = append(forms, text)
 				}
 				for _, form := range forms {
-					got, err := priced(`{"a":[{"cpu" : ` + form + `}]}`)
+					got, err := priceOf(`{"a":[{"cpu" : ` + form + `}]}`)
 					if want := max(0, test.want); got != want || errors.Is(err, ErrQuantityTooExpensive) != (test.want == absurd) {
 						t.Errorf("%.50s: %d, %v; want %d", form, got, err, test.want)
 					}
@@ -89,15 +89,15 @@ func TestQuantitiesInTextAreFree(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := priced(fmt.Sprintf(test.document, "1e-2000000000")); errors.Is(err, ErrQuantityTooExpensive) != test.absurd {
+			if _, err := priceOf(fmt.Sprintf(test.document, "1e-2000000000")); errors.Is(err, ErrQuantityTooExpensive) != test.absurd {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-// priced returns the cost of the numbers in a document.
-func priced(document string) (all int, err error) {
+// priceOf returns the cost of the numbers in a document.
+func priceOf(document string) (all int, err error) {
 	var n quantityScanner
 	for i := range len(document) {
 		cost, err := n.next(document[i])
@@ -115,7 +115,7 @@ func TestAnExpensiveQuantityEndsTheBody(t *testing.T) {
 	for name, pieces := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
 		for _, number := range []string{`"1e-2000000000"`, `1e-2000000000`} {
 			t.Run(name+" "+number, func(t *testing.T) {
-				body := limiterOf(answers{body: pieces(strings.NewReader(`{"cpu":` + number + `} `))}).body(t, asking(t.Context(), http.MethodGet, ""))
+				body := newTestLimiter(staticServer{body: pieces(strings.NewReader(`{"cpu":` + number + `} `))}).body(t, newRequest(t.Context(), http.MethodGet, ""))
 				read, err := io.ReadAll(body)
 				if _, again := body.Read(make([]byte, 1)); !errors.Is(err, ErrQuantityTooExpensive) || !errors.Is(again, ErrQuantityTooExpensive) || strings.Contains(string(read), "}") {
 					t.Errorf("read %s, then %v, then %v", read, err, again)
@@ -130,7 +130,7 @@ func TestQuantitiesCostLittle(t *testing.T) {
 	for _, text := range []string{"1e-999", "1e-9999", "1e-99999", "1e-999999", "1e-9999999", "1234567890123456789e999", "1e9999999", strings.Repeat("9", 1000), strings.Repeat("9", 300_000)} {
 		t.Run(text[:min(len(text), 30)], func(t *testing.T) {
 			document := `"` + text + `",`
-			cost, err := priced(document)
+			cost, err := priceOf(document)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -46,17 +46,17 @@ func TestPersistentError(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var trouble WatchHealth
+			var health WatchHealth
 			start := time.Now()
 			for _, at := range test.failed {
 				if at == cleared {
-					trouble.Reset()
+					health.Reset()
 					continue
 				}
-				trouble.recordFailure("pods", fmt.Errorf("at %s", at*second), start.Add(at*second))
+				health.recordFailure("pods", fmt.Errorf("at %s", at*second), start.Add(at*second))
 			}
 			got := ""
-			if err := trouble.PersistentError(start.Add(test.now * second)); err != nil {
+			if err := health.PersistentError(start.Add(test.now * second)); err != nil {
 				got = err.Error()
 			}
 			if got != test.want {
@@ -86,10 +86,10 @@ func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			refused := false
-			trouble := WatchHealth{OnRefused: func() { refused = true }}
+			health := WatchHealth{OnRefused: func() { refused = true }}
 			reflector := toolscache.NewReflector(&toolscache.ListWatch{}, &corev1.Pod{}, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), 0)
-			trouble.HandleError(WithRequiredKind(t.Context(), "pods"), reflector, test.err)
-			if noted := trouble.LastError() != nil; noted != test.noted || refused != test.refused {
+			health.HandleError(WithRequiredKind(t.Context(), "pods"), reflector, test.err)
+			if noted := health.LastError() != nil; noted != test.noted || refused != test.refused {
 				t.Errorf("noted %t, refused %t; want %t, %t", noted, refused, test.noted, test.refused)
 			}
 		})
@@ -113,19 +113,19 @@ func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				trouble := WatchHealth{Silence: time.Hour}
-				server := silence()
-				o := &WatchMonitor{Health: &trouble, Next: respond(func() *http.Response {
+				health := WatchHealth{Silence: time.Hour}
+				server := newSilentBody()
+				o := &WatchMonitor{Health: &health, Next: respond(func() *http.Response {
 					return &http.Response{StatusCode: http.StatusOK, Body: server}
 				})}
-				request := watching(t, true)
+				request := newWatchRequest(t, true)
 				if test.kind != "" {
 					request = request.WithContext(WithRequiredKind(t.Context(), test.kind))
 				}
 				lasted := false
 				for range 4 {
-					trouble.recordFailure("pods", errShortWatch, time.Now())
-					lasted = lasted || trouble.PersistentError(time.Now()) != nil
+					health.recordFailure("pods", errShortWatch, time.Now())
+					lasted = lasted || health.PersistentError(time.Now()) != nil
 					response, err := o.RoundTrip(request)
 					if err != nil {
 						t.Fatal(err)
@@ -135,7 +135,7 @@ func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 					if test.kind == "" {
 						text = "{}"
 					}
-					go server.tell(text)
+					go server.send(text)
 					if n, err := response.Body.Read(make([]byte, 10)); n != len(text) || err != nil {
 						t.Fatal(n, err)
 					}
@@ -151,12 +151,12 @@ func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 
 // A list that does not end counts twice, and its reader also records its error.
 func TestASlowListCountsTwice(t *testing.T) {
-	var trouble WatchHealth
+	var health WatchHealth
 	start := time.Now()
 	slow := func(at time.Duration) error {
-		trouble.recordFailures("pods", errSlowList, start.Add(at), slowList)
-		trouble.recordFailure("pods", context.DeadlineExceeded, start.Add(at))
-		return trouble.PersistentError(start.Add(at))
+		health.recordFailures("pods", errSlowList, start.Add(at), slowList)
+		health.recordFailure("pods", context.DeadlineExceeded, start.Add(at))
+		return health.PersistentError(start.Add(at))
 	}
 	if err := slow(0); err != nil {
 		t.Error("after one:", err)
@@ -170,15 +170,15 @@ func TestASlowListCountsTwice(t *testing.T) {
 func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 	for code, want := range map[int]bool{200: false, 400: false, 403: false, 410: true, 429: true, 500: true, 503: true, 599: true} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			var trouble WatchHealth
-			trouble.Silence = time.Hour
-			o := &WatchMonitor{Health: &trouble, Next: respond(func() *http.Response {
+			var health WatchHealth
+			health.Silence = time.Hour
+			o := &WatchMonitor{Health: &health, Next: respond(func() *http.Response {
 				return &http.Response{StatusCode: code, Body: http.NoBody}
 			})}
-			if _, err := o.RoundTrip(watching(t, true)); err != nil {
+			if _, err := o.RoundTrip(newWatchRequest(t, true)); err != nil {
 				t.Fatal(err)
 			}
-			if noted := trouble.LastError() != nil; noted != want {
+			if noted := health.LastError() != nil; noted != want {
 				t.Errorf("noted: %t, want %t", noted, want)
 			}
 		})
@@ -189,31 +189,31 @@ func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 // Otherwise it would hang forever.
 func TestASilentOptionalWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		trouble := WatchHealth{Silence: time.Minute}
-		server := silence()
-		o := &WatchMonitor{Health: &trouble, Next: respond(func() *http.Response {
+		health := WatchHealth{Silence: time.Minute}
+		server := newSilentBody()
+		o := &WatchMonitor{Health: &health, Next: respond(func() *http.Response {
 			return &http.Response{StatusCode: http.StatusOK, Body: server}
 		})}
-		response, err := o.RoundTrip(watching(t, false))
+		response, err := o.RoundTrip(newWatchRequest(t, false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		go func() {
 			time.Sleep(50 * time.Second)
-			server.tell("{}\n")
+			server.send("{}\n")
 		}()
 		begun := time.Now()
 		if _, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrClosedPipe) || time.Since(begun) != 110*time.Second {
 			t.Errorf("it ends with %v after %s", err, time.Since(begun))
 		}
-		if err := errors.Join(response.Body.Close(), trouble.LastError()); err != nil {
+		if err := errors.Join(response.Body.Close(), health.LastError()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// watching returns a request for a watch.
-func watching(t *testing.T, required bool) *http.Request {
+// newWatchRequest returns a request for a watch.
+func newWatchRequest(t *testing.T, required bool) *http.Request {
 	ctx := t.Context()
 	if required {
 		ctx = WithRequiredKind(ctx, "pods")
@@ -225,18 +225,18 @@ func watching(t *testing.T, required bool) *http.Request {
 	return request
 }
 
-// silent is a body that returns its text and then does not end.
-type silent struct {
+// silentBody is a body that returns its text and then does not end.
+type silentBody struct {
 	*io.PipeReader
 	writer *io.PipeWriter
 }
 
-func silence() silent {
+func newSilentBody() silentBody {
 	r, w := io.Pipe()
-	return silent{r, w}
+	return silentBody{r, w}
 }
 
-func (s silent) tell(text string) { _, _ = io.WriteString(s.writer, text) }
+func (s silentBody) send(text string) { _, _ = io.WriteString(s.writer, text) }
 
 // The reading of an error response ends in time, with or without a token, and for any kind of
 // request.
@@ -245,14 +245,14 @@ func TestAnErrorThatDoesNotEnd(t *testing.T) {
 		for _, token := range []string{"", "canary-token"} {
 			t.Run(name+", token "+token, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					server := silence()
-					go server.tell("canary-tok")
+					server := newSilentBody()
+					go server.send("canary-tok")
 					s := &authTransport{credentials: &atomic.Pointer[kubeconfig.Config]{}, next: respond(func() *http.Response {
 						return &http.Response{StatusCode: code, Header: http.Header{}, Body: server}
 					})}
 					s.credentials.Store(&kubeconfig.Config{Token: token})
 					begun := time.Now()
-					response, err := s.RoundTrip(watching(t, true))
+					response, err := s.RoundTrip(newWatchRequest(t, true))
 					if err != nil {
 						t.Fatal(err)
 					}

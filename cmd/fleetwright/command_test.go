@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	}
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
-	if started != nil {
-		_ = started.environment.Stop()
+	if startedHub != nil {
+		_ = startedHub.environment.Stop()
 	}
 	os.Exit(code)
 }
@@ -87,8 +87,8 @@ func fleetwright(t *testing.T, args ...string) *process {
 	return p
 }
 
-// exits waits until the process exits, and returns the exit code.
-func (p *process) exits(t *testing.T, within time.Duration) int {
+// waitForExit waits until the process exits, and returns the exit code.
+func (p *process) waitForExit(t *testing.T, within time.Duration) int {
 	t.Helper()
 	select {
 	case <-p.ended:
@@ -101,16 +101,16 @@ func (p *process) exits(t *testing.T, within time.Duration) int {
 	}
 }
 
-// fails checks that the command exits with code 1 and prints one line that contains the text.
-func fails(t *testing.T, want string, args ...string) {
+// checkFailure checks that the command exits with code 1 and prints one line that contains the text.
+func checkFailure(t *testing.T, want string, args ...string) {
 	t.Helper()
 	p := fleetwright(t, args...)
-	code, said := p.exits(t, 30*time.Second), p.output.String()
+	code, output := p.waitForExit(t, 30*time.Second), p.output.String()
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "fleetwright: ") || !strings.Contains(said, want) {
-		t.Errorf("want one line with %q, got:\n%s", want, said)
+	if strings.Count(output, "\n") != 1 || !strings.HasPrefix(output, "fleetwright: ") || !strings.Contains(output, want) {
+		t.Errorf("want one line with %q, got:\n%s", want, output)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestInvalidOptionsAreReportedInOneLine(t *testing.T) {
 		"a kubeconfig that is none":      {[]string{"--kubeconfig", malformed}, malformed},
 		"a context that there is not":    {[]string{"--kubeconfig", hubAt(t, "https://127.0.0.1:1"), "--context", "other"}, `"other"`},
 		"no kubeconfig at all":           {nil, "find the hub"},
-		"a hub where nobody listens":     {[]string{"--kubeconfig", hubAt(t, refusing(t))}, "reach the hub at https://127.0.0.1:"},
+		"a hub where nobody listens":     {[]string{"--kubeconfig", hubAt(t, closedAddress(t))}, "reach the hub at https://127.0.0.1:"},
 		"no namespace":                   {[]string{"--secret-namespace", ""}, "--secret-namespace"},
 		"a collector that is no URL":     {[]string{"--tracing-endpoint", "http://a b"}, "--tracing-endpoint: want a URL"},
 		"a collector without a scheme":   {[]string{"--tracing-endpoint", "collector:4318"}, `--tracing-endpoint "collector:4318": want a URL`},
@@ -154,7 +154,7 @@ func TestInvalidOptionsAreReportedInOneLine(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fails(t, test.want, test.args...)
+			checkFailure(t, test.want, test.args...)
 		})
 	}
 }
@@ -171,8 +171,8 @@ func hubAt(t *testing.T, server string) string {
 	return path
 }
 
-// refusing returns the address of a server that no longer listens.
-func refusing(t *testing.T) string {
+// closedAddress returns the address of a server that no longer listens.
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -193,17 +193,17 @@ func TestVersion(t *testing.T) {
 	if want := "fleetwright unknown " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
-	if p := fleetwright(t, "--version"); p.exits(t, 10*time.Second) != 0 || !strings.Contains(p.output.String(), "unknown") {
+	if p := fleetwright(t, "--version"); p.waitForExit(t, 10*time.Second) != 0 || !strings.Contains(p.output.String(), "unknown") {
 		t.Errorf("--version says %q", p.output.String())
 	}
 }
 
 func TestHelpNamesTheFlags(t *testing.T) {
 	p := fleetwright(t, "--help")
-	code, said := p.exits(t, 10*time.Second), p.output.String()
+	code, output := p.waitForExit(t, 10*time.Second), p.output.String()
 	for _, flag := range []string{"kubeconfig", "secret-namespace", "secret-selector", "allow-loopback-members", "leader-elect", "log-level"} {
-		if code != 0 || !strings.Contains(said, "--"+flag) {
-			t.Errorf("exit code %d, and --%s is missing in:\n%s", code, flag, said)
+		if code != 0 || !strings.Contains(output, "--"+flag) {
+			t.Errorf("exit code %d, and --%s is missing in:\n%s", code, flag, output)
 		}
 	}
 }

@@ -24,23 +24,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// front is a member's view of the shared API server. It passes every request to the real API server
+// faultProxy is a member's view of the shared API server. It passes every request to the real API server
 // with the member's own credentials, but has its own identity and certificate, and can inject
 // faults into responses.
-type front struct {
+type faultProxy struct {
 	server *httptest.Server
 
-	mu    sync.Mutex
-	id    types.UID
-	fault fault
-	open  map[*http.Request]time.Time // the open watches, and when each began
+	mu      sync.Mutex
+	id      types.UID
+	fault   fault
+	watches map[*http.Request]time.Time // the open watches, and when each began
 }
 
 // fault answers a request in place of the API server, or reports that it does not.
 type fault func(http.ResponseWriter, *http.Request) (answered bool)
 
-// newFront starts a front that stops with the test.
-func newFront(t testing.TB, behind *apiServer) *front {
+// newFaultProxy starts a front that stops with the test.
+func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 	t.Helper()
 	at, err := url.Parse(behind.environment.Config.Host)
 	if err != nil {
@@ -48,11 +48,11 @@ func newFront(t testing.TB, behind *apiServer) *front {
 	}
 	authority := x509.NewCertPool()
 	authority.AppendCertsFromPEM(behind.environment.Config.CAData)
-	f := &front{id: uuid.NewUUID(), open: map[*http.Request]time.Time{}}
+	f := &faultProxy{id: uuid.NewUUID(), watches: map[*http.Request]time.Time{}}
 	backend := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(at)
-			if asksIdentity(r.In) {
+			if isProbe(r.In) {
 				r.Out.Header.Set("Accept", "application/json")
 			}
 		},
@@ -60,12 +60,12 @@ func newFront(t testing.TB, behind *apiServer) *front {
 			TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true,
 			IdleConnTimeout: time.Second, // idle ones must not be mistaken for the operator's
 		},
-		ModifyResponse: f.identify,
+		ModifyResponse: f.replaceIdentity,
 		FlushInterval:  -1, // flush at once, for watches
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer f.note(r)()
+		defer f.trackWatch(r)()
 		f.mu.Lock()
 		fault := f.fault
 		f.mu.Unlock()
@@ -81,36 +81,36 @@ func newFront(t testing.TB, behind *apiServer) *front {
 	return f
 }
 
-// note records the beginning of a watch, and returns a function that records its end.
-func (f *front) note(r *http.Request) (end func()) {
+// trackWatch records the beginning of a watch, and returns a function that records its end.
+func (f *faultProxy) trackWatch(r *http.Request) (end func()) {
 	if !r.URL.Query().Has("watch") {
 		return func() {}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.open[r] = time.Now()
+	f.watches[r] = time.Now()
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.open, r)
+		delete(f.watches, r)
 	}
 }
 
-// watches returns the number of open watches, and when the newest began.
-func (f *front) watches() (open int, newest time.Time) {
+// openWatches returns the number of open watches, and when the newest began.
+func (f *faultProxy) openWatches() (open int, newest time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, begun := range f.open {
+	for _, begun := range f.watches {
 		if begun.After(newest) {
 			newest = begun
 		}
 	}
-	return len(f.open), newest
+	return len(f.watches), newest
 }
 
-// identify replaces the UID of the kube-system namespace with the member's own UID.
-func (f *front) identify(response *http.Response) error {
-	if !asksIdentity(response.Request) || response.StatusCode != http.StatusOK {
+// replaceIdentity replaces the UID of the kube-system namespace with the member's own UID.
+func (f *faultProxy) replaceIdentity(response *http.Response) error {
+	if !isProbe(response.Request) || response.StatusCode != http.StatusOK {
 		return nil
 	}
 	var namespace unstructured.Unstructured
@@ -127,47 +127,47 @@ func (f *front) identify(response *http.Response) error {
 	return nil
 }
 
-func asksIdentity(r *http.Request) bool {
+func isProbe(r *http.Request) bool {
 	return r.URL.Path == "/api/v1/namespaces/"+metav1.NamespaceSystem
 }
 
-func (f *front) identity() types.UID {
+func (f *faultProxy) identity() types.UID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.id
 }
 
-// become changes the identity of the cluster.
-func (f *front) become(id types.UID) {
+// setIdentity changes the identity of the cluster.
+func (f *faultProxy) setIdentity(id types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.id = id
 }
 
-// fail passes all requests from now on to the fault first; nil removes the fault.
-func (f *front) fail(fault fault) {
+// setFault passes all requests from now on to the fault first; nil removes the fault.
+func (f *faultProxy) setFault(fault fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
 }
 
 // address returns the host and port.
-func (f *front) address() string { return f.server.Listener.Addr().String() }
+func (f *faultProxy) address() string { return f.server.Listener.Addr().String() }
 
-// authority returns the certificate that signs the front's, and one more, in PEM form.
-func (f *front) authority() []byte {
-	return slices.Concat(pemOf(f.server.Certificate().Raw), pemOf(another().Certificate[0]))
+// caBundle returns the certificate that signs the front's, and one more, in PEM form.
+func (f *faultProxy) caBundle() []byte {
+	return slices.Concat(encodePEM(f.server.Certificate().Raw), encodePEM(otherCertificate().Certificate[0]))
 }
 
-// pemOf returns a certificate in PEM form.
-func pemOf(certificate []byte) []byte {
+// encodePEM returns a certificate in PEM form.
+func encodePEM(certificate []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 }
 
-// beyondProbes answers every request except a probe's.
-func beyondProbes(do http.HandlerFunc) fault {
+// exceptProbes answers every request except a probe's.
+func exceptProbes(do http.HandlerFunc) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
-		if asksIdentity(r) {
+		if isProbe(r) {
 			return false
 		}
 		do(w, r)

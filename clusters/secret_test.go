@@ -24,17 +24,17 @@ func TestSecret(t *testing.T) {
 	t.Parallel()
 	t.Run("becomes a connected, engaged member", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "becomes")
-		m.deploy(t, "becomes-app")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "becomes")
+		m.createDeployment(t, "becomes-app")
 		e := m.join(t)
-		m.goesOn(t, e)
-		e.has(t, "becomes-app", 0)
+		m.checkContinues(t, e)
+		e.waitForDeployment(t, "becomes-app", 0)
 		var apps appsv1.DeploymentList
 		if err := e.cluster.GetClient().List(ctx, &apps, client.MatchingFields{imageIndex: "becomes-app"}); err != nil || len(apps.Items) != 1 {
 			t.Errorf("by its index: %d, %v", len(apps.Items), err)
 		}
-		if err := w.operator.provider.IndexField(ctx, &appsv1.Deployment{}, "late", images); err == nil {
+		if err := env.operator.provider.IndexField(ctx, &appsv1.Deployment{}, "late", images); err == nil {
 			t.Error("an index can be added when it is too late")
 		}
 		mc := m.memberCluster(t)
@@ -45,13 +45,13 @@ func TestSecret(t *testing.T) {
 		if ends == nil || time.Until(ends.Time) <= 0 {
 			t.Fatalf("the credentials end at %v", ends)
 		}
-		server, err := discovery.NewDiscoveryClientForConfigOrDie(w.member.environment.Config).ServerVersion()
+		server, err := discovery.NewDiscoveryClientForConfigOrDie(env.member.environment.Config).ServerVersion()
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := v1alpha1.MemberClusterStatus{
 			ObservedGeneration:        1,
-			ClusterID:                 m.front.identity(),
+			ClusterID:                 m.proxy.identity(),
 			Version:                   server.GitVersion,
 			CredentialsExpirationTime: ends,
 			Conditions: []metav1.Condition{
@@ -60,7 +60,7 @@ func TestSecret(t *testing.T) {
 				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"),
 			},
 		}
-		eventually(t, soon, func() error { // the cluster info is read after the engagement
+		eventually(t, testTimeout, func() error { // the cluster info is read after the engagement
 			if diff := cmp.Diff(want, m.memberCluster(t).Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 				return fmt.Errorf("(-want +got)\n%s", diff)
 			}
@@ -70,20 +70,20 @@ func TestSecret(t *testing.T) {
 
 	t.Run("whose server ends with a slash is a member too", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "slash")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "slash")
 		m.join(t, withServer(m.link.address+"/"))
 	})
 
 	t.Run("without the label, or in another namespace, is none", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		unlabelled, elsewhere := w.newMember(t, w.operator, "unlabelled"), w.newMember(t, &operator{namespace: "default"}, "elsewhere")
-		elsewhere.create(t, elsewhere.kubeconfig(t))
-		unlabelled.create(t, unlabelled.kubeconfig(t), selectedLabel, "false")
-		w.newMember(t, w.operator, "joins-after-them").join(t)
-		for _, m := range []*member{unlabelled, elsewhere} {
-			if accepted, _ := m.link.count(); accepted > 0 || m.memberCluster(t).Name != "" {
+		env := sharedEnv(t)
+		unlabelled, elsewhere := env.newMember(t, env.operator, "unlabelled"), env.newMember(t, &operator{namespace: "default"}, "elsewhere")
+		elsewhere.createSecret(t, elsewhere.kubeconfig(t))
+		unlabelled.createSecret(t, unlabelled.kubeconfig(t), selectedLabel, "false")
+		env.newMember(t, env.operator, "joins-after-them").join(t)
+		for _, m := range []*testMember{unlabelled, elsewhere} {
+			if accepted, _ := m.link.connectionCounts(); accepted > 0 || m.memberCluster(t).Name != "" {
 				t.Errorf("%s became a member", m.name)
 			}
 		}
@@ -91,15 +91,15 @@ func TestSecret(t *testing.T) {
 
 	t.Run("gives its labels to the MemberCluster, and takes them back", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "labels")
-		m.create(t, m.kubeconfig(t), "env", "test", "zone", "east")
-		m.engaged(t, 1, soon)
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "labels")
+		m.createSecret(t, m.kubeconfig(t), "env", "test", "zone", "east")
+		m.waitForEngagement(t, 1, testTimeout)
 		has := func(want map[string]string) {
 			t.Helper()
 			want = maps.Clone(want)
 			want[selectedLabel], want[fleetLabel] = "true", namespace
-			eventually(t, soon, func() error {
+			eventually(t, testTimeout, func() error {
 				if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 					return errors.New(diff)
 				}
@@ -110,17 +110,17 @@ func TestSecret(t *testing.T) {
 		mc := m.memberCluster(t)
 		byAdmin := mc.DeepCopy()
 		byAdmin.Labels["team"], byAdmin.Spec.Unschedulable = "red", true
-		if err := w.hub.admin.Patch(ctx, byAdmin, client.MergeFrom(mc)); err != nil {
+		if err := env.hub.admin.Patch(ctx, byAdmin, client.MergeFrom(mc)); err != nil {
 			t.Fatal(err)
 		}
-		m.change(t, func(s *corev1.Secret) { s.Labels["env"], s.Labels["tier"] = "prod", "1" })
+		m.updateSecret(t, func(s *corev1.Secret) { s.Labels["env"], s.Labels["tier"] = "prod", "1" })
 		has(map[string]string{"env": "prod", "zone": "east", "tier": "1", "team": "red"})
-		m.change(t, func(s *corev1.Secret) { delete(s.Labels, "zone") })
+		m.updateSecret(t, func(s *corev1.Secret) { delete(s.Labels, "zone") })
 		has(map[string]string{"env": "prod", "tier": "1", "team": "red"})
 		byAdmin = m.memberCluster(t)
 		mc = byAdmin.DeepCopy()
 		byAdmin.Labels["env"] = "other"
-		if err := w.hub.admin.Patch(ctx, byAdmin, client.MergeFrom(mc)); err != nil {
+		if err := env.hub.admin.Patch(ctx, byAdmin, client.MergeFrom(mc)); err != nil {
 			t.Fatal(err)
 		}
 		has(map[string]string{"env": "prod", "tier": "1", "team": "red"})
@@ -131,10 +131,10 @@ func TestSecret(t *testing.T) {
 
 	t.Run("keeps the labels of tools for itself, and takes back those that were copied before", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "tool-labels")
-		m.create(t, m.kubeconfig(t), "env", "test", "argocd.argoproj.io/instance", "fleet", "app.kubernetes.io/instance", "fleet")
-		m.engaged(t, 1, soon)
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "tool-labels")
+		m.createSecret(t, m.kubeconfig(t), "env", "test", "argocd.argoproj.io/instance", "fleet", "app.kubernetes.io/instance", "fleet")
+		m.waitForEngagement(t, 1, testTimeout)
 		want := map[string]string{"env": "test", selectedLabel: "true", fleetLabel: namespace}
 		if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -142,13 +142,13 @@ func TestSecret(t *testing.T) {
 		before := &unstructured.Unstructured{} // as an older version applied it
 		before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
 		before.SetName(m.name)
-		before.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: m.key().String()})
+		before.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: m.secretKey().String()})
 		before.SetLabels(map[string]string{"env": "test", selectedLabel: "true", fleetLabel: namespace, "argocd.argoproj.io/instance": "fleet", "app.kubernetes.io/instance": "fleet"})
 		applied := client.ApplyConfigurationFromUnstructured(before)
-		if err := w.hub.admin.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership); err != nil {
+		if err := env.hub.admin.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, soon, func() error {
+		eventually(t, testTimeout, func() error {
 			if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 				return errors.New(diff)
 			}
@@ -158,33 +158,35 @@ func TestSecret(t *testing.T) {
 
 	ends := map[string]struct {
 		name string
-		end  func(*testing.T, *member)
+		end  func(*testing.T, *testMember)
 	}{
-		"deleted":           {"deleted", func(t *testing.T, m *member) { m.remove(t) }},
-		"without its label": {"label-gone", func(t *testing.T, m *member) { m.change(t, func(s *corev1.Secret) { delete(s.Labels, selectedLabel) }) }},
-		"with another label": {"label-changed", func(t *testing.T, m *member) {
-			m.change(t, func(s *corev1.Secret) { s.Labels[selectedLabel] = "false" })
+		"deleted": {"deleted", func(t *testing.T, m *testMember) { m.deleteSecret(t) }},
+		"without its label": {"label-gone", func(t *testing.T, m *testMember) {
+			m.updateSecret(t, func(s *corev1.Secret) { delete(s.Labels, selectedLabel) })
 		}},
-		"deleted while it is held by a finalizer": {"held", func(t *testing.T, m *member) {
-			m.change(t, func(s *corev1.Secret) { s.Finalizers = []string{"example.com/held"} })
-			m.remove(t)
-			t.Cleanup(func() { m.change(t, func(s *corev1.Secret) { s.Finalizers = nil }) })
+		"with another label": {"label-changed", func(t *testing.T, m *testMember) {
+			m.updateSecret(t, func(s *corev1.Secret) { s.Labels[selectedLabel] = "false" })
+		}},
+		"deleted while it is held by a finalizer": {"held", func(t *testing.T, m *testMember) {
+			m.updateSecret(t, func(s *corev1.Secret) { s.Finalizers = []string{"example.com/held"} })
+			m.deleteSecret(t)
+			t.Cleanup(func() { m.updateSecret(t, func(s *corev1.Secret) { s.Finalizers = nil }) })
 		}},
 	}
 	for name, test := range ends {
 		t.Run(name+" ends the member", func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			m := w.newMember(t, w.operator, test.name)
+			env := sharedEnv(t)
+			m := env.newMember(t, env.operator, test.name)
 			e := m.join(t)
 			test.end(t, m)
-			m.ends(t, e, soon)
-			m.shows(t, soon, detached)
-			eventually(t, soon, func() error {
-				if _, err := w.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
+			m.waitForEnd(t, e, testTimeout)
+			m.waitForConditions(t, testTimeout, summarySecretMissing)
+			eventually(t, testTimeout, func() error {
+				if _, err := env.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
 					return fmt.Errorf("the provider still has it: %w", err)
 				}
-				if _, open := m.link.count(); open > 0 {
+				if _, open := m.link.connectionCounts(); open > 0 {
 					return fmt.Errorf("%d connections are open", open)
 				}
 				return nil
@@ -194,36 +196,36 @@ func TestSecret(t *testing.T) {
 
 	t.Run("deleted and made again is engaged anew", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "again")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "again")
 		first := m.join(t)
-		m.remove(t)
-		m.ends(t, first, soon)
-		m.create(t, m.kubeconfig(t))
-		second := m.engaged(t, 2, soon)
-		m.goesOn(t, second)
+		m.deleteSecret(t)
+		m.waitForEnd(t, first, testTimeout)
+		m.createSecret(t, m.kubeconfig(t))
+		second := m.waitForEngagement(t, 2, testTimeout)
+		m.checkContinues(t, second)
 	})
 
 	t.Run("deleted while it is being engaged, and made again: the late end of the first leaves the second", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "late")
-		first := w.operator.engagements.hold(m.name)
-		m.create(t, m.kubeconfig(t))
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "late")
+		first := env.operator.engagements.hold(m.name)
+		m.createSecret(t, m.kubeconfig(t))
 		<-first.reached
-		m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid Unknown NotVerified")
-		m.remove(t)
-		m.shows(t, soon, detached)
-		m.create(t, m.kubeconfig(t))
-		second := m.engaged(t, 1, soon)
+		m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid Unknown NotVerified")
+		m.deleteSecret(t)
+		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.createSecret(t, m.kubeconfig(t))
+		second := m.waitForEngagement(t, 1, testTimeout)
 		close(first.released)
-		eventually(t, soon, func() error {
-			if _, open := m.link.count(); open != 1 {
+		eventually(t, testTimeout, func() error {
+			if _, open := m.link.connectionCounts(); open != 1 {
 				return fmt.Errorf("%d connections are open", open)
 			}
 			return nil
 		})
-		m.goesOn(t, second)
+		m.checkContinues(t, second)
 	})
 }
 
@@ -231,28 +233,28 @@ func TestMemberCluster(t *testing.T) {
 	t.Parallel()
 	t.Run("deleted by hand comes back, and the member goes on", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "by-hand")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "by-hand")
 		e := m.join(t)
 		before := m.memberCluster(t)
-		if err := w.hub.admin.Delete(ctx, before); err != nil {
+		if err := env.hub.admin.Delete(ctx, before); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, soon, func() error {
-			if mc := m.memberCluster(t); mc.UID == before.UID || summary(mc) != joined || mc.Status.ClusterID != m.front.identity() {
+		eventually(t, testTimeout, func() error {
+			if mc := m.memberCluster(t); mc.UID == before.UID || conditionSummary(mc) != summaryConnected || mc.Status.ClusterID != m.proxy.identity() {
 				return fmt.Errorf("it is %+v", mc)
 			}
 			return nil
 		})
-		m.goesOn(t, e)
+		m.checkContinues(t, e)
 	})
 
 	t.Run("made ahead by an administrator is taken, and keeps its spec", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "ahead")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "ahead")
 		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Spec: v1alpha1.MemberClusterSpec{Unschedulable: true}}
-		if err := w.hub.admin.Create(ctx, mc); err != nil {
+		if err := env.hub.admin.Create(ctx, mc); err != nil {
 			t.Fatal(err)
 		}
 		m.join(t)

@@ -23,27 +23,27 @@ import (
 // The operator emits no credential, and an address of a member only in the log. A check covers
 // everything that the operator emits during the tests of this package.
 var (
-	logged    = &output{} // its log
-	published = &output{} // its events, and each version of its MemberClusters
-	given     = &strict{} // the credentials that the operator was given
-	addresses = &strict{} // the addresses of the members
-	servers   = &strict{} // addresses of API servers, for the metrics of the tests' clients
+	operatorLog      = &output{}         // its log
+	publishedObjects = &output{}         // its events, and each version of its MemberClusters
+	knownCredentials = &forbiddenTexts{} // the credentials that the operator was given
+	memberAddresses  = &forbiddenTexts{} // the addresses of the members
+	serverAddresses  = &forbiddenTexts{} // addresses of API servers, for the metrics of the tests' clients
 )
 
-// strict holds texts that must not be emitted. It is safe for concurrent use.
-type strict struct {
+// forbiddenTexts holds texts that must not be emitted. It is safe for concurrent use.
+type forbiddenTexts struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-func (s *strict) add(text string) {
+func (s *forbiddenTexts) add(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.texts = append(s.texts, text)
 }
 
-// in returns the texts that occur in a text.
-func (s *strict) in(text string) (found []string) {
+// foundIn returns the texts that occur in a text.
+func (s *forbiddenTexts) foundIn(text string) (found []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, unwanted := range s.texts {
@@ -54,31 +54,31 @@ func (s *strict) in(text string) (found []string) {
 	return found
 }
 
-// leaks returns the emitted lines that contain a forbidden text.
-func leaks() (lines []string) {
+// findLeaks returns the emitted lines that contain a forbidden text.
+func findLeaks() (lines []string) {
 	for _, source := range []struct {
 		what  string
 		lines []string
-		not   []*strict
+		not   []*forbiddenTexts
 	}{
-		{"the log", logged.lines(), []*strict{given}},
-		{"events and MemberClusters", published.lines(), []*strict{given, addresses}},
-		{"metrics", measured(), []*strict{given, addresses}},
+		{"the log", operatorLog.lines(), []*forbiddenTexts{knownCredentials}},
+		{"events and MemberClusters", publishedObjects.lines(), []*forbiddenTexts{knownCredentials, memberAddresses}},
+		{"metrics", metricLines(), []*forbiddenTexts{knownCredentials, memberAddresses}},
 	} {
 		for _, line := range source.lines {
 			for _, unwanted := range source.not {
-				if len(unwanted.in(line)) > 0 {
+				if len(unwanted.foundIn(line)) > 0 {
 					lines = append(lines, source.what+": "+line)
 				}
 			}
 		}
-		fmt.Printf("looked for %d credentials and %d addresses in %s: %d lines\n", len(given.texts), len(addresses.texts), source.what, len(source.lines))
+		fmt.Printf("looked for %d credentials and %d addresses in %s: %d lines\n", len(knownCredentials.texts), len(memberAddresses.texts), source.what, len(source.lines))
 	}
 	return lines
 }
 
-// measured returns the metrics, one line for each.
-func measured() (lines []string) {
+// metricLines returns the metrics, one line for each.
+func metricLines() (lines []string) {
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		panic(err)
@@ -91,9 +91,9 @@ func measured() (lines []string) {
 	return lines
 }
 
-// overhear records all events and MemberClusters of a hub from now on.
-func (w *world) overhear(ctx context.Context) error {
-	heard, err := cache.New(w.hub.environment.Config, cache.Options{Scheme: kinds})
+// recordPublished records all events and MemberClusters of a hub from now on.
+func (env *testEnv) recordPublished(ctx context.Context) error {
+	heard, err := cache.New(env.hub.environment.Config, cache.Options{Scheme: testScheme})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (w *world) overhear(ctx context.Context) error {
 		if err != nil {
 			panic(err)
 		}
-		_, _ = published.Write(append(line, '\n'))
+		_, _ = publishedObjects.Write(append(line, '\n'))
 	}
 	for _, object := range []client.Object{&v1alpha1.MemberCluster{}, &eventsv1.Event{}} {
 		informer, err := heard.GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -122,28 +122,28 @@ func (w *world) overhear(ctx context.Context) error {
 func TestAMemberThatQuotesTheToken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		fault func(http.HandlerFunc) func(testing.TB, *member)
+		fault func(http.HandlerFunc) func(testing.TB, *testMember)
 		code  int
 		want  string
 	}{
-		"in a refusal":  {others, http.StatusForbidden, "False Forbidden"},
-		"in an error":   {others, http.StatusInternalServerError, "Unknown Unhealthy"},
-		"to everything": {all, http.StatusForbidden, "False Forbidden"},
+		"in a refusal":  {onAllButProbes, http.StatusForbidden, "False Forbidden"},
+		"in an error":   {onAllButProbes, http.StatusInternalServerError, "Unknown Unhealthy"},
+		"to everything": {onAllRequests, http.StatusForbidden, "False Forbidden"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			m := w.newMember(t, w.operator, "quotes-"+label(name))
-			test.fault(quotes(test.code))(t, m)
-			m.create(t, m.kubeconfig(t))
-			m.shows(t, afterTimeout, conditions(test.want, "Unknown NotVerified"))
+			env := sharedEnv(t)
+			m := env.newMember(t, env.operator, "quotes-"+memberName(name))
+			test.fault(quoteToken(test.code))(t, m)
+			m.createSecret(t, m.kubeconfig(t))
+			m.waitForConditions(t, withinConnectTimeout, expectedConditions(test.want, "Unknown NotVerified"))
 		})
 	}
 }
 
-// quotes answers as an API server does, with the token in the message.
-func quotes(code int) http.HandlerFunc {
+// quoteToken answers as an API server does, with the token in the message.
+func quoteToken(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		w.Header().Set("Content-Type", "application/json")

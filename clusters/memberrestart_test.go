@@ -16,17 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mortal returns a world with an API server for members that belongs to this test and may be
+// withOwnMemberServer returns a world with an API server for members that belongs to this test and may be
 // stopped.
-func (w *world) mortal(t *testing.T) *world {
+func (env *testEnv) withOwnMemberServer(t *testing.T) *testEnv {
 	t.Helper()
-	server, err := startAPIServer(filepath.Join(w.dir, "mortal"))
+	server, err := startAPIServer(filepath.Join(env.dir, "mortal"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.environment.Stop() })
-	other := &world{dir: w.dir, hub: w.hub, member: server, operator: w.operator}
-	if err := other.permit(); err != nil {
+	other := &testEnv{dir: env.dir, hub: env.hub, member: server, operator: env.operator}
+	if err := other.createMemberRole(); err != nil {
 		t.Fatal(err)
 	}
 	return other
@@ -55,7 +55,7 @@ func (s *apiServer) restart(t *testing.T) {
 	t.Helper()
 	server := s.environment.ControlPlane.GetAPIServer()
 	_ = server.Stop()
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		if c, err := net.Dial("tcp", s.address()); err == nil {
 			return errors.Join(errors.New("it still listens"), c.Close())
 		}
@@ -70,30 +70,30 @@ func (s *apiServer) restart(t *testing.T) {
 // the member is engaged again: changes made meanwhile are soon in the cache.
 func TestARestartedAPIServer(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	mortal := w.mortal(t)
-	m := mortal.newMember(t, w.own(t, "fleet-mortal", asInProduction), "mortal")
+	env := sharedEnv(t)
+	ownEnv := env.withOwnMemberServer(t)
+	m := ownEnv.newMember(t, env.newOperator(t, "fleet-mortal", productionProbeInterval), "mortal")
 	m.join(t)
-	m.settles(t)
+	m.waitForResumableWatches(t)
 	for i, compacted := range []bool{false, true} {
 		comes, goes := fmt.Sprintf("mortal-comes-%d", i), fmt.Sprintf("mortal-goes-%d", i)
-		m.deploy(t, goes)
-		m.newest().has(t, goes, soon)
-		m.link.turn(t, silent) // the operator does not see the following changes
-		m.deploy(t, comes)
+		m.createDeployment(t, goes)
+		m.newestEngagement().waitForDeployment(t, goes, testTimeout)
+		m.link.setMode(t, modeSilent) // the operator does not see the following changes
+		m.createDeployment(t, comes)
 		deleted := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: goes}}
-		if err := mortal.member.admin.Delete(ctx, deleted); err != nil {
+		if err := ownEnv.member.admin.Delete(ctx, deleted); err != nil {
 			t.Fatal(err)
 		}
 		if compacted {
-			mortal.member.compact(t)
+			ownEnv.member.compact(t)
 		}
-		mortal.member.restart(t)
-		m.link.cut()
-		m.link.turn(t, pass)
-		timed(t, fmt.Sprintf("compacted: %t: in step", compacted), func() {
-			eventually(t, mended, func() error {
-				cached := m.newest().cluster.GetClient()
+		ownEnv.member.restart(t)
+		m.link.resetConnections()
+		m.link.setMode(t, modePass)
+		logDuration(t, fmt.Sprintf("compacted: %t: in step", compacted), func() {
+			eventually(t, withinReconnect, func() error {
+				cached := m.newestEngagement().cluster.GetClient()
 				if err := cached.Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: comes}, &appsv1.Deployment{}); err != nil {
 					return err
 				}
@@ -103,15 +103,15 @@ func TestARestartedAPIServer(t *testing.T) {
 				return nil
 			})
 		})
-		m.shows(t, mended, joined)
-		m.goesOn(t, m.newest())
-		t.Logf("engaged %d times, lists since the beginning: %d", len(m.operator.engagements.of(m.name)), len(mortal.member.lists(m.user())))
+		m.waitForConditions(t, withinReconnect, summaryConnected)
+		m.checkContinues(t, m.newestEngagement())
+		t.Logf("engaged %d times, lists since the beginning: %d", len(m.operator.engagements.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
 	}
 }
 
-// newest returns the newest engagement.
-func (m *member) newest() engagement {
-	all := m.operator.engagements.of(m.name)
+// newestEngagement returns the newest engagement.
+func (m *testMember) newestEngagement() engagement {
+	all := m.operator.engagements.engagements(m.name)
 	return all[len(all)-1]
 }
 
@@ -119,20 +119,20 @@ func (m *member) newest() engagement {
 // available.
 func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-flapping", func(o *setup) { o.ProbeInterval = 200 * time.Millisecond })
-	m := w.newMember(t, o, "flapping")
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-flapping", func(o *setup) { o.ProbeInterval = 200 * time.Millisecond })
+	m := env.newMember(t, o, "flapping")
 	m.join(t)
 	const window = 35 * time.Second
 	// The member disconnects as soon as it is connected, and returns as soon as the hub has
 	// noticed.
 	for end := time.Now().Add(window); time.Now().Before(end); {
-		e := m.newest()
-		m.link.turn(t, refuse)
-		m.ends(t, e, soon)
-		m.link.turn(t, pass)
-		eventually(t, soon, func() error {
-			if m.newest().cluster == e.cluster && time.Now().Before(end) {
+		e := m.newestEngagement()
+		m.link.setMode(t, modeRefuse)
+		m.waitForEnd(t, e, testTimeout)
+		m.link.setMode(t, modePass)
+		eventually(t, testTimeout, func() error {
+			if m.newestEngagement().cluster == e.cluster && time.Now().Before(end) {
 				return errors.New("it is not connected yet")
 			}
 			return nil
@@ -142,9 +142,9 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	// two status writes and two events, and one more of each for the credentials. Without damping,
 	// a session would begin every two seconds.
 	const most = 7
-	sessions := len(o.engagements.of(m.name))
+	sessions := len(o.engagements.engagements(m.name))
 	var status, events int
-	for _, r := range w.hub.served(o.user) {
+	for _, r := range env.hub.requests(o.user) {
 		switch {
 		case r.ObjectRef.Resource == "memberclusters" && r.Verb == "patch":
 			status++
@@ -156,7 +156,7 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	if sessions < 2 || sessions > most || status > 2*most+3 || events > 2*most+1 {
 		t.Errorf("want at most %d sessions, and two writes and events for each", most)
 	}
-	m.link.turn(t, pass)
-	timed(t, "connected", func() { m.shows(t, 90*time.Second, joined) })
-	m.goesOn(t, m.newest())
+	m.link.setMode(t, modePass)
+	logDuration(t, "connected", func() { m.waitForConditions(t, 90*time.Second, summaryConnected) })
+	m.checkContinues(t, m.newestEngagement())
 }

@@ -40,22 +40,22 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	log := logr.FromSlogHandler(slog.NewTextHandler(logged, nil))
+	log := logr.FromSlogHandler(slog.NewTextHandler(operatorLog, nil))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	code := m.Run()
-	if said := leaks(); len(said) > 0 {
+	if said := findLeaks(); len(said) > 0 {
 		fmt.Printf("FAIL: %d times it tells what it must not, such as\n%s\n", len(said), strings.Join(said[:min(len(said), 10)], "\n"))
 		code = 1
 	}
-	if started != nil {
-		started.stop()
+	if startedEnv != nil {
+		startedEnv.stop()
 	}
 	os.Exit(code)
 }
 
-// soon is long enough, on a busy machine, for an operation that takes almost no time.
-const soon = time.Minute
+// testTimeout is long enough, on a busy machine, for an operation that takes almost no time.
+const testTimeout = time.Minute
 
 // eventually waits until wrong returns nil.
 func eventually(t testing.TB, within time.Duration, wrong func() error) {
@@ -75,74 +75,74 @@ func eventually(t testing.TB, within time.Duration, wrong func() error) {
 	}
 }
 
-// world holds what the tests share.
-type world struct {
+// testEnv holds what the tests share.
+type testEnv struct {
 	dir         string
 	hub, member *apiServer
 	operator    *operator
 }
 
 var (
-	started *world
-	begin   = sync.OnceValues(func() (*world, error) {
+	startedEnv *testEnv
+	startEnv   = sync.OnceValues(func() (*testEnv, error) {
 		dir, err := os.MkdirTemp("", "fleetwright-clusters-")
 		if err != nil {
 			return nil, err
 		}
-		started = &world{dir: dir}
-		return started, started.start()
+		startedEnv = &testEnv{dir: dir}
+		return startedEnv, startedEnv.start()
 	})
 )
 
-// shared returns the world. The first test that needs the world starts it.
-func shared(t testing.TB) *world {
+// sharedEnv returns the world. The first test that needs the world starts it.
+func sharedEnv(t testing.TB) *testEnv {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: it must name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
 	}
-	w, err := begin()
+	env, err := startEnv()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return env
 }
 
-func (w *world) start() error {
+func (env *testEnv) start() error {
 	var both sync.WaitGroup
 	var hubErr, memberErr error
-	both.Go(func() { w.hub, hubErr = startAPIServer(filepath.Join(w.dir, "hub"), "../config/crd/bases") })
-	both.Go(func() { w.member, memberErr = startAPIServer(filepath.Join(w.dir, "member")) })
+	both.Go(func() { env.hub, hubErr = startAPIServer(filepath.Join(env.dir, "hub"), "../config/crd/bases") })
+	both.Go(func() { env.member, memberErr = startAPIServer(filepath.Join(env.dir, "member")) })
 	both.Wait()
 	if err := errors.Join(hubErr, memberErr); err != nil {
 		return err
 	}
-	if err := errors.Join(w.permit(), w.overhear(ctx), w.grant(namespace)); err != nil {
+	if err := errors.Join(env.createMemberRole(), env.recordPublished(ctx), env.grantOperator(namespace)); err != nil {
 		return err
 	}
 	var err error
-	w.operator, err = w.operate(namespace)
+	env.operator, err = env.startOperator(namespace)
 	return err
 }
 
-// permit creates the role on the member that members' users have.
-func (w *world) permit() error {
+// createMemberRole creates the role on the member that members' users have.
+func (env *testEnv) createMemberRole() error {
 	role := &rbacv1.ClusterRole{}
-	if err := fromFile("../config/member/rbac.yaml", role); err != nil {
+	if err := readObject("../config/member/rbac.yaml", role); err != nil {
 		return err
 	}
-	return w.member.admin.Create(ctx, role)
+	return env.member.admin.Create(ctx, role)
 }
 
-func (w *world) stop() {
-	if w.operator != nil {
-		if err := w.operator.stop(); err != nil {
+func (env *testEnv) stop() {
+	if env.operator != nil {
+		if err := env.operator.stop(); err != nil {
 			fmt.Println("stop the operator:", err)
 		}
 	}
-	for _, server := range []*apiServer{w.hub, w.member} {
+	for _, server := range []*apiServer{env.hub, env.member} {
 		if server != nil {
 			_ = server.environment.Stop()
 		}
 	}
-	_ = os.RemoveAll(w.dir)
+	_ = os.RemoveAll(env.dir)
 }

@@ -20,28 +20,28 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 	if os.Getenv("FLEETWRIGHT_LONG") != "" {
 		count, rounds = 50, 20
 	}
-	w := shared(t)
-	first := w.newMember(t, w.operator, "lifetime")
+	env := sharedEnv(t)
+	first := env.newMember(t, env.operator, "lifetime")
 	first.join(t)
-	first.leave(t)
-	members := make([]*member, count)
+	first.deleteMember(t)
+	members := make([]*testMember, count)
 	for i := range members {
-		members[i] = w.newMember(t, w.operator, fmt.Sprintf("lifetime-%d", i))
+		members[i] = env.newMember(t, env.operator, fmt.Sprintf("lifetime-%d", i))
 	}
-	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	for range rounds {
 		joinAndLeave(t, members)
 	}
-	t.Logf("%d goroutines and %d files at first, %d and %d after %d members left %d times", goroutines, files, runtime.NumGoroutine(), descriptors(t), count, rounds)
-	eventually(t, soon, func() error {
+	t.Logf("%d goroutines and %d files at first, %d and %d after %d members left %d times", goroutines, files, runtime.NumGoroutine(), openFiles(t), count, rounds)
+	eventually(t, testTimeout, func() error {
 		for _, m := range members {
-			if _, open := m.link.count(); open > 0 {
+			if _, open := m.link.connectionCounts(); open > 0 {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
 			}
 		}
 		// A few more belong to the tests' own clients. One leak for each member that left would add
 		// 30.
-		if g, f := runtime.NumGoroutine(), descriptors(t); g > goroutines+10 || f > files+10 {
+		if g, f := runtime.NumGoroutine(), openFiles(t); g > goroutines+10 || f > files+10 {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 			return fmt.Errorf("%d goroutines and %d files, from %d and %d\n%s", g, f, goroutines, files, stacks.String())
@@ -51,49 +51,49 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 }
 
 // joinAndLeave makes members join, each in its way, be rotated or disconnected, and leave.
-func joinAndLeave(t *testing.T, members []*member) {
+func joinAndLeave(t *testing.T, members []*testMember) {
 	t.Helper()
-	var healthy []*member
+	var healthy []*testMember
 	var times []int
 	for i, m := range members {
 		switch i {
 		case 0:
-			m.link.turn(t, silent)
-			m.create(t, m.kubeconfig(t))
+			m.link.setMode(t, modeSilent)
+			m.createSecret(t, m.kubeconfig(t))
 		case 1:
-			m.front.fail(beyondProbes(hang))
-			m.create(t, m.kubeconfig(t))
+			m.proxy.setFault(exceptProbes(hang))
+			m.createSecret(t, m.kubeconfig(t))
 		default:
-			healthy, times = append(healthy, m), append(times, len(m.operator.engagements.of(m.name)))
-			m.create(t, m.kubeconfig(t))
+			healthy, times = append(healthy, m), append(times, len(m.operator.engagements.engagements(m.name)))
+			m.createSecret(t, m.kubeconfig(t))
 		}
 	}
 	for i, m := range healthy {
-		m.engaged(t, times[i]+1, soon)
+		m.waitForEngagement(t, times[i]+1, testTimeout)
 	}
 	for i, m := range healthy {
 		switch i % 4 {
 		case 0:
-			m.replace(t, m.kubeconfig(t))
+			m.replaceKubeconfig(t, m.kubeconfig(t))
 		case 1:
-			m.link.cut()
+			m.link.resetConnections()
 		case 2:
-			m.link.turn(t, refuse)
+			m.link.setMode(t, modeRefuse)
 		}
 	}
 	for _, m := range members {
-		m.remove(t)
+		m.deleteSecret(t)
 	}
 	for _, m := range members {
-		m.shows(t, soon, detached)
+		m.waitForConditions(t, testTimeout, summarySecretMissing)
 	}
 	for _, m := range members {
-		m.link.turn(t, pass)
-		m.front.fail(nil)
+		m.link.setMode(t, modePass)
+		m.proxy.setFault(nil)
 	}
 }
 
-func descriptors(t *testing.T) int {
+func openFiles(t *testing.T) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -18,27 +18,27 @@ import (
 
 func TestARestartWritesNothing(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 	const fleet = "fleet-restart"
-	o := w.own(t, fleet)
-	healthy, refused, unreachable := w.newMember(t, o, "restart-healthy"), w.newMember(t, o, "restart-refused"), w.newMember(t, o, "restart-unreachable")
-	refused.create(t, refused.kubeconfig(t, func(_ *api.Cluster, user *api.AuthInfo) { user.TokenFile = "/canary" }))
-	unreachable.link.turn(t, refuse)
-	unreachable.create(t, unreachable.kubeconfig(t))
-	refused.shows(t, soon, "Ready False NoConnection, CredentialsValid False FileRefused")
-	unreachable.shows(t, soon, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified")
+	o := env.newOperator(t, fleet)
+	healthy, refused, unreachable := env.newMember(t, o, "restart-healthy"), env.newMember(t, o, "restart-refused"), env.newMember(t, o, "restart-unreachable")
+	refused.createSecret(t, refused.kubeconfig(t, func(_ *api.Cluster, user *api.AuthInfo) { user.TokenFile = "/canary" }))
+	unreachable.link.setMode(t, modeRefuse)
+	unreachable.createSecret(t, unreachable.kubeconfig(t))
+	refused.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False FileRefused")
+	unreachable.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified")
 	healthy.join(t)
 	// The events are Connected, Accepted; NoConnection, FileRefused; Unreachable. They are written
 	// a moment after the conditions.
 	const events = 5
-	eventually(t, soon, func() error {
-		written := slices.DeleteFunc(slices.Clone(w.hub.writes(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
+	eventually(t, testTimeout, func() error {
+		written := slices.DeleteFunc(slices.Clone(env.hub.writeRequests(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
 		if len(written) != events {
 			return fmt.Errorf("%d events are written, want %d", len(written), events)
 		}
 		return nil
 	})
-	eventually(t, soon, func() error { // the last write: the nodes are listed after the engagement
+	eventually(t, testTimeout, func() error { // the last write: the nodes are listed after the engagement
 		known := meta.FindStatusCondition(healthy.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown)
 		if known == nil || known.Status != metav1.ConditionTrue {
 			return fmt.Errorf("AllocatableKnown is %+v", known)
@@ -48,30 +48,30 @@ func TestARestartWritesNothing(t *testing.T) {
 	if err := o.stop(); err != nil {
 		t.Fatal(err)
 	}
-	before := w.hub.writes(o.user)
+	before := env.hub.writeRequests(o.user)
 	status := map[string]v1alpha1.MemberClusterStatus{}
-	for _, m := range []*member{healthy, unreachable} {
+	for _, m := range []*testMember{healthy, unreachable} {
 		status[m.name] = m.memberCluster(t).Status
 	}
-	next, err := w.operate(fleet)
+	next, err := env.startOperator(fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = next.stop() })
 	healthy.operator = next
-	healthy.engaged(t, 1, soon)
+	healthy.waitForEngagement(t, 1, testTimeout)
 	// No condition marks the absence of writes, so the test waits: during that time, the operator
 	// makes three attempts to reach the unreachable member.
 	quiet := time.Now().Add(7 * time.Second)
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		if time.Now().Before(quiet) {
 			return errors.New("it is too early to say")
 		}
 		return nil
 	})
-	if now := w.hub.writes(o.user); len(now) != len(before) || len(before) == 0 {
+	if now := env.hub.writeRequests(o.user); len(now) != len(before) || len(before) == 0 {
 		t.Errorf("written before: %d, then: %v", len(before), now[len(before):])
-		for _, m := range []*member{healthy, unreachable} {
+		for _, m := range []*testMember{healthy, unreachable} {
 			t.Errorf("%s: %s", m.name, cmp.Diff(status[m.name], m.memberCluster(t).Status))
 		}
 	}
@@ -80,12 +80,12 @@ func TestARestartWritesNothing(t *testing.T) {
 // An operator that has lost the leadership must not continue to deliver next to its successor.
 func TestTheEndOfTheManagerEndsTheMembersAtOnce(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-resigns")
-	m := w.newMember(t, o, "resigns")
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-resigns")
+	m := env.newMember(t, o, "resigns")
 	e := m.join(t)
 	o.resign()
-	m.ends(t, e, 10*time.Second)
+	m.waitForEnd(t, e, 10*time.Second)
 	select {
 	case <-o.ended:
 	case <-time.After(10 * time.Second):

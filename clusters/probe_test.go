@@ -30,9 +30,9 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 			const watches = 16
 			var sent atomic.Int64
 			event := []byte(`{"type":"ADDED","object":{"data":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n")
-			member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			member := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == identityPath {
-					identityAnswer(w, r)
+					respondWithIdentity(w, r)
 					return
 				}
 				w.Header().Set("Content-Type", "application/json")
@@ -82,13 +82,13 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 		for _, size := range []int{maxHeaderBytes / 2, 2 * maxHeaderBytes} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+				member := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 					for i := range 16 {
 						w.Header().Set("X-Large-"+string(rune('A'+i)), string(bytes.Repeat([]byte("x"), size/16)))
 					}
-					identityAnswer(w, r)
+					respondWithIdentity(w, r)
 				}, func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = http2 })
-				if _, err := probing(t, member, true); (err != nil) != (size > maxHeaderBytes) {
+				if _, err := probeOnce(t, member, true); (err != nil) != (size > maxHeaderBytes) {
 					t.Errorf("headers of %d bytes: %v", size, err)
 				}
 			})

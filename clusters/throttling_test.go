@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// synthetic returns a Deployment of some 20 KiB, the size of a Deployment with managed fields.
-func synthetic(name string, revision int) string {
+// deploymentJSON returns a Deployment of some 20 KiB, the size of a Deployment with managed fields.
+func deploymentJSON(name string, revision int) string {
 	container := `{"name":"app","image":"registry.example/team/app:v1.2.3","env":[` +
 		strings.Repeat(`{"name":"A_VARIABLE","value":"a value of usual length"},`, 10) + `{"name":"Z"}]}`
 	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"%s","uid":"%[1]s","resourceVersion":"%d",`+
@@ -23,9 +23,9 @@ func synthetic(name string, revision int) string {
 		name, revision, strings.Repeat("x", 19<<10), container)
 }
 
-// synthesized answers lists and watches of Deployments, and passes other requests to the API
+// serveDeployments answers lists and watches of Deployments, and passes other requests to the API
 // server.
-func synthesized(list, watch http.HandlerFunc) fault {
+func serveDeployments(list, watch http.HandlerFunc) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/deployments") {
 			return false
@@ -40,18 +40,18 @@ func synthesized(list, watch http.HandlerFunc) fault {
 	}
 }
 
-// byDefault sets the limits of production.
-func byDefault(o *setup) { o.MaxListBytes = 0 }
+// defaultListLimit sets the limits of production.
+func defaultListLimit(o *setup) { o.MaxListBytes = 0 }
 
-// listOf answers with a list of that many Deployments.
-func listOf(count int) http.HandlerFunc {
+// listOfDeployments answers with a list of that many Deployments.
+func listOfDeployments(count int) http.HandlerFunc {
 	var all bytes.Buffer
-	all.WriteString(listHead)
+	all.WriteString(listPrefix)
 	for i := range count {
 		if i > 0 {
 			all.WriteByte(',')
 		}
-		all.WriteString(synthetic(fmt.Sprintf("busy-%d", i), 1))
+		all.WriteString(deploymentJSON(fmt.Sprintf("busy-%d", i), 1))
 	}
 	all.WriteString("]}")
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(all.Bytes()) }
@@ -62,11 +62,11 @@ func listOf(count int) http.HandlerFunc {
 // it uses much of the machine.
 func TestABigBusyMemberStaysConnected(t *testing.T) {
 	const objects, seconds = 3000, 20
-	w := shared(t)
-	m := w.newMember(t, w.own(t, "fleet-busy", byDefault), "big-and-busy")
+	env := sharedEnv(t)
+	m := env.newMember(t, env.newOperator(t, "fleet-busy", defaultListLimit), "big-and-busy")
 	var sent atomic.Int64
 	enough := make(chan struct{})
-	m.front.fail(synthesized(listOf(objects), func(w http.ResponseWriter, r *http.Request) {
+	m.proxy.setFault(serveDeployments(listOfDeployments(objects), func(w http.ResponseWriter, r *http.Request) {
 		tick := time.NewTicker(time.Second / 10)
 		defer tick.Stop()
 		for {
@@ -75,7 +75,7 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 				if i == seconds*100 {
 					close(enough)
 				}
-				if _, err := io.WriteString(w, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", synthetic(fmt.Sprintf("busy-%d", i%objects), int(i)+1))); err != nil {
+				if _, err := io.WriteString(w, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", deploymentJSON(fmt.Sprintf("busy-%d", i%objects), int(i)+1))); err != nil {
 					return
 				}
 			}
@@ -89,19 +89,19 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 			}
 		}
 	}))
-	m.create(t, m.kubeconfig(t))
+	m.createSecret(t, m.kubeconfig(t))
 	var e engagement
-	timed(t, "engaged", func() { e = m.engaged(t, 1, 2*soon) })
-	timed(t, "all sent", func() {
+	logDuration(t, "engaged", func() { e = m.waitForEngagement(t, 1, 2*testTimeout) })
+	logDuration(t, "all sent", func() {
 		select {
 		case <-enough:
-		case <-time.After(2 * soon):
+		case <-time.After(2 * testTimeout):
 			t.Fatalf("%d events are sent", sent.Load())
 		}
 	})
 	last := sent.Load()
-	timed(t, "cached", func() {
-		eventually(t, soon, func() error {
+	logDuration(t, "cached", func() {
+		eventually(t, testTimeout, func() error {
 			var app appsv1.Deployment
 			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: fmt.Sprintf("busy-%d", last%objects)}, &app); err != nil {
 				return err
@@ -112,20 +112,20 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 			return nil
 		})
 	})
-	m.goesOn(t, e)
-	m.shows(t, 0, joined)
+	m.checkContinues(t, e)
+	m.waitForConditions(t, 0, summaryConnected)
 }
 
 // A watch that the hub throttles counts neither as silent nor as slow, and probes get through
 // meanwhile. The event takes longer than a watch may be silent.
 func TestAThrottledMemberStaysConnected(t *testing.T) {
-	w := shared(t)
-	o := w.own(t, "fleet-throttled", func(o *setup) {
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-throttled", func(o *setup) {
 		o.WatchSilence, o.ConnectTimeout, o.ReadBurst, o.ReadRate = 6*time.Second, 6*time.Second, 64<<10, 256<<10
 	})
-	m := w.newMember(t, o, "throttled")
+	m := env.newMember(t, o, "throttled")
 	// A watch of any other kind would be silent.
-	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+	m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Has("watch") && !strings.HasSuffix(r.URL.Path, "/deployments") {
 			w.Header().Set("Content-Type", "application/json")
 			for http.NewResponseController(w).Flush() == nil {
@@ -139,9 +139,9 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			return true
 		}
 		// The list takes 10 s, too.
-		return synthesized(listOf(120), func(w http.ResponseWriter, r *http.Request) {
+		return serveDeployments(listOfDeployments(120), func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; ; i++ {
-				event := synthetic("throttled", i+1)
+				event := deploymentJSON("throttled", i+1)
 				event = strings.Replace(event, `"filler":"`, `"filler":"`+strings.Repeat("x", 3<<20), 1)
 				if _, err := io.WriteString(w, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", event)); err != nil || r.Context().Err() != nil {
 					return
@@ -149,10 +149,10 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			}
 		})(w, r)
 	})
-	m.create(t, m.kubeconfig(t))
-	e := m.engaged(t, 1, soon)
-	timed(t, "cached", func() {
-		eventually(t, 2*soon, func() error {
+	m.createSecret(t, m.kubeconfig(t))
+	e := m.waitForEngagement(t, 1, testTimeout)
+	logDuration(t, "cached", func() {
+		eventually(t, 2*testTimeout, func() error {
 			var app appsv1.Deployment
 			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &app); err != nil {
 				return err
@@ -163,8 +163,8 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			return nil
 		})
 	})
-	if len(m.operator.engagements.of(m.name)) != 1 {
+	if len(m.operator.engagements.engagements(m.name)) != 1 {
 		t.Error("it was engaged anew")
 	}
-	m.shows(t, 0, joined)
+	m.waitForConditions(t, 0, summaryConnected)
 }
