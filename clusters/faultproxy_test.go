@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -34,12 +35,14 @@ type faultProxy struct {
 	id      types.UID
 	fault   fault
 	watches map[*http.Request]time.Time // the open watches, and when each began
+	probes  int                         // probes that were answered
+	faulty  int                         // requests that met the fault
 }
 
 // fault answers a request in place of the API server, or reports that it does not.
 type fault func(http.ResponseWriter, *http.Request) (answered bool)
 
-// newFaultProxy starts a front that stops with the test.
+// newFaultProxy starts a proxy for an API server. It stops with the test.
 func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 	t.Helper()
 	at, err := url.Parse(behind.environment.Config.Host)
@@ -66,6 +69,7 @@ func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 	}
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer f.trackWatch(r)()
+		defer f.countProbe(r)
 		f.mu.Lock()
 		fault := f.fault
 		f.mu.Unlock()
@@ -83,7 +87,7 @@ func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 
 // trackWatch records the beginning of a watch, and returns a function that records its end.
 func (f *faultProxy) trackWatch(r *http.Request) (end func()) {
-	if !r.URL.Query().Has("watch") {
+	if !isWatch(r) {
 		return func() {}
 	}
 	f.mu.Lock()
@@ -127,6 +131,46 @@ func (f *faultProxy) replaceIdentity(response *http.Response) error {
 	return nil
 }
 
+// countProbe counts a request that is a probe.
+func (f *faultProxy) countProbe(r *http.Request) {
+	if isProbe(r) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.probes++
+	}
+}
+
+// waitForProbes waits until the proxy has answered that many more probes.
+func (m *testMember) waitForProbes(t testing.TB, count int) {
+	t.Helper()
+	answered := func() int {
+		m.proxy.mu.Lock()
+		defer m.proxy.mu.Unlock()
+		return m.proxy.probes
+	}
+	before := answered()
+	eventually(t, testTimeout, func() error {
+		if now := answered(); now < before+count {
+			return fmt.Errorf("%s was probed %d times, want %d", m.name, now-before, count)
+		}
+		return nil
+	})
+}
+
+// countFault counts a request that met the fault.
+func (f *faultProxy) countFault() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faulty++
+}
+
+// faults returns the number of requests that met the fault.
+func (f *faultProxy) faults() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.faulty
+}
+
 func isProbe(r *http.Request) bool {
 	return r.URL.Path == "/api/v1/namespaces/"+metav1.NamespaceSystem
 }
@@ -148,13 +192,13 @@ func (f *faultProxy) setIdentity(id types.UID) {
 func (f *faultProxy) setFault(fault fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fault = fault
+	f.fault, f.faulty = fault, 0
 }
 
 // address returns the host and port.
 func (f *faultProxy) address() string { return f.server.Listener.Addr().String() }
 
-// caBundle returns the certificate that signs the front's, and one more, in PEM form.
+// caBundle returns the certificate that signs the proxy's, and otherCertificate, in PEM form.
 func (f *faultProxy) caBundle() []byte {
 	return slices.Concat(encodePEM(f.server.Certificate().Raw), encodePEM(otherCertificate().Certificate[0]))
 }
