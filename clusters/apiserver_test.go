@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,8 +32,13 @@ type apiServer struct {
 	environment *envtest.Environment
 	admin       client.Client
 	users       sync.Mutex
-	id          types.UID // the UID of its kube-system namespace
-	auditLog    string
+
+	auditMu  sync.Mutex
+	auditLog string
+	// audited is the number of bytes of the log that were read. requestsOf has the requests in them.
+	audited    int64
+	requestsOf map[string][]request
+	auditIDs   map[string]bool
 }
 
 const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
@@ -44,9 +48,9 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &apiServer{environment: &envtest.Environment{
+	s := &apiServer{requestsOf: map[string][]request{}, auditIDs: map[string]bool{}, environment: &envtest.Environment{
 		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute,
-		ControlPlaneStopTimeout: time.Second, // then it is killed: a graceful stop takes 20 seconds
+		ControlPlaneStopTimeout: time.Second, // a graceful stop takes 20 seconds; envtest kills the server after this time
 	}}
 	policy := filepath.Join(dir, "policy.json")
 	s.auditLog = filepath.Join(dir, "audit.log")
@@ -56,12 +60,12 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	server := s.environment.ControlPlane.GetAPIServer()
 	server.CertDir = dir // otherwise the certificates are deleted when it stops
 	server.Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
-	as, err := s.environment.Start()
-	if err != nil { // its processes may be running nevertheless
+	config, err := s.environment.Start()
+	if err != nil { // some of its processes may be running
 		return nil, errors.Join(err, s.environment.Stop())
 	}
 	serverAddresses.add(s.address())
-	if s.admin, err = client.New(as, client.Options{Scheme: testScheme}); err != nil {
+	if s.admin, err = client.New(config, client.Options{Scheme: testScheme}); err != nil {
 		return nil, err
 	}
 	system := &corev1.Namespace{}
@@ -71,7 +75,6 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 			break
 		}
 	}
-	s.id = system.UID
 	return s, found
 }
 
@@ -107,28 +110,41 @@ type request struct {
 }
 
 // requests returns the requests of a user, each of them once. A watch is included when it has begun.
-func (s *apiServer) requests(user string) (requests []request) {
-	file, err := os.Open(s.auditLog)
-	if err != nil {
+func (s *apiServer) requests(user string) []request {
+	s.auditMu.Lock()
+	defer s.auditMu.Unlock()
+	if err := s.readAuditLog(); err != nil {
 		panic(err)
 	}
+	return slices.Clone(s.requestsOf[user])
+}
+
+// readAuditLog reads what was added to the audit log since the last call.
+func (s *apiServer) readAuditLog() error {
+	file, err := os.Open(s.auditLog)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = file.Close() }()
-	seen := map[string]bool{}
+	if _, err := file.Seek(s.audited, io.SeekStart); err != nil {
+		return err
+	}
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return requests // an incomplete last line is still being written
+			return nil // an incomplete last line is still being written
 		}
 		var entry struct {
 			request
 			AuditID string
 		}
 		if err := errors.Join(err, json.Unmarshal(line, &entry)); err != nil {
-			panic(err)
+			return err
 		}
-		if entry.User.Username == user && !seen[entry.AuditID] {
-			seen[entry.AuditID] = true
-			requests = append(requests, entry.request)
+		s.audited += int64(len(line))
+		if !s.auditIDs[entry.AuditID] {
+			s.auditIDs[entry.AuditID] = true
+			s.requestsOf[entry.User.Username] = append(s.requestsOf[entry.User.Username], entry.request)
 		}
 	}
 }

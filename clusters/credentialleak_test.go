@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	eventsv1 "k8s.io/api/events/v1"
@@ -20,7 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The operator emits no credential, and an address of a member only in the log. A check covers
+// The operator emits no credential. It emits addresses of members only in its log. TestMain checks
 // everything that the operator emits during the tests of this package.
 var (
 	operatorLog      = &output{}         // its log
@@ -54,25 +55,26 @@ func (s *forbiddenTexts) foundIn(text string) (found []string) {
 	return found
 }
 
-// findLeaks returns the emitted lines that contain a forbidden text.
+// findLeaks returns the emitted lines that contain a credential or an address that they must not
+// contain.
 func findLeaks() (lines []string) {
 	for _, source := range []struct {
-		what  string
-		lines []string
-		not   []*forbiddenTexts
+		name      string
+		lines     []string
+		forbidden []*forbiddenTexts
 	}{
 		{"the log", operatorLog.lines(), []*forbiddenTexts{knownCredentials}},
 		{"events and MemberClusters", publishedObjects.lines(), []*forbiddenTexts{knownCredentials, memberAddresses}},
 		{"metrics", metricLines(), []*forbiddenTexts{knownCredentials, memberAddresses}},
 	} {
 		for _, line := range source.lines {
-			for _, unwanted := range source.not {
+			for _, unwanted := range source.forbidden {
 				if len(unwanted.foundIn(line)) > 0 {
-					lines = append(lines, source.what+": "+line)
+					lines = append(lines, source.name+": "+line)
 				}
 			}
 		}
-		fmt.Printf("looked for %d credentials and %d addresses in %s: %d lines\n", len(knownCredentials.texts), len(memberAddresses.texts), source.what, len(source.lines))
+		fmt.Printf("searched for %d credentials and %d addresses in %s: %d lines\n", len(knownCredentials.texts), len(memberAddresses.texts), source.name, len(source.lines))
 	}
 	return lines
 }
@@ -93,11 +95,11 @@ func metricLines() (lines []string) {
 
 // recordPublished records all events and MemberClusters of a hub from now on.
 func (env *testEnv) recordPublished(ctx context.Context) error {
-	heard, err := cache.New(env.hub.environment.Config, cache.Options{Scheme: testScheme})
+	recorded, err := cache.New(env.hub.environment.Config, cache.Options{Scheme: testScheme})
 	if err != nil {
 		return err
 	}
-	keep := func(object any) {
+	record := func(object any) {
 		line, err := json.Marshal(object)
 		if err != nil {
 			panic(err)
@@ -105,36 +107,37 @@ func (env *testEnv) recordPublished(ctx context.Context) error {
 		_, _ = publishedObjects.Write(append(line, '\n'))
 	}
 	for _, object := range []client.Object{&v1alpha1.MemberCluster{}, &eventsv1.Event{}} {
-		informer, err := heard.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		informer, err := recorded.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
 		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: keep, UpdateFunc: func(_, now any) { keep(now) }}); err != nil {
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: record, UpdateFunc: func(_, now any) { record(now) }}); err != nil {
 			return err
 		}
 	}
-	go func() { _ = heard.Start(ctx) }()
+	go func() { _ = recorded.Start(ctx) }()
 	return nil
 }
 
 // Messages of a member appear in conditions, events and the log. A member may echo the token that
-// it received.
-func TestAMemberThatQuotesTheToken(t *testing.T) {
+// it received. TestMain then finds the token if it is not redacted.
+func TestMember_that_quotes_its_token_does_not_publish_it(t *testing.T) {
 	t.Parallel()
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-quotes", func(o *setup) { o.ConnectTimeout = 10 * time.Second })
 	tests := map[string]struct {
 		fault func(http.HandlerFunc) func(testing.TB, *testMember)
 		code  int
 		want  string
 	}{
-		"in a refusal":  {onAllButProbes, http.StatusForbidden, "False Forbidden"},
-		"in an error":   {onAllButProbes, http.StatusInternalServerError, "Unknown Unhealthy"},
-		"to everything": {onAllRequests, http.StatusForbidden, "False Forbidden"},
+		"in 403 responses except to probes": {onAllButProbes, http.StatusForbidden, "False Forbidden"},
+		"in 500 responses except to probes": {onAllButProbes, http.StatusInternalServerError, "Unknown Unhealthy"},
+		"in 403 responses to all requests":  {onAllRequests, http.StatusForbidden, "False Forbidden"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := sharedEnv(t)
-			m := env.newMember(t, env.operator, "quotes-"+memberName(name))
+			m := env.newMember(t, o, "quotes-"+memberName(name))
 			test.fault(quoteToken(test.code))(t, m)
 			m.createSecret(t, m.kubeconfig(t))
 			m.waitForConditions(t, withinConnectTimeout, expectedConditions(test.want, "Unknown NotVerified"))
@@ -142,7 +145,7 @@ func TestAMemberThatQuotesTheToken(t *testing.T) {
 	}
 }
 
-// quoteToken answers as an API server does, with the token in the message.
+// quoteToken responds as an API server does, with the token of the request in the message.
 func quoteToken(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

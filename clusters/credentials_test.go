@@ -285,7 +285,7 @@ func TestRotation(t *testing.T) {
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "moves-not")
 		e := m.join(t)
-		env.operator.engagements.setRefuse(m.name)
+		env.operator.recorder.setRefuse(m.name)
 		old := m.link
 		m.changeAddress(t)
 		m.replaceKubeconfig(t, m.kubeconfig(t))
@@ -295,7 +295,7 @@ func TestRotation(t *testing.T) {
 		m.replaceKubeconfig(t, m.kubeconfig(t))
 		m.waitForConditions(t, testTimeout, summaryConnected)
 		m.checkContinues(t, e)
-		env.operator.engagements.setRefuse("")
+		env.operator.recorder.setRefuse("")
 	})
 }
 

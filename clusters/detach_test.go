@@ -277,7 +277,7 @@ func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
 	})
 	next := env.newOperator(t, fleet, func(o *setup) { o.sources[0].Namespace = wrong })
 	m.waitForConditions(t, testTimeout, summarySecretMissing)
-	twin.operator = &operator{namespace: wrong, engagements: next.engagements}
+	twin.operator = &operator{namespace: wrong, recorder: next.recorder}
 	twin.proxy.setIdentity(m.proxy.identity())
 	secret := &corev1.Secret{Data: map[string][]byte{"kubeconfig": twin.kubeconfig(t)}}
 	secret.Namespace, secret.Name, secret.Labels = wrong, twin.name, map[string]string{selectedLabel: "true", fleetLabel: fleet}

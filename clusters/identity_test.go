@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// A Secret whose connection failed is retried within this time.
+// A Secret whose connection failed is tried again within this time.
 const withinRetry = time.Minute
 
 // acceptIdentity acknowledges that the member is now another cluster.
@@ -46,7 +46,7 @@ func (m *testMember) waitForClusterID(t *testing.T, id types.UID) {
 	t.Helper()
 	eventually(t, testTimeout, func() error {
 		if shown := m.memberCluster(t).Status.ClusterID; shown != id {
-			return fmt.Errorf("%s is %q, want %q", m.name, shown, id)
+			return fmt.Errorf("the cluster ID of %s is %q, want %q", m.name, shown, id)
 		}
 		return nil
 	})
@@ -55,16 +55,25 @@ func (m *testMember) waitForClusterID(t *testing.T, id types.UID) {
 // checkNotEngaged checks that the member has had at most since engagements.
 func (m *testMember) checkNotEngaged(t *testing.T, since int) {
 	t.Helper()
-	if now := len(m.operator.engagements.engagements(m.name)); now > since {
-		t.Errorf("%s was engaged %d times more", m.name, now-since)
+	if now := len(m.operator.recorder.engagements(m.name)); now > since {
+		t.Errorf("%s was engaged %d more times", m.name, now-since)
 	}
 }
 
-func TestIdentityIsPinned(t *testing.T) {
+// waitForAttempt waits until the operator has seen all earlier changes of this member, and has tried
+// to connect after that.
+func (m *testMember) waitForAttempt(t *testing.T) {
+	t.Helper()
+	m.waitForReconcile(t)
+	m.waitForProbes(t, 2) // the first may have begun before the operator saw the change
+	m.waitForReconcile(t)
+}
+
+func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 	t.Parallel()
 	const changed = "Ready False IdentityChanged, CredentialsValid "
 
-	t.Run("another cluster behind the same Secret is not the member until that is acknowledged", func(t *testing.T) {
+	t.Run("another cluster behind the same Secret is not engaged until it is acknowledged", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "pinned")
@@ -75,9 +84,10 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.waitForConditions(t, testTimeout, changed+"True Accepted")
 		m.waitForClusterID(t, old)
 		m.acceptIdentity(t, "a third one")
+		m.waitForAttempt(t)
 		m.checkNotEngaged(t, 1)
 		if m.memberCluster(t).Annotations[v1alpha1.AnnotationAcceptIdentity] != "a third one" {
-			t.Error("an acknowledgement that was not used is gone")
+			t.Error("an acknowledgement that was not used was removed")
 		}
 		m.acceptIdentity(t, "another")
 		m.waitForEngagement(t, 2, withinRetry)
@@ -90,7 +100,7 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.waitForEngagement(t, 3, withinRetry)
 	})
 
-	t.Run("another cluster after a restart of the operator is not the member", func(t *testing.T) {
+	t.Run("another cluster after a restart of the operator is not engaged", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		o := env.newOperator(t, "fleet-pinned")
@@ -105,7 +115,7 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.checkNotEngaged(t, 0)
 	})
 
-	t.Run("a new kubeconfig for another cluster changes nothing until that is acknowledged", func(t *testing.T) {
+	t.Run("a new kubeconfig for another cluster changes nothing until the cluster is acknowledged", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "pinned-moves")
@@ -121,7 +131,7 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.checkContinues(t, e)
 	})
 
-	t.Run("another cluster that was acknowledged ahead is connected anew, not taken for the old one", func(t *testing.T) {
+	t.Run("another cluster that was acknowledged in advance gets a new engagement", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "pinned-ahead")
@@ -133,11 +143,11 @@ func TestIdentityIsPinned(t *testing.T) {
 		m.waitForClusterID(t, "another")
 	})
 
-	t.Run("credentials that are rotated on another cluster that was acknowledged connect it anew", func(t *testing.T) {
+	t.Run("rotated credentials for another cluster that was acknowledged start a new engagement", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
-		slowly := func(o *setup) { o.ProbeInterval = time.Hour }
-		m := env.newMember(t, env.newOperator(t, "fleet-slow-probes", slowly), "pinned-rotated")
+		noProbes := func(o *setup) { o.ProbeInterval = time.Hour }
+		m := env.newMember(t, env.newOperator(t, "fleet-slow-probes", noProbes), "pinned-rotated")
 		e := m.join(t)
 		m.acceptIdentity(t, "another")
 		m.proxy.setIdentity("another")
@@ -148,11 +158,11 @@ func TestIdentityIsPinned(t *testing.T) {
 	})
 }
 
-func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
+func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 	t.Parallel()
 	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"
 
-	t.Run("the second Secret of a cluster waits until the MemberCluster of the first is gone", func(t *testing.T) {
+	t.Run("the second Secret of a cluster is rejected until the first MemberCluster is deleted", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		first, second := env.newMember(t, env.operator, "twin-first"), env.newMember(t, env.operator, "twin-second")
@@ -162,8 +172,9 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		second.waitForConditions(t, testTimeout, duplicate)
 		second.waitForClusterID(t, "")
 		first.checkContinues(t, e)
-		second.replaceKubeconfig(t, second.kubeconfig(t)) // tried at once
-		second.waitForConditions(t, testTimeout, duplicate)
+		second.replaceKubeconfig(t, second.kubeconfig(t))
+		second.waitForAttempt(t)
+		second.waitForConditions(t, 0, duplicate)
 		second.checkNotEngaged(t, 0)
 		first.deleteSecret(t)
 		first.waitForEnd(t, e, testTimeout)
@@ -173,10 +184,10 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		second.waitForEngagement(t, 1, withinRetry)
 	})
 
-	t.Run("after a restart the one that was the cluster before is it again", func(t *testing.T) {
+	t.Run("after a restart of the operator the first Secret still has the cluster", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
-		for i := range 3 { // repeated, because the order may be right by chance
+		for i := range 3 { // the order may be right by chance
 			namespace := fmt.Sprintf("fleet-twins-%d", i)
 			o := env.newOperator(t, namespace)
 			first, second := env.newMember(t, o, fmt.Sprintf("twin-z-%d", i)), env.newMember(t, o, fmt.Sprintf("twin-a-%d", i))
@@ -194,7 +205,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		}
 	})
 
-	t.Run("one that cannot be connected does not keep another from it", func(t *testing.T) {
+	t.Run("a member that cannot connect does not reserve its cluster", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		forbidden, able := env.newMemberWithoutRole(t, env.operator, "twin-forbidden"), env.newMember(t, env.operator, "twin-able")
@@ -208,7 +219,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 		able.checkContinues(t, e)
 	})
 
-	t.Run("a member that moves to another's cluster stays where it is", func(t *testing.T) {
+	t.Run("a kubeconfig for the cluster of another member is rejected", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		one, other := env.newMember(t, env.operator, "twin-one"), env.newMember(t, env.operator, "twin-other")
@@ -223,7 +234,7 @@ func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
 
 // A member that alternates its responses cannot cause endless connection attempts and status
 // writes.
-func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
+func TestMember_that_alternates_its_responses_is_backed_off(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	owner, liar := env.newMember(t, env.operator, "alternates-owner"), env.newMember(t, env.operator, "alternates")
@@ -238,16 +249,13 @@ func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
 		return true
 	})
 	liar.createSecret(t, liar.kubeconfig(t))
-	begun := time.Now()
-	eventually(t, testTimeout, func() error {
-		if lasted := time.Since(begun); lasted < 10*time.Second {
-			return fmt.Errorf("only %s have passed", lasted)
-		}
-		return nil
-	})
-	// After 0, 1, 3 and 7 seconds, with a quarter of jitter.
+	// The attempts are made after 0, 1, 3 and 7 seconds, with a quarter of jitter. No event marks the
+	// absence of attempts, so the test waits.
+	const window = 10 * time.Second
+	liar.waitForProbes(t, 1)
+	<-time.After(window)
 	if tried := probes.Load(); tried < 3 || tried > 6 {
-		t.Errorf("it was tried %d times within 10 seconds", tried)
+		t.Errorf("%d attempts within %s", tried, window)
 	}
 	liar.proxy.setFault(nil)
 	liar.waitForConditions(t, withinRetry, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
@@ -257,8 +265,7 @@ func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
 	liar.waitForEngagement(t, 1, testTimeout)
 }
 
-// Two Secrets describe a member of the same name: the Secret that had the name first is used.
-func TestTwoSecretsOfOneName(t *testing.T) {
+func TestSecret_that_had_the_name_first_is_the_member(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	both := func(o *setup) {
@@ -276,7 +283,7 @@ func TestTwoSecretsOfOneName(t *testing.T) {
 				return nil
 			}
 		}
-		return errors.New("no event tells that the name is taken")
+		return errors.New("no event reports the name conflict")
 	})
 	m.checkContinues(t, e)
 	m.waitForConditions(t, 0, summaryConnected)

@@ -97,7 +97,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 			t.Fatal("it was not asked")
 		}
 	}
-	if engaged := env.operator.engagements.engagements(m.name); len(engaged) > 0 {
+	if engaged := env.operator.recorder.engagements(m.name); len(engaged) > 0 {
 		t.Error("it was engaged")
 	}
 }

@@ -105,13 +105,13 @@ func TestARestartedAPIServer(t *testing.T) {
 		})
 		m.waitForConditions(t, withinReconnect, summaryConnected)
 		m.checkContinues(t, m.newestEngagement())
-		t.Logf("engaged %d times, lists since the beginning: %d", len(m.operator.engagements.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
+		t.Logf("engaged %d times, lists since the beginning: %d", len(m.operator.recorder.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
 	}
 }
 
 // newestEngagement returns the newest engagement.
 func (m *testMember) newestEngagement() engagement {
-	all := m.operator.engagements.engagements(m.name)
+	all := m.operator.recorder.engagements(m.name)
 	return all[len(all)-1]
 }
 
@@ -142,7 +142,7 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 	// two status writes and two events, and one more of each for the credentials. Without damping,
 	// a session would begin every two seconds.
 	const most = 7
-	sessions := len(o.engagements.engagements(m.name))
+	sessions := len(o.recorder.engagements(m.name))
 	var status, events int
 	for _, r := range env.hub.requests(o.user) {
 		switch {

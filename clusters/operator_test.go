@@ -35,7 +35,7 @@ const fleetLabel = "test-fleet"
 type operator struct {
 	namespace, user string
 	provider        *clusters.Provider
-	engagements     *recorder
+	recorder     *recorder
 	// resign stops only the manager, as a loss of the leadership does; exit ends the process.
 	resign, exit context.CancelFunc
 	ended        chan struct{}
@@ -90,7 +90,7 @@ func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*o
 	for _, change := range changes {
 		change(&with)
 	}
-	o := &operator{namespace: namespace, user: "operator-of-" + namespace, engagements: &recorder{}, ended: make(chan struct{})}
+	o := &operator{namespace: namespace, user: "operator-of-" + namespace, recorder: &recorder{}, ended: make(chan struct{})}
 	lifetime, exit := context.WithCancel(ctx)
 	running, resign := context.WithCancel(lifetime)
 	o.resign, o.exit = resign, exit
@@ -119,7 +119,7 @@ func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*o
 		return nil, err
 	}
 	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
-	if err := errors.Join(index, m.Add(o.engagements), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.sources)); err != nil {
+	if err := errors.Join(index, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.sources)); err != nil {
 		return nil, err
 	}
 	go func() {

@@ -15,10 +15,10 @@ func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) 
 	env := sharedEnv(t)
 	m := env.newMember(t, env.operator, "published")
 	first, old := m.join(t), m.link
-	late := env.operator.engagements.hold(m.name)
+	late := env.operator.recorder.blockNext(m.name)
 	m.changeAddress(t)
 	m.replaceKubeconfig(t, m.kubeconfig(t))
-	<-late.reached
+	<-late.called
 	m.checkContinues(t, first) // the next session is still being engaged
 
 	m.deleteSecret(t)
@@ -28,7 +28,7 @@ func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) 
 
 	m.createSecret(t, m.kubeconfig(t))
 	next := m.waitForEngagement(t, 2, testTimeout)
-	close(late.released)
+	close(late.resume)
 	eventually(t, testTimeout, func() error {
 		_, before := old.connectionCounts()
 		if _, open := m.link.connectionCounts(); open != 1 || before > 0 {

@@ -64,7 +64,7 @@ func joinAndLeave(t *testing.T, members []*testMember) {
 			m.proxy.setFault(exceptProbes(hang))
 			m.createSecret(t, m.kubeconfig(t))
 		default:
-			healthy, times = append(healthy, m), append(times, len(m.operator.engagements.engagements(m.name)))
+			healthy, times = append(healthy, m), append(times, len(m.operator.recorder.engagements(m.name)))
 			m.createSecret(t, m.kubeconfig(t))
 		}
 	}

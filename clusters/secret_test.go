@@ -210,15 +210,15 @@ func TestSecret(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "late")
-		first := env.operator.engagements.hold(m.name)
+		first := env.operator.recorder.blockNext(m.name)
 		m.createSecret(t, m.kubeconfig(t))
-		<-first.reached
+		<-first.called
 		m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid Unknown NotVerified")
 		m.deleteSecret(t)
 		m.waitForConditions(t, testTimeout, summarySecretMissing)
 		m.createSecret(t, m.kubeconfig(t))
 		second := m.waitForEngagement(t, 1, testTimeout)
-		close(first.released)
+		close(first.resume)
 		eventually(t, testTimeout, func() error {
 			if _, open := m.link.connectionCounts(); open != 1 {
 				return fmt.Errorf("%d connections are open", open)

@@ -163,7 +163,7 @@ func TestManyNodesAreReadInPages(t *testing.T) {
 		t.Errorf("%d pages were asked for", pages.Load())
 	}
 	m.checkContinues(t, e)
-	if times := len(m.operator.engagements.engagements(m.name)); times != 1 {
+	if times := len(m.operator.recorder.engagements(m.name)); times != 1 {
 		t.Errorf("it was engaged %d times", times)
 	}
 }

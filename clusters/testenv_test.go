@@ -19,9 +19,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The tests of this package share one hub and one member API server, and most of them one operator.
-// Each test has its own members: a user of the member's API server who connects through a separate
-// link (see link).
+// The tests of this package share one API server as the hub and one for all members, and most of
+// them share one operator. Each test has its own members. A member is a user of the members' API
+// server with a separate networkLink and faultProxy.
 
 const (
 	selectedLabel = "sigs.k8s.io/multicluster-runtime-kubeconfig"
@@ -33,10 +33,10 @@ var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// These tests mostly wait, so more of them may run in parallel. A fuzzer would treat that
+	// These tests mostly wait, so many of them may run in parallel. A fuzzer would treat that
 	// number as its number of workers.
 	if flag.Lookup("test.fuzz").Value.String() == "" {
-		if err := flag.Set("test.parallel", "24"); err != nil {
+		if err := flag.Set("test.parallel", "40"); err != nil {
 			panic(err)
 		}
 	}
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	code := m.Run()
-	if said := findLeaks(); len(said) > 0 {
-		fmt.Printf("FAIL: %d times it tells what it must not, such as\n%s\n", len(said), strings.Join(said[:min(len(said), 10)], "\n"))
+	if lines := findLeaks(); len(lines) > 0 {
+		fmt.Printf("FAIL: %d lines contain credentials or addresses, such as\n%s\n", len(lines), strings.Join(lines[:min(len(lines), 10)], "\n"))
 		code = 1
 	}
 	if startedEnv != nil {
@@ -54,17 +54,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// testTimeout is long enough, on a busy machine, for an operation that takes almost no time.
+// testTimeout is long enough on a busy machine for an operation that usually takes almost no time.
 const testTimeout = time.Minute
 
-// eventually waits until wrong returns nil.
-func eventually(t testing.TB, within time.Duration, wrong func() error) {
+// eventually waits until check returns nil.
+func eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	// A hundred tests that query the hub fifty times a second would leave no capacity for other
 	// requests, so the pause grows with the wait.
 	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 400*time.Millisecond) {
-		err := wrong()
+		err := check()
 		if err == nil {
 			return
 		}
@@ -75,7 +75,7 @@ func eventually(t testing.TB, within time.Duration, wrong func() error) {
 	}
 }
 
-// testEnv holds what the tests share.
+// testEnv has what the tests share: the API servers and an operator.
 type testEnv struct {
 	dir         string
 	hub, member *apiServer
@@ -94,7 +94,7 @@ var (
 	})
 )
 
-// sharedEnv returns the world. The first test that needs the world starts it.
+// sharedEnv returns the shared testEnv. The first test that needs it starts it.
 func sharedEnv(t testing.TB) *testEnv {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -124,7 +124,7 @@ func (env *testEnv) start() error {
 	return err
 }
 
-// createMemberRole creates the role on the member that members' users have.
+// createMemberRole creates the role of the members' users on their API server.
 func (env *testEnv) createMemberRole() error {
 	role := &rbacv1.ClusterRole{}
 	if err := readObject("../config/member/rbac.yaml", role); err != nil {
@@ -136,7 +136,7 @@ func (env *testEnv) createMemberRole() error {
 func (env *testEnv) stop() {
 	if env.operator != nil {
 		if err := env.operator.stop(); err != nil {
-			fmt.Println("stop the operator:", err)
+			fmt.Println("cannot stop the operator:", err)
 		}
 	}
 	for _, server := range []*apiServer{env.hub, env.member} {

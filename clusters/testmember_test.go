@@ -26,14 +26,14 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// testMember is one member of one operator: a Secret on the hub, and a user of the member's API server
-// behind a link.
+// testMember is one member of one operator: a Secret on the hub, and a user of the members' API
+// server behind a networkLink and a faultProxy.
 type testMember struct {
 	*testEnv
 	operator *operator
 	name     string
 	account  *corev1.ServiceAccount
-	proxy    *faultProxy // nil if the link leads to the API server itself
+	proxy    *faultProxy // nil if the link leads to the API server directly
 	link     *networkLink
 	ca       []byte
 }
@@ -48,7 +48,7 @@ func (env *testEnv) newMember(t testing.TB, o *operator, name string) *testMembe
 	return m
 }
 
-// newMemberWithoutRole returns a member whose user has no permissions there.
+// newMemberWithoutRole returns a member whose user has no permissions on the members' API server.
 func (env *testEnv) newMemberWithoutRole(t testing.TB, o *operator, name string) *testMember {
 	t.Helper()
 	m := &testMember{testEnv: env, operator: o, name: name, proxy: newFaultProxy(t, env.member)}
@@ -59,7 +59,7 @@ func (env *testEnv) newMemberWithoutRole(t testing.TB, o *operator, name string)
 	return m
 }
 
-// changeAddress gives the member another address. The old address stays available.
+// changeAddress gives the member another address. The old address continues to work.
 func (m *testMember) changeAddress(t testing.TB) {
 	t.Helper()
 	m.link = newNetworkLink(t, m.link.server)
@@ -118,7 +118,7 @@ func (m *testMember) user() string {
 	return "system:serviceaccount:" + memberNamespace + ":" + m.name
 }
 
-// kubeconfigEdit changes a valid kubeconfig for one test case.
+// kubeconfigEdit changes a valid kubeconfig for a test case.
 type kubeconfigEdit func(*api.Cluster, *api.AuthInfo)
 
 func withToken(token string) kubeconfigEdit {
@@ -216,7 +216,7 @@ func (m *testMember) deleteMember(t testing.TB) {
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
 	eventually(t, testTimeout, func() error {
 		if err := m.hub.admin.Delete(ctx, mc); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("MemberCluster %s is still there: %w", m.name, err)
+			return fmt.Errorf("MemberCluster %s still exists: %w", m.name, err)
 		}
 		return nil
 	})
@@ -239,18 +239,18 @@ func conditionSummary(mc *v1alpha1.MemberCluster) string {
 	return fmt.Sprintf("Ready %s %s, CredentialsValid %s %s", ready.Status, ready.Reason, credentials.Status, credentials.Reason)
 }
 
-// summaryConnected is the summary of a healthy MemberCluster.
+// summaryConnected is the conditionSummary of a healthy MemberCluster.
 const summaryConnected = "Ready True Connected, CredentialsValid True Accepted"
 
-// summarySecretMissing is the summary of a MemberCluster without its Secret.
+// summarySecretMissing is the conditionSummary of a MemberCluster whose Secret is missing.
 const summarySecretMissing = "Ready False SecretMissing, CredentialsValid False SecretMissing"
 
-// waitForConditions waits until the MemberCluster shows these conditions.
+// waitForConditions waits until the MemberCluster has the conditions of this conditionSummary.
 func (m *testMember) waitForConditions(t testing.TB, within time.Duration, want string) {
 	t.Helper()
 	eventually(t, within, func() error {
 		if mc := m.memberCluster(t); conditionSummary(mc) != want {
-			return fmt.Errorf("%s shows %s, want %s: %+v", m.name, conditionSummary(mc), want, mc.Status.Conditions)
+			return fmt.Errorf("%s has %s, want %s: %+v", m.name, conditionSummary(mc), want, mc.Status.Conditions)
 		}
 		return nil
 	})
@@ -268,7 +268,7 @@ func (m *testMember) waitForEngagement(t testing.TB, times int, within time.Dura
 	t.Helper()
 	var all []engagement
 	eventually(t, within, func() error {
-		if all = m.operator.engagements.engagements(m.name); len(all) != times {
+		if all = m.operator.recorder.engagements(m.name); len(all) != times {
 			return fmt.Errorf("%s was engaged %d times, want %d: %s", m.name, len(all), times, conditionSummary(m.memberCluster(t)))
 		}
 		return nil
@@ -276,17 +276,17 @@ func (m *testMember) waitForEngagement(t testing.TB, times int, within time.Dura
 	m.waitForConditions(t, testTimeout, summaryConnected)
 	newest := all[times-1]
 	if !newest.synced {
-		t.Errorf("%s was engaged before its caches were in step", m.name)
+		t.Errorf("%s was engaged before its caches had synced", m.name)
 	}
 	return newest
 }
 
-// checkContinues checks that an engagement is the newest, has not ended, and works.
+// checkContinues checks that an engagement is the newest, has not ended, and can read.
 func (m *testMember) checkContinues(t testing.TB, e engagement) {
 	t.Helper()
-	all := m.operator.engagements.engagements(m.name)
+	all := m.operator.recorder.engagements(m.name)
 	if newest := all[len(all)-1]; newest.cluster != e.cluster {
-		t.Errorf("%s was engaged anew", m.name)
+		t.Errorf("%s was engaged again", m.name)
 	}
 	if e.ctx.Err() != nil {
 		t.Errorf("%s: the engagement has ended", m.name)
@@ -309,7 +309,7 @@ func (m *testMember) waitForEnd(t testing.TB, e engagement, within time.Duration
 	}
 }
 
-// createDeployment creates a Deployment on the member that the operator's caches are expected to have.
+// createDeployment creates a Deployment on the member that the operator's caches select.
 func (m *testMember) createDeployment(t testing.TB, name string) {
 	t.Helper()
 	pod := map[string]string{"app": name}

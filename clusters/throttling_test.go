@@ -163,7 +163,7 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			return nil
 		})
 	})
-	if len(m.operator.engagements.engagements(m.name)) != 1 {
+	if len(m.operator.recorder.engagements(m.name)) != 1 {
 		t.Error("it was engaged anew")
 	}
 	m.waitForConditions(t, 0, summaryConnected)
