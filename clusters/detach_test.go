@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ func (m *testMember) editStatus(t *testing.T, change func(*v1alpha1.MemberCluste
 	}
 }
 
-// backdateMissingSecret sets the time since which the Secret is missing to before any grace period.
+// backdateMissingSecret sets the time since which the Secret is missing to an hour ago, which is
+// longer than any grace period.
 func (m *testMember) backdateMissingSecret(t *testing.T) {
 	t.Helper()
 	m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) {
@@ -63,23 +65,23 @@ func (m *testMember) waitForDeletion(t *testing.T) {
 	t.Helper()
 	eventually(t, testTimeout, func() error {
 		if mc := m.memberCluster(t); mc.Name != "" {
-			return fmt.Errorf("MemberCluster %s is still there: %s", m.name, conditionSummary(mc))
+			return fmt.Errorf("MemberCluster %s still exists: %s", m.name, conditionSummary(mc))
 		}
 		return nil
 	})
 }
 
-// setByAdministrator changes the fields of a member that administrators own.
+// setByAdministrator changes fields of a MemberCluster that administrators own.
 func setByAdministrator(mc *v1alpha1.MemberCluster) {
 	mc.Spec.Unschedulable = true
 	mc.Spec.Taints = []v1alpha1.Taint{{Key: "maintenance", Effect: v1alpha1.TaintNoSchedule}}
 	mc.Labels["team"] = "red"
 }
 
-func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
+func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 	t.Parallel()
 
-	t.Run("with all that was said about the cluster, and continues when the Secret is back", func(t *testing.T) {
+	t.Run("with the settings of administrators, which still apply when the Secret returns", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "outlives")
@@ -92,33 +94,33 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 		m.waitForEnd(t, e, testTimeout)
 		m.waitForConditions(t, testTimeout, summarySecretMissing)
 		if mc := m.memberCluster(t); mc.HasSecret() || mc.Status.CredentialsExpirationTime != nil || mc.Status.ClusterID != before.Status.ClusterID {
-			t.Errorf("its status is %+v", mc.Status)
+			t.Errorf("the status is %+v", mc.Status)
 		}
 		m.createSecret(t, m.kubeconfig(t))
 		m.waitForEngagement(t, 2, testTimeout)
 		after := m.memberCluster(t)
 		if after.UID != before.UID || !after.Spec.Unschedulable || len(after.Spec.Taints) != 1 || after.Labels["team"] != "red" ||
 			len(after.Status.Abandoned) != 1 || !after.HasSecret() {
-			t.Errorf("it was %+v\nand is %+v", before, after)
+			t.Errorf("the MemberCluster was %+v\nand is %+v", before, after)
 		}
 	})
 
-	t.Run("with its identity: another cluster behind the Secret that returns is not the member until that is acknowledged", func(t *testing.T) {
+	t.Run("with its identity: another cluster behind the Secret that returns is not engaged until it is acknowledged", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "outlives-identity")
 		m.join(t)
 		m.deleteSecret(t)
 		m.waitForConditions(t, testTimeout, summarySecretMissing)
-		m.proxy.setIdentity("quite another")
+		m.proxy.setIdentity("another")
 		m.createSecret(t, m.kubeconfig(t))
 		m.waitForConditions(t, testTimeout, "Ready False IdentityChanged, CredentialsValid Unknown NotVerified")
 		m.checkNotEngaged(t, 1)
-		m.acceptIdentity(t, "quite another")
+		m.acceptIdentity(t, "another")
 		m.waitForEngagement(t, 2, withinRetry)
 	})
 
-	t.Run("until it is deleted after the grace period, if nobody has said anything about the cluster", func(t *testing.T) {
+	t.Run("until the grace period ends, if it has no setting of an administrator", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.newOperator(t, "fleet-short-grace", func(o *setup) { o.SecretGrace = 3 * time.Second }), "outlives-shortly")
@@ -128,7 +130,7 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 		since := m.memberCluster(t).Status.SecretMissingSince.Time
 		m.waitForDeletion(t)
 		if lasted := time.Since(since); lasted < 3*time.Second {
-			t.Errorf("it was deleted after %s", lasted)
+			t.Errorf("the MemberCluster was deleted after %s", lasted)
 		}
 	})
 
@@ -147,13 +149,13 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 		"annotated": func(t *testing.T, m *testMember) {
 			m.editMemberCluster(t, func(mc *v1alpha1.MemberCluster) { mc.Annotations["example.com/contact"] = "red" })
 		},
-		"with-a-tombstone": func(t *testing.T, m *testMember) {
+		"tombstoned": func(t *testing.T, m *testMember) {
 			m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) {
 				s.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: "shop", Name: "web", UID: "1"}}
 			})
 		},
 	} {
-		t.Run("for good, if it is "+name, func(t *testing.T) {
+		t.Run("without a time limit, if it is "+name, func(t *testing.T) {
 			t.Parallel()
 			env := sharedEnv(t)
 			m := env.newMember(t, env.operator, "outlives-"+name)
@@ -181,7 +183,7 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 		})
 	}
 
-	t.Run("not if it is deleted by hand", func(t *testing.T) {
+	t.Run("but can be deleted by an administrator", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "outlives-by-hand")
@@ -196,18 +198,21 @@ func TestAMemberClusterOutlivesItsSecret(t *testing.T) {
 	})
 }
 
-// waitForReconcile waits until the operator has reconciled all earlier changes of this member. It creates
-// another Secret, which is reconciled after them.
+// reconciles is the number of calls of waitForReconcile.
+var reconciles atomic.Int64
+
+// waitForReconcile waits until the operator has reconciled all earlier changes of this member. It
+// creates another Secret and its MemberCluster, which are reconciled after them.
 func (m *testMember) waitForReconcile(t *testing.T) {
 	t.Helper()
-	next := m.newMember(t, m.operator, m.name+"-next")
+	next := m.newMember(t, m.operator, fmt.Sprintf("%s-next-%d", m.name, reconciles.Add(1)))
 	next.createSecret(t, []byte("no kubeconfig"))
 	next.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 }
 
-// The status stores the time, so a restart of the operator neither loses it nor starts the grace
-// period over.
-func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
+// The status stores the time since which the Secret is missing, so a restart of the operator does not
+// restart the grace period.
+func TestGrace_period_continues_after_a_restart_of_the_operator(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	const fleet = "fleet-grace-restart"
@@ -223,16 +228,29 @@ func TestTheGraceOfASecretLastsOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	longGone.backdateMissingSecret(t)
-	env.newOperator(t, fleet)
+	m.operator = env.newOperator(t, fleet)
 	longGone.waitForDeletion(t)
+	m.editMemberCluster(t, func(mc *v1alpha1.MemberCluster) { mc.Spec.Unschedulable = true })
+	m.waitForStatus(t)
 	if mc := m.memberCluster(t); !mc.Status.SecretMissingSince.Equal(since) {
-		t.Errorf("its Secret is missing since %s, it was %s", mc.Status.SecretMissingSince, since)
+		t.Errorf("the Secret is missing since %s, want %s", mc.Status.SecretMissingSince, since)
 	}
+}
+
+// waitForStatus waits until the operator has written the status for the current spec.
+func (m *testMember) waitForStatus(t *testing.T) {
+	t.Helper()
+	eventually(t, testTimeout, func() error {
+		if mc := m.memberCluster(t); mc.Generation == 0 || mc.Status.ObservedGeneration != mc.Generation {
+			return fmt.Errorf("%s: generation %d is observed, want %d", m.name, mc.Status.ObservedGeneration, mc.Generation)
+		}
+		return nil
+	})
 }
 
 // A Secret that was deleted while the operator was down counts as missing from the time at which
 // the operator notices. The same applies to a Secret whose namespace is no longer a source.
-func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
+func TestSecret_that_was_deleted_while_the_operator_was_down_is_missing(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	if err := env.grantOperator("fleet-away"); err != nil {
@@ -256,9 +274,9 @@ func TestASecretThatWentWhileTheOperatorWasAway(t *testing.T) {
 	}
 }
 
-// An operator that starts without the namespace of the Secrets detaches the members, and their
+// An operator that starts without the namespace of the Secrets detaches the members. Their
 // MemberClusters keep their identities.
-func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
+func TestMembers_of_a_namespace_that_is_no_longer_a_source_are_detached(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	const fleet, wrong = "fleet-dropped", "fleet-dropped-wrong"
@@ -289,15 +307,14 @@ func TestANamespaceThatIsNoSourceAnyMore(t *testing.T) {
 	m.operator = env.newOperator(t, fleet)
 	m.waitForEngagement(t, 1, testTimeout)
 	if after := m.memberCluster(t); after.UID != before.UID || after.Status.ClusterID != before.Status.ClusterID || !after.HasSecret() {
-		t.Errorf("it was %+v\nand is %+v", before, after)
+		t.Errorf("the MemberCluster was %+v\nand is %+v", before, after)
 	}
 }
 
-// The metrics for alerts report a member as down as long as its MemberCluster exists.
-func TestAMemberIsDownWhileItsSecretIsMissing(t *testing.T) {
+func TestMetrics_report_a_member_as_down_while_its_Secret_is_missing(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
-	m := env.newMember(t, env.operator, "measured")
+	m := env.newMember(t, env.operator, "metrics")
 	e := m.join(t)
 	m.waitForMetrics(t, map[string]float64{"up": 1, "connections_total": 1, "credential_expiry_timestamp_seconds": -1, "probe_latency_seconds": -1})
 	m.deleteSecret(t)
@@ -334,9 +351,9 @@ func (m *testMember) waitForMetrics(t *testing.T, want map[string]float64) {
 	})
 }
 
-// An operator that once starts with a wrong selector detaches every member. No administrator's
-// setting is lost, however long the mistake stays unnoticed.
-func TestAWrongSelector(t *testing.T) {
+// An operator that starts with a wrong selector detaches every member. No setting of an administrator
+// is lost, even if nobody notices the mistake for long.
+func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	const fleet = "fleet-selector"
@@ -359,13 +376,8 @@ func TestAWrongSelector(t *testing.T) {
 		m.waitForConditions(t, testTimeout, summarySecretMissing)
 	}
 	members[2].backdateMissingSecret(t)
-	members[2].operator = wrong
-	eventually(t, testTimeout, func() error {
-		if mc := members[2].memberCluster(t); mc.Name == "" || mc.HasSecret() {
-			return errors.New("it does not show that its Secret was missing for an hour")
-		}
-		return nil
-	})
+	members[2].editMemberCluster(t, func(mc *v1alpha1.MemberCluster) { mc.Spec.Taints = nil })
+	members[2].waitForStatus(t)
 	if err := wrong.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -380,16 +392,16 @@ func TestAWrongSelector(t *testing.T) {
 	}
 }
 
-// The MemberCluster owns the identity: while it exists, another Secret that leads to the same
-// cluster cannot take the identity, even though the member is not connected.
-func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
+// While a MemberCluster exists, another Secret that leads to the same cluster cannot claim its
+// identity, even if the member is not connected.
+func TestIdentity_belongs_to_the_MemberCluster(t *testing.T) {
 	t.Parallel()
 	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"
 
 	t.Run("while the member is not connected", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
-		victim, other := env.newMember(t, env.operator, "owner-lost"), env.newMember(t, env.operator, "owner-taker")
+		victim, other := env.newMember(t, env.operator, "owner-lost"), env.newMember(t, env.operator, "owner-other")
 		id := victim.proxy.identity()
 		e := victim.join(t)
 		// The member is disconnected, and its MemberCluster keeps the old identity.
@@ -402,7 +414,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 		other.checkNotEngaged(t, 0)
 	})
 
-	t.Run("while its Secret is missing, also over a restart", func(t *testing.T) {
+	t.Run("while its Secret is missing, also after a restart of the operator", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		const fleet = "fleet-owner-restart"
@@ -417,7 +429,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 		}
 		next := env.newOperator(t, fleet)
 		victim.operator, other.operator = next, next
-		other.createSecret(t, other.kubeconfig(t)) // as if a Secret was renamed
+		other.createSecret(t, other.kubeconfig(t)) // like a Secret that was renamed
 		other.waitForConditions(t, testTimeout, duplicate)
 		other.waitForMessage(t, "kubectl delete membercluster owner-detached")
 		other.checkNotEngaged(t, 0)
@@ -426,8 +438,7 @@ func TestAnIdentityBelongsToTheMemberCluster(t *testing.T) {
 	})
 }
 
-// A Secret that now describes another member detaches the member that it described before.
-func TestASecretThatMakesAnotherMember(t *testing.T) {
+func TestSecret_that_describes_another_member_now_detaches_the_previous_one(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	argo := func(o *setup) { o.sources[0].Format = "ArgoCD" }

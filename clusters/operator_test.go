@@ -35,7 +35,7 @@ const fleetLabel = "test-fleet"
 type operator struct {
 	namespace, user string
 	provider        *clusters.Provider
-	recorder     *recorder
+	recorder        *recorder
 	// resign stops only the manager, as a loss of the leadership does; exit ends the process.
 	resign, exit context.CancelFunc
 	ended        chan struct{}

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// The provider returns a member's Cluster only between its engagement and the end of its session:
+// The provider returns a member's Cluster only between its engagement and the end of its session, so
 // no caller gets a Cluster that has ended.
-func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) {
+func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	m := env.newMember(t, env.operator, "published")
@@ -19,7 +19,7 @@ func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) 
 	m.changeAddress(t)
 	m.replaceKubeconfig(t, m.kubeconfig(t))
 	<-late.called
-	m.checkContinues(t, first) // the next session is still being engaged
+	m.checkContinues(t, first) // Engage of the next session has not returned
 
 	m.deleteSecret(t)
 	m.waitForEnd(t, first, testTimeout)
@@ -29,10 +29,12 @@ func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) 
 	m.createSecret(t, m.kubeconfig(t))
 	next := m.waitForEngagement(t, 2, testTimeout)
 	close(late.resume)
+	<-late.returned
+	m.waitForReconcile(t) // meanwhile the first attempt ends
 	eventually(t, testTimeout, func() error {
 		_, before := old.connectionCounts()
 		if _, open := m.link.connectionCounts(); open != 1 || before > 0 {
-			return fmt.Errorf("%d connections are open, and %d to the first server", open, before)
+			return fmt.Errorf("%d connections to the new server are open, and %d to the old one", open, before)
 		}
 		return nil
 	})
@@ -47,6 +49,6 @@ func (m *testMember) checkNoCluster(t *testing.T) {
 	t.Helper()
 	got, err := m.operator.provider.Get(ctx, multicluster.ClusterName(m.name))
 	if !errors.Is(err, multicluster.ErrClusterNotFound) {
-		t.Errorf("%s: the provider has %v (%v)", m.name, got, err)
+		t.Errorf("%s: the provider returns %v (%v)", m.name, got, err)
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-func TestSecret(t *testing.T) {
+func TestSecret_describes_a_member(t *testing.T) {
 	t.Parallel()
-	t.Run("becomes a connected, engaged member", func(t *testing.T) {
+	t.Run("and the member is connected and engaged", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "becomes")
@@ -32,10 +32,10 @@ func TestSecret(t *testing.T) {
 		e.waitForDeployment(t, "becomes-app", 0)
 		var apps appsv1.DeploymentList
 		if err := e.cluster.GetClient().List(ctx, &apps, client.MatchingFields{imageIndex: "becomes-app"}); err != nil || len(apps.Items) != 1 {
-			t.Errorf("by its index: %d, %v", len(apps.Items), err)
+			t.Errorf("the index returns %d Deployments, %v", len(apps.Items), err)
 		}
 		if err := env.operator.provider.IndexField(ctx, &appsv1.Deployment{}, "late", images); err == nil {
-			t.Error("an index can be added when it is too late")
+			t.Error("IndexField does not fail after a member has connected")
 		}
 		mc := m.memberCluster(t)
 		condition := func(kind, reason, message string) metav1.Condition {
@@ -43,7 +43,7 @@ func TestSecret(t *testing.T) {
 		}
 		ends := mc.Status.CredentialsExpirationTime
 		if ends == nil || time.Until(ends.Time) <= 0 {
-			t.Fatalf("the credentials end at %v", ends)
+			t.Fatalf("the expiration time of the credentials is %v", ends)
 		}
 		server, err := discovery.NewDiscoveryClientForConfigOrDie(env.member.environment.Config).ServerVersion()
 		if err != nil {
@@ -68,28 +68,28 @@ func TestSecret(t *testing.T) {
 		})
 	})
 
-	t.Run("whose server ends with a slash is a member too", func(t *testing.T) {
+	t.Run("with a server URL that ends with a slash", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "slash")
 		m.join(t, withServer(m.link.address+"/"))
 	})
 
-	t.Run("without the label, or in another namespace, is none", func(t *testing.T) {
+	t.Run("only with the selected label and in the selected namespace", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		unlabelled, elsewhere := env.newMember(t, env.operator, "unlabelled"), env.newMember(t, &operator{namespace: "default"}, "elsewhere")
 		elsewhere.createSecret(t, elsewhere.kubeconfig(t))
 		unlabelled.createSecret(t, unlabelled.kubeconfig(t), selectedLabel, "false")
-		env.newMember(t, env.operator, "joins-after-them").join(t)
+		env.newMember(t, env.operator, "joins-later").join(t)
 		for _, m := range []*testMember{unlabelled, elsewhere} {
 			if accepted, _ := m.link.connectionCounts(); accepted > 0 || m.memberCluster(t).Name != "" {
-				t.Errorf("%s became a member", m.name)
+				t.Errorf("Secret %s became a member", m.name)
 			}
 		}
 	})
 
-	t.Run("gives its labels to the MemberCluster, and takes them back", func(t *testing.T) {
+	t.Run("and its labels are copied to the MemberCluster and removed from it", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "labels")
@@ -125,11 +125,11 @@ func TestSecret(t *testing.T) {
 		}
 		has(map[string]string{"env": "prod", "tier": "1", "team": "red"})
 		if !m.memberCluster(t).Spec.Unschedulable {
-			t.Error("the administrator's spec was touched")
+			t.Error("the administrator's spec was changed")
 		}
 	})
 
-	t.Run("keeps the labels of tools for itself, and takes back those that were copied before", func(t *testing.T) {
+	t.Run("and labels of tools are not copied, and removed if an older version copied them", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "tool-labels")
@@ -139,7 +139,7 @@ func TestSecret(t *testing.T) {
 		if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
-		before := &unstructured.Unstructured{} // as an older version applied it
+		before := &unstructured.Unstructured{} // as an older version applied the MemberCluster
 		before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
 		before.SetName(m.name)
 		before.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: m.secretKey().String()})
@@ -160,21 +160,21 @@ func TestSecret(t *testing.T) {
 		name string
 		end  func(*testing.T, *testMember)
 	}{
-		"deleted": {"deleted", func(t *testing.T, m *testMember) { m.deleteSecret(t) }},
-		"without its label": {"label-gone", func(t *testing.T, m *testMember) {
+		"is deleted": {"deleted", func(t *testing.T, m *testMember) { m.deleteSecret(t) }},
+		"loses its label": {"label-gone", func(t *testing.T, m *testMember) {
 			m.updateSecret(t, func(s *corev1.Secret) { delete(s.Labels, selectedLabel) })
 		}},
-		"with another label": {"label-changed", func(t *testing.T, m *testMember) {
+		"gets another label": {"label-changed", func(t *testing.T, m *testMember) {
 			m.updateSecret(t, func(s *corev1.Secret) { s.Labels[selectedLabel] = "false" })
 		}},
-		"deleted while it is held by a finalizer": {"held", func(t *testing.T, m *testMember) {
+		"is deleted and has a finalizer": {"held", func(t *testing.T, m *testMember) {
 			m.updateSecret(t, func(s *corev1.Secret) { s.Finalizers = []string{"example.com/held"} })
 			m.deleteSecret(t)
 			t.Cleanup(func() { m.updateSecret(t, func(s *corev1.Secret) { s.Finalizers = nil }) })
 		}},
 	}
 	for name, test := range ends {
-		t.Run(name+" ends the member", func(t *testing.T) {
+		t.Run("until it "+name, func(t *testing.T) {
 			t.Parallel()
 			env := sharedEnv(t)
 			m := env.newMember(t, env.operator, test.name)
@@ -184,7 +184,7 @@ func TestSecret(t *testing.T) {
 			m.waitForConditions(t, testTimeout, summarySecretMissing)
 			eventually(t, testTimeout, func() error {
 				if _, err := env.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
-					return fmt.Errorf("the provider still has it: %w", err)
+					return fmt.Errorf("the provider still has the member: %w", err)
 				}
 				if _, open := m.link.connectionCounts(); open > 0 {
 					return fmt.Errorf("%d connections are open", open)
@@ -194,7 +194,7 @@ func TestSecret(t *testing.T) {
 		})
 	}
 
-	t.Run("deleted and made again is engaged anew", func(t *testing.T) {
+	t.Run("again after it is deleted and created again", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "again")
@@ -206,7 +206,7 @@ func TestSecret(t *testing.T) {
 		m.checkContinues(t, second)
 	})
 
-	t.Run("deleted while it is being engaged, and made again: the late end of the first leaves the second", func(t *testing.T) {
+	t.Run("again after it is deleted during the engagement, and the late end of Engage changes nothing", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "late")
@@ -219,6 +219,8 @@ func TestSecret(t *testing.T) {
 		m.createSecret(t, m.kubeconfig(t))
 		second := m.waitForEngagement(t, 1, testTimeout)
 		close(first.resume)
+		<-first.returned
+		m.waitForReconcile(t) // meanwhile the first attempt ends
 		eventually(t, testTimeout, func() error {
 			if _, open := m.link.connectionCounts(); open != 1 {
 				return fmt.Errorf("%d connections are open", open)
@@ -229,9 +231,9 @@ func TestSecret(t *testing.T) {
 	})
 }
 
-func TestMemberCluster(t *testing.T) {
+func TestMemberCluster_can_be_changed_by_an_administrator(t *testing.T) {
 	t.Parallel()
-	t.Run("deleted by hand comes back, and the member goes on", func(t *testing.T) {
+	t.Run("who deletes it: it is created again, and the engagement continues", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "by-hand")
@@ -242,14 +244,14 @@ func TestMemberCluster(t *testing.T) {
 		}
 		eventually(t, testTimeout, func() error {
 			if mc := m.memberCluster(t); mc.UID == before.UID || conditionSummary(mc) != summaryConnected || mc.Status.ClusterID != m.proxy.identity() {
-				return fmt.Errorf("it is %+v", mc)
+				return fmt.Errorf("the MemberCluster is %+v", mc)
 			}
 			return nil
 		})
 		m.checkContinues(t, e)
 	})
 
-	t.Run("made ahead by an administrator is taken, and keeps its spec", func(t *testing.T) {
+	t.Run("who created it before the Secret: it keeps its spec", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "ahead")
@@ -259,7 +261,7 @@ func TestMemberCluster(t *testing.T) {
 		}
 		m.join(t)
 		if now := m.memberCluster(t); now.UID != mc.UID || !now.Spec.Unschedulable {
-			t.Errorf("it is %+v", now)
+			t.Errorf("the MemberCluster is %+v", now)
 		}
 	})
 }
