@@ -34,28 +34,28 @@ func invalidEdits() map[string]struct {
 		want string
 	}{
 		"a program to run":                  {execProgram, "False ExecRefused"},
-		"a file of a token that would do":   {tokenFile, "False FileRefused"},
-		"a token that is none":              {always(withToken("canary")), "False Unauthorized"},
-		"a token that was revoked":          {revokedToken, "False Unauthorized"},
-		"a token that has ended":            {always(withToken(expiredToken)), "False Expired"},
+		"a file with a valid token":         {tokenFile, "False FileRefused"},
+		"an invalid token":                  {always(withToken("canary")), "False Unauthorized"},
+		"a revoked token":                   {revokedToken, "False Unauthorized"},
+		"an expired token":                  {always(withToken(expiredToken)), "False Expired"},
 		"the token of a user without roles": {tokenWithoutRole, "Unknown NotVerified"},
-		"a server where nobody listens": {
+		"a server that refuses connections": {
 			func(t *testing.T, m *testMember) kubeconfigEdit {
-				nobody := newNetworkLink(t, m.link.server)
-				nobody.setMode(t, modeRefuse)
-				return withServer(nobody.address)
+				link := newNetworkLink(t, m.link.server)
+				link.setMode(t, modeRefuse)
+				return withServer(link.address)
 			},
 			"Unknown NotVerified",
 		},
-		"a server that is silent": {
+		"a server that sends nothing": {
 			func(t *testing.T, m *testMember) kubeconfigEdit {
-				nobody := newNetworkLink(t, m.link.server)
-				nobody.setMode(t, modeSilent)
-				return withServer(nobody.address)
+				link := newNetworkLink(t, m.link.server)
+				link.setMode(t, modeSilent)
+				return withServer(link.address)
 			},
 			"Unknown NotVerified",
 		},
-		"a server that no member may have": {always(withServer("169.254.169.254:443")), "False ServerRefused"},
+		"a server at a forbidden address": {always(withServer("169.254.169.254:443")), "False ServerRefused"},
 		"the CA of another cluster": {
 			func(_ *testing.T, m *testMember) kubeconfigEdit {
 				return func(cluster *api.Cluster, _ *api.AuthInfo) {
@@ -70,10 +70,10 @@ func invalidEdits() map[string]struct {
 // expiredToken claims to have expired in 2001.
 const expiredToken = "e30.eyJleHAiOjk4MTE3MzEwNn0.Y2FuYXJ5"
 
-// memberName returns a member name for the name of a test.
+// memberName returns the name of a member for the name of a test.
 func memberName(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
 
-// execProgram names a program that must not run.
+// execProgram returns an edit that names a program. It fails the test if the program runs.
 func execProgram(t *testing.T, _ *testMember) kubeconfigEdit {
 	directory := t.TempDir()
 	ran, program := filepath.Join(directory, "ran"), filepath.Join(directory, "program")
@@ -82,7 +82,7 @@ func execProgram(t *testing.T, _ *testMember) kubeconfigEdit {
 	}
 	t.Cleanup(func() {
 		if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
-			t.Error("the program was run")
+			t.Error("the operator ran the program")
 		}
 	})
 	return func(_ *api.Cluster, user *api.AuthInfo) {
@@ -90,7 +90,7 @@ func execProgram(t *testing.T, _ *testMember) kubeconfigEdit {
 	}
 }
 
-// tokenFile names a pipe that must not be opened.
+// tokenFile returns an edit that names a pipe. It fails the test if the pipe is opened.
 func tokenFile(t *testing.T, m *testMember) kubeconfigEdit {
 	token, _ := m.newToken(t)
 	pipe := filepath.Join(t.TempDir(), "token")
@@ -109,7 +109,7 @@ func tokenFile(t *testing.T, m *testMember) kubeconfigEdit {
 	})
 	t.Cleanup(func() {
 		if opened.Load() {
-			t.Error("the file was read")
+			t.Error("the operator opened the file")
 		}
 		reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
@@ -132,7 +132,7 @@ func tokenWithoutRole(t *testing.T, m *testMember) kubeconfigEdit {
 	return withToken(token)
 }
 
-func TestABadEditKeepsTheConnectionAndSaysWhy(t *testing.T) {
+func TestKubeconfig_that_is_edited_badly_keeps_the_connection_and_is_reported(t *testing.T) {
 	t.Parallel()
 	for name, bad := range invalidEdits() {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestABadEditKeepsTheConnectionAndSaysWhy(t *testing.T) {
 			m.checkContinues(t, e)
 		})
 	}
-	for name, content := range map[string][]byte{"garbage": []byte("canary"), "nothing": {}} {
+	for name, content := range map[string][]byte{"garbage": []byte("canary"), "an empty value": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := sharedEnv(t)
@@ -168,7 +168,7 @@ func TestABadEditKeepsTheConnectionAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
+func TestKubeconfig_that_is_bad_from_the_beginning_is_reported_and_can_be_repaired(t *testing.T) {
 	t.Parallel()
 	refused := func(reason string) string { return "Ready False NoConnection, CredentialsValid False " + reason }
 	tests := map[string]struct {
@@ -176,12 +176,12 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 		want string
 	}{
 		"a program to run":                  {execProgram, refused("ExecRefused")},
-		"a file of a token that would do":   {tokenFile, refused("FileRefused")},
-		"a server that no member may have":  {invalidEdits()["a server that no member may have"].edit, refused("ServerRefused")},
-		"a token that was revoked":          {revokedToken, "Ready False Unauthorized, CredentialsValid False Unauthorized"},
-		"a token that has ended":            {invalidEdits()["a token that has ended"].edit, "Ready False Unauthorized, CredentialsValid False Expired"},
+		"a file with a valid token":         {tokenFile, refused("FileRefused")},
+		"a server at a forbidden address":   {invalidEdits()["a server at a forbidden address"].edit, refused("ServerRefused")},
+		"a revoked token":                   {revokedToken, "Ready False Unauthorized, CredentialsValid False Unauthorized"},
+		"an expired token":                  {invalidEdits()["an expired token"].edit, "Ready False Unauthorized, CredentialsValid False Expired"},
 		"the token of a user without roles": {tokenWithoutRole, "Ready False Forbidden, CredentialsValid Unknown NotVerified"},
-		"a server that is silent":           {invalidEdits()["a server that is silent"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified"},
+		"a server that sends nothing":       {invalidEdits()["a server that sends nothing"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -196,11 +196,11 @@ func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
 	}
 }
 
-// A rotation changes nothing but the credentials: the same Cluster stays engaged, and no kind is
-// listed again.
-func TestRotation(t *testing.T) {
+// A rotation changes only the credentials: the same Cluster stays engaged, and no kind is listed
+// again.
+func TestKubeconfig_rotation(t *testing.T) {
 	t.Parallel()
-	t.Run("a token is swapped in place", func(t *testing.T) {
+	t.Run("replaces a token in place", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "rotates-token")
@@ -217,35 +217,35 @@ func TestRotation(t *testing.T) {
 		m.checkContinues(t, e)
 		m.waitForConditions(t, testTimeout, summaryConnected)
 		if now := env.member.listRequests(m.user()); !slices.Equal(lists, now) {
-			t.Errorf("%s", cmp.Diff(lists, now))
+			t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 		}
-		if now, _ := m.link.connectionCounts(); now != accepted+1 { // the connection of the trial
-			t.Errorf("%d connections were made besides the trial's", now-accepted-1)
+		if now, _ := m.link.connectionCounts(); now != accepted+1 { // the connection that verified the token
+			t.Errorf("%d connections were made, want 1", now-accepted)
 		}
 	})
 
-	t.Run("a client certificate is swapped in place, on new connections", func(t *testing.T) {
+	t.Run("replaces a client certificate in place, on new connections", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.newOperator(t, "fleet-certificate"), "rotates-certificate")
-		// The member has no front, because a front cannot pass on a client certificate.
+		// The member has no faultProxy, because a proxy cannot pass on a client certificate.
 		m.proxy, m.ca, m.link = nil, env.member.environment.Config.CAData, newNetworkLink(t, env.member.address())
 		user := "certified"
 		m.grantMemberRole(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
 		first, second := env.member.userConfig(user), env.member.userConfig(user)
 		e := m.join(t, withCertificate(first.CertData, first.KeyData))
 		lists, before := env.member.listRequests(user), env.member.credentialIDs(user)
-		// See settles. Without a front, nothing counts the watches.
+		// See waitForResumableWatches. Without a faultProxy, nothing counts the watches.
 		eventually(t, testTimeout, func() error {
 			if time.Since(e.at) < 3*time.Second {
-				return errors.New("too early")
+				return errors.New("the watches are too new to resume")
 			}
 			return nil
 		})
 		m.replaceKubeconfig(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
 		eventually(t, testTimeout, func() error {
 			if after := env.member.credentialIDs(user); len(after) <= len(before) {
-				return fmt.Errorf("no other certificate was used than %v", after)
+				return fmt.Errorf("only the certificates %v were used", after)
 			}
 			return nil
 		})
@@ -255,11 +255,11 @@ func TestRotation(t *testing.T) {
 		m.checkContinues(t, e)
 		m.waitForConditions(t, testTimeout, summaryConnected)
 		if now := env.member.listRequests(user); !slices.Equal(lists, now) {
-			t.Errorf("%s", cmp.Diff(lists, now))
+			t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 		}
 	})
 
-	t.Run("another server: the successor is engaged before the old one ends", func(t *testing.T) {
+	t.Run("to another server engages it before the old engagement ends", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "moves")
@@ -270,7 +270,7 @@ func TestRotation(t *testing.T) {
 		m.waitForEnd(t, first, 5*time.Second)
 		m.checkContinues(t, second)
 		if !second.overlapping {
-			t.Error("the old engagement had ended before")
+			t.Error("the old engagement ended first")
 		}
 		eventually(t, 5*time.Second, func() error {
 			if _, open := old.connectionCounts(); open > 0 {
@@ -280,7 +280,7 @@ func TestRotation(t *testing.T) {
 		})
 	})
 
-	t.Run("another server that cannot be engaged leaves the old one as it was", func(t *testing.T) {
+	t.Run("to another server that cannot be engaged keeps the old engagement", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "moves-not")

@@ -13,18 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Bad members never slow other members, even when many kinds of faults occur at once.
+// Invariant 1: bad members never slow other members, even if many kinds of faults occur at the same
+// time.
 //
-// Two operators have three healthy members each, and one of them has all the bad members too. Each
+// Two operators have three healthy members each, and one of them also has all the bad members. Each
 // write through that operator is paired with a write through the other operator, directly before or
 // after it. Other load on the machine, including the faults of this test, slows both writes of a
-// pair alike. The remaining difference is the effect of the operator on members next to bad ones.
-// The median covers all pairs of both turns, so that a good turn cannot hide a bad one. This test
-// does not see the time that both operators lose to a bad member that uses the processor; the
-// back-off and the response limiter bound that.
+// pair equally. The remaining difference is the effect of the bad members on the other members of
+// their operator. The median covers the pairs of both rounds, so that a good round cannot hide a bad
+// one. This test does not measure the processor time that both operators lose to a bad member. The
+// back-off and the response limiter limit that time.
 //
 // This test does not run in parallel with others, because it measures time.
-func TestHealthyMembersAreNotSlowed(t *testing.T) {
+func TestMember_is_not_slowed_by_bad_members(t *testing.T) {
 	env := sharedEnv(t)
 	alone, beside := env.newOperator(t, "fleet-alone", productionProbeInterval), env.newOperator(t, "fleet-beside", productionProbeInterval)
 	pairs := make([][2]*writer, 3)
@@ -51,7 +52,7 @@ func TestHealthyMembersAreNotSlowed(t *testing.T) {
 		for _, m := range bad {
 			eventually(t, testTimeout, func() error {
 				if m.memberCluster(t).Name == "" {
-					return fmt.Errorf("%s is not known yet", m.name)
+					return fmt.Errorf("MemberCluster %s does not exist", m.name)
 				}
 				return nil
 			})
@@ -64,10 +65,10 @@ func TestHealthyMembersAreNotSlowed(t *testing.T) {
 			m.waitForConditions(t, testTimeout, summarySecretMissing)
 		}
 	}
-	t.Logf("a write takes %s and its twin %s without bad members", median(before[1]), median(before[0]))
-	t.Logf("a write takes %s beside %d bad members, and its twin %s alone, over %d pairs", median(during[1]), len(bad), median(during[0]), len(during[0]))
+	t.Logf("without bad members, a write takes %s and its pair %s", median(before[1]), median(before[0]))
+	t.Logf("next to bad members, a write takes %s (%d bad members), and its pair without them %s, over %d pairs", median(during[1]), len(bad), median(during[0]), len(during[0]))
 	if limit := median(during[0])*11/10 + 2*time.Millisecond; median(during[1]) > limit {
-		t.Errorf("healthy members are slowed; the limit is %s", limit)
+		t.Errorf("healthy members are slowed: want at most %s", limit)
 	}
 }
 
@@ -91,10 +92,10 @@ func (w *writer) write(i int) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// measureWrites makes 150 pairs of writes, and records how long they took.
+// measureWrites makes 150 pairs of writes, and records their durations.
 func measureWrites(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 	t.Helper()
-	const each, pace = 50, 60 * time.Millisecond // as the rate limit of a member permits
+	const each, pace = 50, 60 * time.Millisecond // within the rate limit of a member
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, pair := range pairs {
@@ -103,8 +104,8 @@ func measureWrites(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 			defer tick.Stop()
 			for i := range each {
 				<-tick.C
-				for turn := range 2 {
-					side := (i + turn) % 2 // neither side is always the first
+				for order := range 2 {
+					side := (i + order) % 2 // the sides alternate in being the first
 					d, err := pair[side].write(i)
 					if err != nil {
 						t.Error(err)

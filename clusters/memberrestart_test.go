@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// withOwnMemberServer returns a world with an API server for members that belongs to this test and may be
-// stopped.
+// withOwnMemberServer returns a testEnv whose API server for members belongs to this test, and may be
+// restarted.
 func (env *testEnv) withOwnMemberServer(t *testing.T) *testEnv {
 	t.Helper()
 	server, err := startAPIServer(filepath.Join(env.dir, "mortal"))
@@ -32,7 +32,7 @@ func (env *testEnv) withOwnMemberServer(t *testing.T) *testEnv {
 	return other
 }
 
-// compact makes etcd drop the history before now: a watch from before is "too old".
+// compact makes etcd drop its history, so that a watch from before has expired.
 func (s *apiServer) compact(t *testing.T) {
 	t.Helper()
 	now := &appsv1.DeploymentList{}
@@ -57,7 +57,7 @@ func (s *apiServer) restart(t *testing.T) {
 	_ = server.Stop()
 	eventually(t, testTimeout, func() error {
 		if c, err := net.Dial("tcp", s.address()); err == nil {
-			return errors.Join(errors.New("it still listens"), c.Close())
+			return errors.Join(errors.New("the API server still listens"), c.Close())
 		}
 		return nil
 	})
@@ -66,9 +66,9 @@ func (s *apiServer) restart(t *testing.T) {
 	}
 }
 
-// After a restart of the API server, with or without its history, the cache follows the member, or
-// the member is engaged again: changes made meanwhile are soon in the cache.
-func TestARestartedAPIServer(t *testing.T) {
+// After a restart of the member's API server, with or without its history, the cache gets the changes
+// that were made meanwhile, or the member is engaged again.
+func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	ownEnv := env.withOwnMemberServer(t)
@@ -91,21 +91,21 @@ func TestARestartedAPIServer(t *testing.T) {
 		ownEnv.member.restart(t)
 		m.link.resetConnections()
 		m.link.setMode(t, modePass)
-		logDuration(t, fmt.Sprintf("compacted: %t: in step", compacted), func() {
+		logDuration(t, fmt.Sprintf("with compaction %t: up to date", compacted), func() {
 			eventually(t, withinReconnect, func() error {
 				cached := m.newestEngagement().cluster.GetClient()
 				if err := cached.Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: comes}, &appsv1.Deployment{}); err != nil {
 					return err
 				}
 				if err := cached.Get(ctx, client.ObjectKeyFromObject(deleted), deleted); !apierrors.IsNotFound(err) {
-					return fmt.Errorf("what was deleted is still cached: %w", err)
+					return fmt.Errorf("the deleted Deployment is still cached: %w", err)
 				}
 				return nil
 			})
 		})
 		m.waitForConditions(t, withinReconnect, summaryConnected)
 		m.checkContinues(t, m.newestEngagement())
-		t.Logf("engaged %d times, lists since the beginning: %d", len(m.operator.recorder.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
+		t.Logf("%d engagements and %d lists so far", len(m.operator.recorder.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
 	}
 }
 
@@ -117,15 +117,15 @@ func (m *testMember) newestEngagement() engagement {
 
 // A member that flaps causes few events and few writes, and is connected again when it stays
 // available.
-func TestAMemberThatFlapsIsDamped(t *testing.T) {
+func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	o := env.newOperator(t, "fleet-flapping", func(o *setup) { o.ProbeInterval = 200 * time.Millisecond })
 	m := env.newMember(t, o, "flapping")
 	m.join(t)
 	const window = 35 * time.Second
-	// The member disconnects as soon as it is connected, and returns as soon as the hub has
-	// noticed.
+	// The member fails as soon as it is connected, and recovers as soon as the operator has
+	// disengaged it.
 	for end := time.Now().Add(window); time.Now().Before(end); {
 		e := m.newestEngagement()
 		m.link.setMode(t, modeRefuse)
@@ -133,15 +133,15 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 		m.link.setMode(t, modePass)
 		eventually(t, testTimeout, func() error {
 			if m.newestEngagement().cluster == e.cluster && time.Now().Before(end) {
-				return errors.New("it is not connected yet")
+				return errors.New("the member is not connected yet")
 			}
 			return nil
 		})
 	}
-	// Sessions begin at about 0, 1, 3, 7, 15 and 31 seconds. Each session is connected and lost:
-	// two status writes and two events, and one more of each for the credentials. Without damping,
-	// a session would begin every two seconds.
-	const most = 7
+	// Sessions begin at about 0, 1, 3, 7, 15 and 31 seconds. Each session causes two status writes and
+	// two events: when it begins and when it ends. There is one more of each for the credentials.
+	// Without delays, a session would begin every two seconds.
+	const maxSessions = 7
 	sessions := len(o.recorder.engagements(m.name))
 	var status, events int
 	for _, r := range env.hub.requests(o.user) {
@@ -153,8 +153,8 @@ func TestAMemberThatFlapsIsDamped(t *testing.T) {
 		}
 	}
 	t.Logf("in %s: %d sessions, %d writes of the MemberCluster, %d of events", window, sessions, status, events)
-	if sessions < 2 || sessions > most || status > 2*most+3 || events > 2*most+1 {
-		t.Errorf("want at most %d sessions, and two writes and events for each", most)
+	if sessions < 2 || sessions > maxSessions || status > 2*maxSessions+3 || events > 2*maxSessions+1 {
+		t.Errorf("want at most %d sessions, with two status writes and two events each", maxSessions)
 	}
 	m.link.setMode(t, modePass)
 	logDuration(t, "connected", func() { m.waitForConditions(t, 90*time.Second, summaryConnected) })

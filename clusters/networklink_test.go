@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// mode determines how a link treats connections.
+// mode determines what a networkLink does with connections.
 type mode int
 
 const (
@@ -25,8 +26,8 @@ const (
 // truncateAfter is how many bytes pass in the mode halfway.
 const truncateAfter = 100
 
-// networkLink is a TCP proxy with faults, between the operator and one member. Its address stays the same
-// in all modes.
+// networkLink is a TCP proxy with faults between the operator and one member. Its address stays the
+// same in all modes.
 type networkLink struct {
 	address string
 
@@ -41,8 +42,7 @@ type networkLink struct {
 	accepted int
 }
 
-// newNetworkLink passes connections to the server's address until the test changes that. It ends with the
-// test.
+// newNetworkLink returns a networkLink that passes connections to a server. It ends with the test.
 func newNetworkLink(t testing.TB, server string) *networkLink {
 	t.Helper()
 	l := &networkLink{address: reserveAddress(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
@@ -52,8 +52,8 @@ func newNetworkLink(t testing.TB, server string) *networkLink {
 	return l
 }
 
-// reserveAddress returns an address at which no other process can listen during the test, because a socket
-// is bound to it. reserve never returns the address of an API server that was stopped.
+// reserveAddress returns an address at which no other process can listen during the test, because a
+// socket is bound to it. It never returns the address of an API server that was stopped.
 func reserveAddress(t testing.TB) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -116,8 +116,8 @@ func (l *networkLink) setModeWithDelay(to mode, delay time.Duration) error {
 	return nil
 }
 
-// listenWithFullQueue listens at an address with a queue of one, and fills the queue: Linux drops every
-// further SYN.
+// listenWithFullQueue listens at an address with a queue of one, and fills the queue. Linux then
+// drops every further SYN.
 func listenWithFullQueue(address string) (sockets []int, err error) {
 	at, err := net.ResolveTCPAddr("tcp4", address)
 	if err != nil {
@@ -268,7 +268,7 @@ func (l *networkLink) waitWhileHeld(toOperator bool, ended <-chan struct{}) {
 	}
 }
 
-func TestLink(t *testing.T) {
+func TestNetworkLink_modes(t *testing.T) {
 	t.Parallel()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -337,7 +337,7 @@ func TestLink(t *testing.T) {
 	}
 	l.setMode(t, modeRefuse)
 	if err := answers(third, 5*time.Second); err == nil {
-		t.Error("refuse: an old connection goes on")
+		t.Error("refuse: an old connection works")
 	}
 	if _, err := net.Dial("tcp", l.address); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("refuse: %v", err)
@@ -345,15 +345,15 @@ func TestLink(t *testing.T) {
 	l.setMode(t, modePass)
 	fourth := dial()
 	if err := answers(fourth, 5*time.Second); err != nil {
-		t.Errorf("at the same address again: %v", err)
+		t.Errorf("pass after refuse: %v", err)
 	}
 	l.resetConnections()
 	if err := answers(fourth, 5*time.Second); err == nil {
-		t.Error("cut: it goes on")
+		t.Error("after resetConnections: an old connection works")
 	}
 	eventually(t, 5*time.Second, func() error {
 		if accepted, open := l.connectionCounts(); accepted != 4 || open != 0 {
-			return errors.New("the counts are wrong")
+			return fmt.Errorf("%d connections were made and %d are open, want 4 and 0", accepted, open)
 		}
 		return nil
 	})

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// serveAllKinds answers lists of all watched kinds with that many objects of 20 KiB, and watches with
-// no event.
+// serveAllKinds responds to lists of all watched kinds with that many objects of 20 KiB, and to
+// watches with no event.
 func serveAllKinds(count int) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		kind, watched := map[string]string{"deployments": "Deployment", "services": "Service"}[path.Base(r.URL.Path)]
@@ -32,9 +32,8 @@ func serveAllKinds(count int) fault {
 	}
 }
 
-// The objects of each kind fit into the cache, but all kinds together do not: the member is not
-// engaged with an incomplete cache.
-func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
+// The objects of each kind fit into the cache, but the objects of all kinds together do not.
+func TestMember_with_an_incomplete_cache_is_not_engaged(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	m := env.newMember(t, env.newOperator(t, "fleet-overflow", func(o *setup) { o.MaxListBytes = 4 << 20 }), "overflow")
@@ -48,9 +47,7 @@ func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
 	m.checkContinues(t, e)
 }
 
-// After a restart of the operator, an outdated Ready condition of a MemberCluster is replaced if
-// connecting takes long.
-func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
+func TestReady_is_Unknown_while_connecting_takes_long_after_a_restart_of_the_operator(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	const fleet = "fleet-slow-restart"
@@ -63,7 +60,7 @@ func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
 	m.proxy.setFault(serveAllKinds(200))
 	m.waitForConditions(t, 0, summaryConnected)
 	m.operator = env.newOperator(t, fleet, func(o *setup) {
-		// With these values, the hub throttles the member for some eight seconds.
+		// With these values, the operator throttles the member for some eight seconds.
 		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20
 	})
 	m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid True Accepted")

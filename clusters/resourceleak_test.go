@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// Not beside other tests: it counts what there is in the process.
+// This test does not run in parallel with others, because it counts goroutines and open files of the
+// process.
 //
-// With FLEETWRIGHT_LONG=1 in the environment, fifty members come and go twenty times over, which
-// takes some minutes:
+// With FLEETWRIGHT_LONG=1 in the environment, fifty members join and leave twenty times, which takes
+// some minutes:
 //
-//	FLEETWRIGHT_LONG=1 go test -run TestNothingOutlivesItsMember ./clusters
-func TestNothingOutlivesItsMember(t *testing.T) {
+//	FLEETWRIGHT_LONG=1 go test -run TestMembers_that_leave_release_all_resources ./clusters
+func TestMembers_that_leave_release_all_resources(t *testing.T) {
 	count, rounds := 10, 3
 	if os.Getenv("FLEETWRIGHT_LONG") != "" {
 		count, rounds = 50, 20
@@ -32,25 +33,25 @@ func TestNothingOutlivesItsMember(t *testing.T) {
 	for range rounds {
 		joinAndLeave(t, members)
 	}
-	t.Logf("%d goroutines and %d files at first, %d and %d after %d members left %d times", goroutines, files, runtime.NumGoroutine(), openFiles(t), count, rounds)
+	t.Logf("%d goroutines and %d files at the beginning, %d and %d after %d members left %d times", goroutines, files, runtime.NumGoroutine(), openFiles(t), count, rounds)
 	eventually(t, testTimeout, func() error {
 		for _, m := range members {
 			if _, open := m.link.connectionCounts(); open > 0 {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
 			}
 		}
-		// A few more belong to the tests' own clients. One leak for each member that left would add
-		// 30.
+		// A few more belong to the clients of the tests. A leak of one per member that left would add 30.
 		if g, f := runtime.NumGoroutine(), openFiles(t); g > goroutines+10 || f > files+10 {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-			return fmt.Errorf("%d goroutines and %d files, from %d and %d\n%s", g, f, goroutines, files, stacks.String())
+			return fmt.Errorf("%d goroutines and %d files, want %d and %d\n%s", g, f, goroutines, files, stacks.String())
 		}
 		return nil
 	})
 }
 
-// joinAndLeave makes members join, each in its way, be rotated or disconnected, and leave.
+// joinAndLeave makes members join, some of them with faults, makes some rotate or disconnect, and
+// makes all leave.
 func joinAndLeave(t *testing.T, members []*testMember) {
 	t.Helper()
 	var healthy []*testMember

@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// longConnectTimeout sets a ConnectTimeout that is longer than any test.
+// longConnectTimeout sets a ConnectTimeout that is longer than the tests.
 func longConnectTimeout(o *setup) { o.ConnectTimeout = 20 * time.Minute }
 
 // newHangingServer returns another server of the same member, which answers only probes. The channel is
@@ -37,12 +37,12 @@ func (m *testMember) newHangingServer(t testing.TB) (to *networkLink, twin *faul
 	return newNetworkLink(t, twin.address()), twin, asks
 }
 
-func TestAConnectThatHangs(t *testing.T) {
+func TestConnection_attempt_that_hangs(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	o := env.newOperator(t, "fleet-patient", longConnectTimeout)
 
-	t.Run("does not keep the old connection from being supervised", func(t *testing.T) {
+	t.Run("does not delay the supervision of the current engagement", func(t *testing.T) {
 		t.Parallel()
 		m := env.newMember(t, o, "hangs-supervised")
 		e := m.join(t)
@@ -51,7 +51,7 @@ func TestAConnectThatHangs(t *testing.T) {
 		<-asked
 		m.checkContinues(t, e)
 		m.link.setMode(t, modeRefuse)
-		logDuration(t, "ended", func() { m.waitForEnd(t, e, testTimeout) })
+		logDuration(t, "disengaged", func() { m.waitForEnd(t, e, testTimeout) })
 		m.waitForConditions(t, testTimeout, expectedConditions(unreachable, "True Accepted"))
 		twin.setFault(nil)
 		to.resetConnections()
@@ -59,7 +59,7 @@ func TestAConnectThatHangs(t *testing.T) {
 		m.checkContinues(t, second)
 	})
 
-	t.Run("ends when there is another kubeconfig, which is tried at once", func(t *testing.T) {
+	t.Run("ends when there is another kubeconfig, which is then tried at once", func(t *testing.T) {
 		t.Parallel()
 		m := env.newMember(t, o, "hangs-superseded")
 		e := m.join(t)
@@ -71,10 +71,10 @@ func TestAConnectThatHangs(t *testing.T) {
 		eventually(t, testTimeout, func() error {
 			// The watch continues with its old token; the probes use the new token.
 			if used := m.testEnv.member.credentialIDs(m.user()); !slices.Contains(used, tokenID(token)) {
-				return fmt.Errorf("used are %v", used)
+				return fmt.Errorf("only the credentials %v are used", used)
 			}
 			if _, open := to.connectionCounts(); open > 0 {
-				return errors.New("the other server is still connected")
+				return errors.New("the operator is still connected to the other server")
 			}
 			return nil
 		})
@@ -97,7 +97,7 @@ func TestAConnectThatHangs(t *testing.T) {
 				return fmt.Errorf("%d connections are open", first+second)
 			}
 			if _, err := o.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
-				return errors.New("the provider still has it")
+				return errors.New("the provider still has the member")
 			}
 			return nil
 		})
@@ -107,13 +107,13 @@ func TestAConnectThatHangs(t *testing.T) {
 // isNodeList reports whether a request lists nodes.
 func isNodeList(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" }
 
-func TestClusterInfo(t *testing.T) {
+func TestReading_cluster_info(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 
-	t.Run("that hangs delays nothing else", func(t *testing.T) {
+	t.Run("that hangs delays neither the engagement nor the probes", func(t *testing.T) {
 		t.Parallel()
-		m := env.newMember(t, env.operator, "survey-hangs")
+		m := env.newMember(t, env.operator, "info-hangs")
 		var asked atomic.Int64
 		var down atomic.Bool
 		m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -132,7 +132,7 @@ func TestClusterInfo(t *testing.T) {
 		e := m.join(t)
 		eventually(t, testTimeout, func() error {
 			if asked.Load() == 0 {
-				return errors.New("it was not surveyed")
+				return errors.New("the nodes were not listed")
 			}
 			return nil
 		})
@@ -145,31 +145,32 @@ func TestClusterInfo(t *testing.T) {
 	})
 }
 
-// This test does not run in parallel with others, because it uses much of the machine.
-func TestManyNodesAreReadInPages(t *testing.T) {
+func TestNodes_are_read_in_pages(t *testing.T) {
+	t.Parallel()
+	const nodes, nodesInPage = 2000, 500
 	env := sharedEnv(t)
-	m := env.newMember(t, env.operator, "survey-large")
+	m := env.newMember(t, env.operator, "many-nodes")
 	var pages atomic.Int64
-	m.proxy.setFault(serveNodes(5000, &pages))
+	m.proxy.setFault(serveNodes(nodes, &pages))
 	e := m.join(t)
 	eventually(t, 3*testTimeout, func() error {
 		mc := m.memberCluster(t)
-		if cpus := mc.Status.Allocatable["cpu"]; cpus.Cmp(resource.MustParse("16000")) != 0 {
+		if cpus := mc.Status.Allocatable["cpu"]; cpus.Cmp(*resource.NewQuantity(nodes*4/5*4, resource.DecimalSI)) != 0 {
 			return fmt.Errorf("after %d pages: %+v", pages.Load(), mc.Status)
 		}
 		return nil
 	})
-	if pages.Load() != 10 {
-		t.Errorf("%d pages were asked for", pages.Load())
+	if read := pages.Load(); read != nodes/nodesInPage {
+		t.Errorf("%d pages were read", read)
 	}
 	m.checkContinues(t, e)
 	if times := len(m.operator.recorder.engagements(m.name)); times != 1 {
-		t.Errorf("it was engaged %d times", times)
+		t.Errorf("the member was engaged %d times", times)
 	}
 }
 
-// serveNodes answers in pages with that many nodes of 20 KiB and four CPUs. Every fifth node accepts
-// no pods.
+// serveNodes serves that many nodes of 20 KiB and four CPUs, in pages. Every fifth node accepts no
+// pods.
 func serveNodes(count int, pages *atomic.Int64) fault {
 	images := strings.Repeat(`{"names":["registry.example/a/rather/long/name/of/an/image@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],"sizeBytes":123456789},`, 50)
 	node := `{"metadata":{"name":"node-%d","annotations":{"filler":"` + strings.Repeat("x", 12<<10) + `"}},"spec":{"unschedulable":%t},` +
@@ -181,7 +182,7 @@ func serveNodes(count int, pages *atomic.Int64) fault {
 		pages.Add(1)
 		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 		if err != nil || limit > 500 {
-			w.WriteHeader(http.StatusBadRequest) // the request has no limit
+			w.WriteHeader(http.StatusBadRequest) // the request has no limit or a larger one
 			return true
 		}
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))

