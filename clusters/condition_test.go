@@ -30,11 +30,11 @@ import (
 )
 
 // The errors come from real connections to servers on this machine.
-func TestConditionFor(t *testing.T) {
+func TestConditionFor_connection_errors(t *testing.T) {
 	unreachable := func(message string) conditionState {
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
-	impostor := func(message string) conditionState {
+	wrongServer := func(message string) conditionState {
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
 	}
 	unauthorized := func(message string) conditionState {
@@ -47,35 +47,35 @@ func TestConditionFor(t *testing.T) {
 		member *kubeconfig.Config
 		want   conditionState
 	}{
-		"nobody listens":              {configFor(refusedAddress(t), nil), unreachable("connection refused")},
-		"accepts and is silent":       {configFor(listenerAddress(t, func(net.Conn) {}), nil), unreachable("timed out")},
-		"accepts and hangs up":        {configFor(listenerAddress(t, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }), nil), unreachable("the connection failed")},
-		"answers without TLS":         {configFor(listenerAddress(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), impostor("it does not speak TLS")},
-		"answers with plain HTTP":     {newHTTPServer(t), impostor("it speaks plain HTTP, not HTTPS")},
-		"a certificate of another CA": {newTLSServer(t, respondWithIdentity, withOtherCA), impostor("its certificate is not signed by the CA in the kubeconfig")},
-		"a certificate of another name": {
+		"refuses connections":         {configFor(refusedAddress(t), nil), unreachable("connection refused")},
+		"sends nothing":               {configFor(listenerAddress(t, func(net.Conn) {}), nil), unreachable("timed out")},
+		"closes the connection":       {configFor(listenerAddress(t, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }), nil), unreachable("the connection failed")},
+		"responds without TLS":        {configFor(listenerAddress(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), wrongServer("it does not speak TLS")},
+		"responds with plain HTTP":    {newHTTPServer(t), wrongServer("it speaks plain HTTP, not HTTPS")},
+		"a certificate of another CA": {newTLSServer(t, respondWithIdentity, withOtherCA), wrongServer("its certificate is not signed by the CA in the kubeconfig")},
+		"a certificate for another name": {
 			newTLSServer(t, respondWithIdentity, func(_ *httptest.Server, member *kubeconfig.Config) { member.ServerName = "canary.example" }),
-			impostor("its certificate is for another name than the kubeconfig's server"),
+			wrongServer("its certificate is for another name than the kubeconfig's server"),
 		},
-		"an old certificate": {
-			newTLSServer(t, respondWithIdentity, withExpiredCertificate), impostor("its certificate has expired or is not valid yet"),
+		"an expired certificate": {
+			newTLSServer(t, respondWithIdentity, withExpiredCertificate), wrongServer("its certificate has expired or is not valid yet"),
 		},
-		"demands a client certificate, TLS 1.3": {
+		"requires a client certificate, TLS 1.3": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13)), unauthorized("the member demands a client certificate"),
 		},
-		"demands a client certificate, TLS 1.2": { // TLS 1.2 has no separate alert for this
+		"requires a client certificate, TLS 1.2": { // TLS 1.2 has no separate alert for this
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS12)),
 			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
 		},
-		"demands a client certificate, HTTP/1.1": {
+		"requires a client certificate, HTTP/1.1": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13), func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = false }),
 			unauthorized("the member demands a client certificate"),
 		},
-		"demands a client certificate of its own CA": {
+		"requires a client certificate of its own CA": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13), withClientCertificate(certificateB())),
 			unauthorized("the member does not know the authority that signed the client certificate"),
 		},
-		"demands a client certificate that has not ended": {
+		"requires a client certificate that has not expired": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13), withClientCertificate(testcert.New(-time.Hour))),
 			unauthorized("the member says that the client certificate has expired"),
 		},
@@ -87,21 +87,21 @@ func TestConditionFor(t *testing.T) {
 			newTLSServer(t, respondWithStatus(http.StatusForbidden)),
 			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
 		},
-		"500":                           {newTLSServer(t, respondWithStatus(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
-		"503":                           {newTLSServer(t, respondWithStatus(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
-		"a redirect, and stays there":   {newTLSServer(t, redirecting(t)), unhealthy("the server answers 302 Found")},
-		"a web page":                    {newTLSServer(t, respondWithText("<html>canary</html>")), unhealthy("the server answers, but not as a Kubernetes API server does")},
-		"JSON of another kind":          {newTLSServer(t, respondWithText(`{"canary": true}`)), unhealthy("the server answers, but not as a Kubernetes API server does")},
-		"a version that does not end":   {newTLSServer(t, respondWithText(`{"metadata": {"uid": "`+strings.Repeat("canary", 1<<16))), unhealthy("the server answers, but not as a Kubernetes API server does")},
-		"an answer that does not begin": {newTLSServer(t, hangingHandler(t)), unreachable("timed out")},
-		"an answer that breaks off":     {newTLSServer(t, truncatedResponse), unreachable("the connection failed")},
+		"500":                            {newTLSServer(t, respondWithStatus(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
+		"503":                            {newTLSServer(t, respondWithStatus(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
+		"a redirect":                     {newTLSServer(t, redirecting(t)), unhealthy("the server answers 302 Found")},
+		"a web page":                     {newTLSServer(t, respondWithText("<html>canary</html>")), unhealthy("the server answers, but not as a Kubernetes API server does")},
+		"JSON of another kind":           {newTLSServer(t, respondWithText(`{"canary": true}`)), unhealthy("the server answers, but not as a Kubernetes API server does")},
+		"an identity that does not end":  {newTLSServer(t, respondWithText(`{"metadata": {"uid": "`+strings.Repeat("canary", 1<<16))), unhealthy("the server answers, but not as a Kubernetes API server does")},
+		"a response that does not begin": {newTLSServer(t, hangingHandler(t)), unreachable("timed out")},
+		"a truncated response":           {newTLSServer(t, truncatedResponse), unreachable("the connection failed")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := probeOnce(t, test.member, true)
 			if err == nil {
-				t.Fatal("the probe succeeds")
+				t.Fatal("the probe succeeded")
 			}
 			got := conditionFor(err)
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(conditionState{})); diff != "" {
@@ -114,7 +114,7 @@ func TestConditionFor(t *testing.T) {
 	}
 }
 
-// canary is part of what a kubeconfig or a member says, and no message may contain it.
+// canary is part of the values in kubeconfigs and responses. No message may contain it.
 const canary = "canary"
 
 var (
@@ -122,7 +122,7 @@ var (
 	certificateB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
 )
 
-// probeOnce probes once, within a second.
+// probeOnce probes a member once with a timeout of a second.
 func probeOnce(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -131,7 +131,7 @@ func probeOnce(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (typ
 	return probe(ctx, connection)
 }
 
-// configFor returns a Config for an address, with the CA in PEM form.
+// configFor returns a Config for an address, with a CA in PEM form.
 func configFor(address string, ca []byte) *kubeconfig.Config {
 	if ca == nil {
 		ca = certificateA().Certificate
@@ -141,7 +141,7 @@ func configFor(address string, ca []byte) *kubeconfig.Config {
 	return &kubeconfig.Config{Server: "https://" + address, CA: ca, CAPool: pool, Token: "canary-token"}
 }
 
-// refusedAddress returns an address at which no server listens any more.
+// refusedAddress returns an address at which no server listens.
 func refusedAddress(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -204,7 +204,8 @@ func newHTTPServer(t *testing.T) *kubeconfig.Config {
 	return configFor(server.Listener.Addr().String(), nil)
 }
 
-// requiringClientCertificate makes a server demand client certificates, as a proxy before an API server may.
+// requiringClientCertificate makes a server require client certificates, as a proxy in front of an
+// API server may.
 func requiringClientCertificate(version uint16) func(*httptest.Server, *kubeconfig.Config) {
 	return func(server *httptest.Server, _ *kubeconfig.Config) {
 		known := x509.NewCertPool()
@@ -265,8 +266,8 @@ func truncatedResponse(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// Errors that need no server, or more than a probe.
-func TestConditionForErrorsWithoutAServer(t *testing.T) {
+// These errors do not come from a probe.
+func TestConditionFor_other_errors(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	tests := map[string]struct {
 		err  error
@@ -276,11 +277,11 @@ func TestConditionForErrorsWithoutAServer(t *testing.T) {
 			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "canary.example", Server: "127.0.0.1"}}},
 			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: its name cannot be resolved"},
 		},
-		"an address that no member may have": {
+		"a forbidden address": {
 			&url.Error{Op: "Get", URL: "https://canary.example", Err: &net.OpError{Op: "dial", Err: &kubeconfig.RejectedError{Reason: v1alpha1.ReasonServerRefused, Message: "not there"}}},
 			conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "not there"},
 		},
-		"a list that is forbidden": {
+		"a forbidden list": {
 			fmt.Errorf("list and watch: %w", errors.Join(apierrors.NewForbidden(deployments, "", errors.New("no\nrole\x00")), context.DeadlineExceeded)),
 			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
 		},
@@ -288,7 +289,7 @@ func TestConditionForErrorsWithoutAServer(t *testing.T) {
 			fmt.Errorf("list and watch: %w", errors.Join(nil, context.DeadlineExceeded)),
 			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"},
 		},
-		"an answer without end": {
+		"a long response": {
 			apierrors.NewBadRequest(strings.Repeat("é", transport.MaxMessage)),
 			conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, strings.Repeat("é", transport.MaxMessage/2) + "…"},
 		},
@@ -302,7 +303,7 @@ func TestConditionForErrorsWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestAProbeReturnsTheIdentityAndSendsTheToken(t *testing.T) {
+func TestProbe_sends_the_token_and_returns_the_identity(t *testing.T) {
 	member := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer canary-token" || r.URL.Path != identityPath || r.ProtoMajor != 2 {
 			t.Errorf("%s %s with Authorization %q", r.Proto, r.URL, r.Header.Get("Authorization"))
@@ -314,8 +315,8 @@ func TestAProbeReturnsTheIdentityAndSendsTheToken(t *testing.T) {
 	}
 }
 
-// The address that a name resolves to is known only when it is dialled.
-func TestAddressesAreGuardedWhenTheyAreDialled(t *testing.T) {
+// The address to which a name resolves is known only when it is dialled.
+func TestAddress_is_checked_when_it_is_dialled(t *testing.T) {
 	dialled := make(chan struct{}, 10)
 	_, port, _ := net.SplitHostPort(listenerAddress(t, func(net.Conn) { dialled <- struct{}{} }))
 	_, err := probeOnce(t, configFor("localhost:"+port, nil), false)
@@ -324,6 +325,6 @@ func TestAddressesAreGuardedWhenTheyAreDialled(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if len(dialled) > 0 {
-		t.Error("it was dialled")
+		t.Error("the address was dialled")
 	}
 }

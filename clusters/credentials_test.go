@@ -154,7 +154,7 @@ func TestKubeconfig_that_is_edited_badly_keeps_the_connection_and_is_reported(t 
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := sharedEnv(t)
-			m := env.newMember(t, env.operator, "edited-"+name)
+			m := env.newMember(t, env.operator, "edited-"+memberName(name))
 			good := m.kubeconfig(t)
 			m.createSecret(t, good)
 			e := m.waitForEngagement(t, 1, testTimeout)

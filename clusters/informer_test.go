@@ -46,14 +46,14 @@ func (t *handlerCalls) waitFor(test *testing.T, want ...string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	test.Fatalf("told %q, want %q", t.calls, want)
+	test.Fatalf("the calls are %q, want %q", t.calls, want)
 }
 
 func service(name, version string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: version}}
 }
 
-func TestInformer(t *testing.T) {
+func TestInformer_calls_its_handlers_for_every_change(t *testing.T) {
 	lists := make(chan []corev1.Service, 2)
 	stream := watch.NewFake()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func TestInformer(t *testing.T) {
 	lists <- []corev1.Service{*service("a", "1"), *service("b", "1")}
 	go i.RunWithContext(context.Background())
 	<-i.HasSyncedChecker().Done()
-	first.waitFor(t, "add a", "add b") // before the informer is in sync
+	first.waitFor(t, "add a", "add b") // the handler was added before the first list
 	stream.Modify(service("a", "2"))
 	stream.Delete(service("a", "3"))
 	stream.Add(service("c", "4"))
@@ -81,7 +81,7 @@ func TestInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(later.calls) != 2 {
-		t.Errorf("a handler that came later was told %q", later.calls)
+		t.Errorf("the handler that was added later was called for %q", later.calls)
 	}
 	// Objects that are missing from a later list are reported as deleted.
 	old := stream
@@ -90,7 +90,7 @@ func TestInformer(t *testing.T) {
 	old.Error(&apierrors.NewResourceExpired("old").ErrStatus)
 	first.waitFor(t, "add a", "add b", "update a", "delete a", "add c", "delete b", "update c")
 	if keys := fmt.Sprint(i.GetIndexer().ListKeys()); keys != "[shop/c]" {
-		t.Errorf("the store holds %s", keys)
+		t.Errorf("the store has %s", keys)
 	}
 	cancel()
 	for range 200 {
@@ -99,5 +99,5 @@ func TestInformer(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Error("it goes on when its context has ended")
+	t.Error("the informer still runs after its context has ended")
 }

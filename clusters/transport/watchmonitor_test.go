@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-func TestPersistentError(t *testing.T) {
+func TestPersistentError_reports_watches_that_fail_for_long(t *testing.T) {
 	const second, cleared = time.Second, -1
 	type seconds = []time.Duration
 	tests := map[string]struct {
@@ -29,20 +29,20 @@ func TestPersistentError(t *testing.T) {
 	}{
 		"never failed":                       {nil, 1000, ""},
 		"failed once":                        {seconds{0}, 0, ""},
-		"failed once, a while ago":           {seconds{0}, 60, ""},
-		"failed twice, for once":             {seconds{0, 20}, 20, ""},
-		"failed twice, of several kinds":     {seconds{0, 0, 0, 0, 20, 20, 20}, 20, ""},
-		"not for long yet":                   {seconds{0, 10, 14}, 14, ""},
-		"for long":                           {seconds{0, 10, 15}, 15, "the watches fail: at 15s"},
-		"for long, tried again rarely":       {seconds{0, 75, 150}, 150, "the watches fail: at 2m30s"},
-		"for long, about to be tried":        {seconds{0, 10, 30}, 105, "the watches fail: at 30s"},
-		"for long, and mended":               {seconds{0, 10, 30}, 106, ""},
-		"mended, and failed anew":            {seconds{0, 10, 30, 106}, 106, ""},
-		"mended, and failed anew for twice":  {seconds{0, 10, 30, 106, 136}, 136, ""},
-		"mended, and failed anew for long":   {seconds{0, 10, 30, 106, 136, 140}, 140, "the watches fail: at 2m20s"},
-		"now and then, for a day":            {seconds{0, 1000, 2000, 86400}, 86400, ""},
+		"failed once, a minute ago":          {seconds{0}, 60, ""},
+		"failed twice":                       {seconds{0, 20}, 20, ""},
+		"failed twice, several watches each": {seconds{0, 0, 0, 0, 20, 20, 20}, 20, ""},
+		"failing for less than the window":   {seconds{0, 10, 14}, 14, ""},
+		"failing for the window":             {seconds{0, 10, 15}, 15, "the watches fail: at 15s"},
+		"failing, with rare retries":         {seconds{0, 75, 150}, 150, "the watches fail: at 2m30s"},
+		"failing, before the next retry":     {seconds{0, 10, 30}, 105, "the watches fail: at 30s"},
+		"failed, and recovered":              {seconds{0, 10, 30}, 106, ""},
+		"recovered, and failed once":         {seconds{0, 10, 30, 106}, 106, ""},
+		"recovered, and failed twice":        {seconds{0, 10, 30, 106, 136}, 136, ""},
+		"recovered, and failing again":       {seconds{0, 10, 30, 106, 136, 140}, 140, "the watches fail: at 2m20s"},
+		"failed a few times within a day":    {seconds{0, 1000, 2000, 86400}, 86400, ""},
 		"twice within a minute, every hour":  {seconds{0, 50, 3600, 3650, 7200, 7250}, 7250, ""},
-		"since before the caches were right": {seconds{0, 10, 20, cleared, 21}, 21, ""},
+		"failed before the caches synced":    {seconds{0, 10, 20, cleared, 21}, 21, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,22 +66,22 @@ func TestPersistentError(t *testing.T) {
 	}
 }
 
-func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
+func TestHandleError_ignores_normal_ends_of_watches(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	tests := map[string]struct {
-		err            error
-		noted, refused bool
+		err               error
+		recorded, refused bool
 	}{
-		"the end of a watch":  {io.EOF, false, false},
-		"an expired version":  {apierrors.NewResourceExpired("old"), false, false},
-		"a failed connection": {errors.New("refused"), true, false},
-		"an answer cut short": {io.ErrUnexpectedEOF, true, false},
-		"too large an event":  {errEventTooLarge, true, true},
-		"too large a list":    {fmt.Errorf("read: %w", listTooLarge(1<<30)), true, true},
-		"an absurd number":    {ErrQuantityTooExpensive, true, true},
-		"forbidden":           {apierrors.NewForbidden(pods, "", nil), true, true},
-		"unauthorized":        {apierrors.NewUnauthorized(""), true, true},
-		"forbidden, wrapped":  {fmt.Errorf("list: %w", apierrors.NewForbidden(pods, "", nil)), true, true},
+		"the end of a watch":    {io.EOF, false, false},
+		"an expired version":    {apierrors.NewResourceExpired("old"), false, false},
+		"a failed connection":   {errors.New("refused"), true, false},
+		"a truncated response":  {io.ErrUnexpectedEOF, true, false},
+		"too large an event":    {errEventTooLarge, true, true},
+		"too large a list":      {fmt.Errorf("read: %w", listTooLarge(1<<30)), true, true},
+		"an expensive quantity": {ErrQuantityTooExpensive, true, true},
+		"forbidden":             {apierrors.NewForbidden(pods, "", nil), true, true},
+		"unauthorized":          {apierrors.NewUnauthorized(""), true, true},
+		"forbidden, wrapped":    {fmt.Errorf("list: %w", apierrors.NewForbidden(pods, "", nil)), true, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 			health := WatchHealth{OnRefused: func() { refused = true }}
 			reflector := toolscache.NewReflector(&toolscache.ListWatch{}, &corev1.Pod{}, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), 0)
 			health.HandleError(WithRequiredKind(t.Context(), "pods"), reflector, test.err)
-			if noted := health.LastError() != nil; noted != test.noted || refused != test.refused {
-				t.Errorf("noted %t, refused %t; want %t, %t", noted, refused, test.noted, test.refused)
+			if recorded := health.LastError() != nil; recorded != test.recorded || refused != test.refused {
+				t.Errorf("recorded %t, refused %t; want %t, %t", recorded, refused, test.recorded, test.refused)
 			}
 		})
 	}
@@ -100,16 +100,16 @@ func TestHandleErrorIgnoresNormalEndsOfWatches(t *testing.T) {
 // deliver events in between. An event at the very beginning of a watch does not reset the count,
 // because a server that ends each watch as too old sends an event too. An event of another kind
 // does not reset it either.
-func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
+func TestEvent_between_failures_resets_their_count(t *testing.T) {
 	for name, test := range map[string]struct {
-		kind  string
-		after time.Duration
-		lasts bool
+		kind     string
+		after    time.Duration
+		persists bool
 	}{
-		"of a watch that has lasted":    {"pods", 2 * shortWatch, false},
-		"of a watch that has not":       {"pods", shortWatch / 2, true},
-		"of a watch of another kind":    {"services", 2 * shortWatch, true},
-		"that do not end, of any watch": {"", 2 * shortWatch, true},
+		"of a watch that has lasted":     {"pods", 2 * shortWatch, false},
+		"of a watch that has just begun": {"pods", shortWatch / 2, true},
+		"of a watch of another kind":     {"services", 2 * shortWatch, true},
+		"that is incomplete":             {"", 2 * shortWatch, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,10 +122,10 @@ func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 				if test.kind != "" {
 					request = request.WithContext(WithRequiredKind(t.Context(), test.kind))
 				}
-				lasted := false
+				persisted := false
 				for range 4 {
 					health.recordFailure("pods", errShortWatch, time.Now())
-					lasted = lasted || health.PersistentError(time.Now()) != nil
+					persisted = persisted || health.PersistentError(time.Now()) != nil
 					response, err := o.RoundTrip(request)
 					if err != nil {
 						t.Fatal(err)
@@ -141,16 +141,16 @@ func TestEventsBetweenFailuresResetTheCount(t *testing.T) {
 					}
 					time.Sleep(20 * time.Second)
 				}
-				if lasted != test.lasts {
-					t.Errorf("the trouble lasts: %t, want %t", lasted, test.lasts)
+				if persisted != test.persists {
+					t.Errorf("the failures persist: %t, want %t", persisted, test.persists)
 				}
 			})
 		})
 	}
 }
 
-// A list that does not end counts twice, and its reader also records its error.
-func TestASlowListCountsTwice(t *testing.T) {
+// The reader of a list that does not end also records its error, which does not count again.
+func TestSlow_list_counts_as_two_failures(t *testing.T) {
 	var health WatchHealth
 	start := time.Now()
 	slow := func(at time.Duration) error {
@@ -159,15 +159,15 @@ func TestASlowListCountsTwice(t *testing.T) {
 		return health.PersistentError(start.Add(at))
 	}
 	if err := slow(0); err != nil {
-		t.Error("after one:", err)
+		t.Error("after one list:", err)
 	}
 	if err := slow(40 * time.Second); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error("after two:", err)
+		t.Error("after two lists:", err)
 	}
 }
 
 // client-go retries these status codes after Retry-After and calls no handler.
-func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
+func TestWatchMonitor_records_status_codes_that_client_go_retries(t *testing.T) {
 	for code, want := range map[int]bool{200: false, 400: false, 403: false, 410: true, 429: true, 500: true, 503: true, 599: true} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			var health WatchHealth
@@ -178,8 +178,8 @@ func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 			if _, err := o.RoundTrip(newWatchRequest(t, true)); err != nil {
 				t.Fatal(err)
 			}
-			if noted := health.LastError() != nil; noted != want {
-				t.Errorf("noted: %t, want %t", noted, want)
+			if recorded := health.LastError() != nil; recorded != want {
+				t.Errorf("recorded: %t, want %t", recorded, want)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestStatusCodesThatClientGoRetriesAreRecorded(t *testing.T) {
 
 // A silent watch of a kind whose informer was requested later ends without a recorded failure.
 // Otherwise it would hang forever.
-func TestASilentOptionalWatchEnds(t *testing.T) {
+func TestOptional_watch_that_is_silent_ends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		health := WatchHealth{Silence: time.Minute}
 		server := newSilentBody()
@@ -204,7 +204,7 @@ func TestASilentOptionalWatchEnds(t *testing.T) {
 		}()
 		begun := time.Now()
 		if _, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrClosedPipe) || time.Since(begun) != 110*time.Second {
-			t.Errorf("it ends with %v after %s", err, time.Since(begun))
+			t.Errorf("the watch ends with %v after %s", err, time.Since(begun))
 		}
 		if err := errors.Join(response.Body.Close(), health.LastError()); err != nil {
 			t.Error(err)
@@ -238,12 +238,10 @@ func newSilentBody() silentBody {
 
 func (s silentBody) send(text string) { _, _ = io.WriteString(s.writer, text) }
 
-// The reading of an error response ends in time, with or without a token, and for any kind of
-// request.
-func TestAnErrorThatDoesNotEnd(t *testing.T) {
-	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a success that a watch does not have": 206} {
+func TestError_response_that_does_not_end_is_ended(t *testing.T) {
+	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a status that no watch has": 206} {
 		for _, token := range []string{"", "canary-token"} {
-			t.Run(name+", token "+token, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, token %q", name, token), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := newSilentBody()
 					go server.send("canary-tok")
