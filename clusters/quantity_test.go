@@ -24,8 +24,9 @@ func TestNode_with_an_expensive_quantity_is_not_counted(t *testing.T) {
 		status   metav1.ConditionStatus // of AllocatableKnown
 		cpus     string
 	}{
-		"with which the parser panics":  {"1111111111111111111e2147483639", metav1.ConditionUnknown, "0"},
-		"with which additions are slow": {"1e2147483646", metav1.ConditionTrue, "1"},
+		"with which the parser panics":   {"1111111111111111111e2147483639", metav1.ConditionUnknown, "0"},
+		"with which additions never end": {"1e2147483646", metav1.ConditionUnknown, "0"},
+		"that no node has":               {"1e999999", metav1.ConditionTrue, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -160,22 +160,22 @@ func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 			}), Policy{},
 			usedArgoCDFields{Host: host, ServerName: "canary-name", Certificate: true},
 		},
-		"insecure, where that is permitted": {
+		"insecure, with --allow-insecure-members": {
 			argoCD(t, func(_, tls object) {
 				tls["insecure"] = true
 				delete(tls, "caData")
 			}), Policy{AllowInsecureTLS: true},
 			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token", Insecure: true},
 		},
-		"a proxy, where that is permitted": {
+		"a proxy, with --allow-member-proxies": {
 			argoCD(t, func(config, _ object) { config["proxyUrl"] = "http://canary:3128" }), Policy{AllowProxy: true},
 			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token", Proxy: "http://canary:3128"},
 		},
-		"programs that are null": {
+		"null programs": {
 			argoCD(t, func(config, _ object) { config["awsAuthConfig"], config["execProviderConfig"] = nil, nil }), Policy{},
 			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"},
 		},
-		"what only Argo CD knows": {
+		"fields for Argo CD only": {
 			argoCD(t, func(config, _ object) { config["disableCompression"] = true }), Policy{},
 			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"},
 		},
@@ -213,32 +213,32 @@ func rejectedArgoCDs(t testing.TB) map[string]rejectedArgoCD {
 	}
 	all := Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}
 	return map[string]rejectedArgoCD{
-		"a program, even where all is permitted":        {with("execProviderConfig", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
-		"a program of no name":                          {with("execProviderConfig", object{}), Policy{}, v1alpha1.ReasonExecRefused},
-		"AWS, even where all is permitted":              {with("awsAuthConfig", object{"clusterName": canary}), all, v1alpha1.ReasonExecRefused},
-		"a user name":                                   {with("username", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
-		"a password":                                    {with("password", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
-		"a proxy":                                       {with("proxyUrl", "http://canary:3128"), Policy{AllowInsecureTLS: true}, v1alpha1.ReasonProxyRefused},
-		"a proxy that is no URL":                        {with("proxyUrl", "://canary"), all, v1alpha1.ReasonKubeconfigMalformed},
-		"insecure":                                      {withTLS("insecure", true), Policy{AllowProxy: true}, v1alpha1.ReasonInsecureTLSRefused},
-		"no CA, even where insecure is permitted":       {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
-		"a CA that is none":                             {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a CA that is not base64":                       {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a certificate without its key":                 {withTLS("certData", certificateA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"no credentials":                                {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
-		"a token of another type":                       {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"insecure in so many words":                     {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a key that is there twice, the last a program": {[]byte(`{"bearerToken":"canary","execProviderConfig":null,"execProviderConfig":{}}`), all, v1alpha1.ReasonExecRefused},
-		"a program in other letters":                    {with("EXECPROVIDERCONFIG", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
-		"a token with a line break":                     {with("bearerToken", "canary\r\nX-Canary: canary"), all, v1alpha1.ReasonKubeconfigMalformed},
-		"an RSA key of more than 8192 bits in the CA":   {withTLS("caData", largeRSA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"lists in lists, to the cap":                    {[]byte(`{"canary":` + strings.Repeat("[", maxBytes-100)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"UTF-16":                                        {utf16le(string(with("x", canary))), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"what is not JSON":                              {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"JSON cut short":                                {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a kubeconfig":                                  {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"nothing":                                       {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"one byte more than 64 KiB":                     {append(with("x", canary), bytes.Repeat([]byte(" "), maxBytes)...)[:maxBytes+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
+		"a program, with all flags":                   {with("execProviderConfig", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
+		"a program without a command":                 {with("execProviderConfig", object{}), Policy{}, v1alpha1.ReasonExecRefused},
+		"awsAuthConfig, with all flags":               {with("awsAuthConfig", object{"clusterName": canary}), all, v1alpha1.ReasonExecRefused},
+		"a user name":                                 {with("username", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
+		"a password":                                  {with("password", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
+		"a proxy":                                     {with("proxyUrl", "http://canary:3128"), Policy{AllowInsecureTLS: true}, v1alpha1.ReasonProxyRefused},
+		"a proxy that is not a URL":                   {with("proxyUrl", "://canary"), all, v1alpha1.ReasonKubeconfigMalformed},
+		"insecure":                                    {withTLS("insecure", true), Policy{AllowProxy: true}, v1alpha1.ReasonInsecureTLSRefused},
+		"no CA, with all flags":                       {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
+		"an invalid CA":                               {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is not base64":                     {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate without its key":               {withTLS("certData", certificateA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"no credentials":                              {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
+		"a token of the wrong type":                   {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a word as insecure":                          {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a duplicate key, the last one a program":     {[]byte(`{"bearerToken":"canary","execProviderConfig":null,"execProviderConfig":{}}`), all, v1alpha1.ReasonExecRefused},
+		"a program in uppercase":                      {with("EXECPROVIDERCONFIG", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
+		"a token with a line break":                   {with("bearerToken", "canary\r\nX-Canary: canary"), all, v1alpha1.ReasonKubeconfigMalformed},
+		"an RSA key of more than 8192 bits in the CA": {withTLS("caData", largeRSA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"nested lists up to the byte limit":           {[]byte(`{"canary":` + strings.Repeat("[", maxBytes-100)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"UTF-16":                                      {utf16le(string(with("x", canary))), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"content that is not JSON":                    {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"truncated JSON":                              {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a kubeconfig":                                {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"empty content":                               {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"64 KiB and one byte":                         {append(with("x", canary), bytes.Repeat([]byte(" "), maxBytes)...)[:maxBytes+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
 	}
 }
 

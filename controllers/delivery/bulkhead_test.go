@@ -12,12 +12,14 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
@@ -310,15 +312,25 @@ func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 	tests := map[string]func(*scene, context.Context){
 		"before its controller has started": func(s *scene, ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			// Caches of this cluster never sync.
 			member, err := cluster.New(granted, func(o *cluster.Options) { o.Scheme = kinds })
 			s.must(err)
-			if err := s.deliverer.Engage(ctx, s.clusterName(), member); err == nil {
-				s.Error("engaged a member whose caches do not sync")
+			predecessor, blocked := s.deliverer.queueOf(s), make(chan struct{})
+			engaged := make(chan error, 1)
+			go func() { engaged <- s.deliverer.Engage(ctx, s.clusterName(), watchedCluster{member, sync.OnceFunc(func() { close(blocked) })}) }()
+			<-blocked
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image += "-meanwhile" })
+			s.plan()
+			s.reports(s.ready())
+			if s.deliverer.queueOf(s) != predecessor {
+				s.Error("the hub's events go to a session whose controller has not started")
 			}
-			<-ctx.Done()
+			cancel()
+			if err := <-engaged; err == nil {
+				s.Error("Engage succeeded although the caches do not sync")
+			}
 		},
 		"after its controller has started": func(s *scene, ctx context.Context) {
 			ctx, cancel := context.WithCancel(ctx)
@@ -350,6 +362,24 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watchedCluster calls a function when the sources of a controller start.
+type watchedCluster struct {
+	cluster.Cluster
+	onInformer func()
+}
+
+func (c watchedCluster) GetCache() cache.Cache { return watchedCache{c.Cluster.GetCache(), c.onInformer} }
+
+type watchedCache struct {
+	cache.Cache
+	onInformer func()
+}
+
+func (c watchedCache) GetInformer(ctx context.Context, object client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	c.onInformer()
+	return c.Cache.GetInformer(ctx, object, options...)
 }
 
 // The running session delivers the changes that its successor missed, without another edit.
