@@ -139,24 +139,24 @@ type profile struct {
 	Status clusterinventory.ClusterProfileStatus
 }
 
-func (hub testHub) profile(name string) (said profile, resourceVersion string) {
+func (hub testHub) profile(name string) (content profile, resourceVersion string) {
 	hub.Helper()
 	var p clusterinventory.ClusterProfile
 	if err := hub.Get(hub.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil {
 		hub.must(client.IgnoreNotFound(err))
 		return profile{}, ""
 	}
-	said = profile{Labels: p.Labels, Spec: p.Spec, Status: *p.Status.DeepCopy()}
+	content = profile{Labels: p.Labels, Spec: p.Spec, Status: *p.Status.DeepCopy()}
 	if owner := metav1.GetControllerOf(&p); owner != nil {
-		said.Owner = owner.Kind + " " + owner.Name
+		content.Owner = owner.Kind + " " + owner.Name
 	}
-	for i := range said.Status.Conditions {
-		said.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+	for i := range content.Status.Conditions {
+		content.Status.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
-	for i := range said.Status.Properties {
-		said.Status.Properties[i].LastObservedTime = metav1.Time{}
+	for i := range content.Status.Properties {
+		content.Status.Properties[i].LastObservedTime = metav1.Time{}
 	}
-	return said, p.ResourceVersion
+	return content, p.ResourceVersion
 }
 
 // waitForProfile waits until the profile of a member equals want.
@@ -174,8 +174,8 @@ func (hub testHub) waitForProfile(name string, want profile) {
 
 // The steps share one function, because each step needs the hub in the state that the previous step
 // left.
-func TestInventory(t *testing.T) {
-	t.Run("says so when the hub lacks the CRD", func(t *testing.T) {
+func TestClusterProfile_follows_its_MemberCluster(t *testing.T) {
+	t.Run("SetupWithManager fails if the hub lacks the CRD", func(t *testing.T) {
 		err := SetupWithManager(newManager(t), namespace)
 		if err == nil || !strings.HasPrefix(err.Error(), "the hub lacks the CRD of ClusterProfile, sigs.k8s.io/cluster-inventory-api: ") {
 			t.Errorf("got %v", err)
@@ -197,7 +197,7 @@ func TestInventory(t *testing.T) {
 				{Name: "allocatable.cpu", Value: "3500m"}, {Name: "allocatable.memory", Value: "8Gi"}, {Name: "cluster.clusterset.k8s.io", Value: "uid"},
 			},
 			Conditions: []metav1.Condition{{
-				Type: "ControlPlaneHealthy", Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "it answers", ObservedGeneration: 1,
+				Type: "ControlPlaneHealthy", Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "the member answers", ObservedGeneration: 1,
 			}},
 		},
 	}
@@ -206,7 +206,7 @@ func TestInventory(t *testing.T) {
 		Owner:  "MemberCluster west",
 		Spec:   clusterinventory.ClusterProfileSpec{DisplayName: "west", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 	}
-	// settle waits until all earlier changes are processed: there is one worker, and it processes
+	// settle waits until all earlier changes are reconciled. There is one worker, which reconciles
 	// west after them.
 	step := 0
 	settle := func() {
@@ -226,7 +226,7 @@ func TestInventory(t *testing.T) {
 			ObservedGeneration: 1, ClusterID: "uid", Version: "v1.36.3",
 			Allocatable: corev1.ResourceList{"cpu": resource.MustParse("3500m"), "memory": resource.MustParse("8Gi")},
 			Conditions: []metav1.Condition{{
-				Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "it answers", LastTransitionTime: metav1.Now(),
+				Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "the member answers", LastTransitionTime: metav1.Now(),
 			}},
 		}
 	})
@@ -237,22 +237,22 @@ func TestInventory(t *testing.T) {
 	hub.change(east, func() { metav1.SetMetaDataAnnotation(&east.ObjectMeta, "touched", "true") })
 	settle()
 	if _, after := hub.profile("east"); after != before {
-		t.Errorf("written when nothing had changed: resourceVersion %s, then %s", before, after)
+		t.Errorf("the profile was written without a change: resourceVersion %s, then %s", before, after)
 	}
 
 	hub.change(east, func() {
 		east.Labels["zone"] = "b"
 		east.Status.Version, east.Status.Allocatable = "v1.37.0", nil
 		ready := &east.Status.Conditions[0]
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "it is silent"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer"
 	})
 	want.Labels["zone"] = "b"
 	want.Status.Version.Kubernetes, want.Status.Properties = "v1.37.0", want.Status.Properties[2:]
 	ready := &want.Status.Conditions[0]
-	ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "it is silent"
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer"
 	hub.waitForProfile("east", want)
 
-	t.Run("leaves alone what belongs to another manager, until that goes", func(t *testing.T) { hub.leavesForeignProfilesUnchanged(t) })
+	t.Run("a profile of another cluster manager stays unchanged until it is deleted", func(t *testing.T) { hub.leavesForeignProfilesUnchanged(t) })
 }
 
 // leavesForeignProfilesUnchanged creates a foreign ClusterProfile before its member.
@@ -295,7 +295,7 @@ func (hub testHub) waitForEvent(name, reason string) {
 	hub.Fatalf("%s: no event %s", name, reason)
 }
 
-func TestPropertiesKeepTheTimeOfWhatHasNotChanged(t *testing.T) {
+func TestProperties_that_have_not_changed_keep_their_time(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
 	previous := []clusterinventory.Property{
 		{Name: "allocatable.cpu", Value: "3", LastObservedTime: long}, {Name: "allocatable.pods", Value: "9", LastObservedTime: long}, {Name: propertyID, Value: "uid", LastObservedTime: long},

@@ -15,7 +15,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// canary is in every value that a test kubeconfig may choose freely. No message may contain it.
+// canary is part of every value of a test kubeconfig that has no fixed content. No message may contain
+// it.
 const canary = "canary"
 
 // edit changes a valid kubeconfig for one test case.
@@ -73,7 +74,7 @@ type testInput struct {
 	want string
 }
 
-// rejectedKubeconfigs returns kubeconfigs that ask for something forbidden, or that lead nowhere.
+// rejectedKubeconfigs returns kubeconfigs that request something forbidden, or that are incomplete.
 func rejectedKubeconfigs(t testing.TB) map[string]testInput {
 	t.Helper()
 	return map[string]testInput{
@@ -137,19 +138,19 @@ func rejectedKubeconfigs(t testing.TB) map[string]testInput {
 	}
 }
 
-func TestParseRejects(t *testing.T) {
+func TestParse_rejects_forbidden_and_incomplete_kubeconfigs(t *testing.T) {
 	for name, test := range rejectedKubeconfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, rejected := parse(test.raw, Policy{})
 			if rejected == nil {
-				t.Fatalf("accepted, for server %s", got.Server)
+				t.Fatalf("the kubeconfig is accepted, for server %s", got.Server)
 			}
 			if rejected.Reason != test.want {
 				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
 			}
 			checkQuotesNothing(t, rejected)
 			if _, again := parse(test.raw, Policy{}); *again != *rejected {
-				t.Errorf("said otherwise the second time: %s, then %s", rejected.Message, again.Message)
+				t.Errorf("the second message differs: %s, then %s", rejected.Message, again.Message)
 			}
 		})
 	}
@@ -160,9 +161,9 @@ func padded(raw []byte, size int) []byte {
 	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
 }
 
-// Kubeconfig files of kubeadm and minikube name several files. If the message named another file
-// each time, the MemberCluster would be written on every reconciliation.
-func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
+// The kubeconfigs of kubeadm and minikube name several files. If the message named another file each
+// time, the MemberCluster would be written in every reconciliation.
+func TestRejection_of_several_files_is_stable(t *testing.T) {
 	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
 		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil
 		user.ClientCertificate, user.ClientKey = "/canary", "/canary"
@@ -175,13 +176,13 @@ func TestTheRejectionOfManyFilesIsStable(t *testing.T) {
 	}
 }
 
-// usedFields is what a connection uses of a kubeconfig.
+// usedFields has the fields of a kubeconfig that a connection uses.
 type usedFields struct {
 	Host, ServerName, Token string
 	Certificate             bool
 }
 
-// acceptedKubeconfig is a kubeconfig that is accepted, and what a connection uses of it.
+// acceptedKubeconfig is a kubeconfig that is accepted, and the fields that a connection uses.
 type acceptedKubeconfig struct {
 	raw  []byte
 	want usedFields
@@ -220,7 +221,7 @@ func acceptedKubeconfigs(t testing.TB) map[string]acceptedKubeconfig {
 	}
 }
 
-func TestParseAccepts(t *testing.T) {
+func TestParse_accepts_safe_kubeconfigs(t *testing.T) {
 	for name, test := range acceptedKubeconfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, rejected := parse(test.raw, Policy{})
@@ -234,7 +235,7 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-func TestConfigsDifferInTheServerOrInTheCredentials(t *testing.T) {
+func TestConfig_comparison_separates_server_and_credentials(t *testing.T) {
 	tests := map[string]struct {
 		edits             []edit
 		sameServer, equal bool
@@ -261,21 +262,21 @@ func TestConfigsDifferInTheServerOrInTheCredentials(t *testing.T) {
 	}
 }
 
-func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
+func TestParse_reads_the_first_key_that_exists(t *testing.T) {
 	ours, capi, flux := kubeconfig(t, server("https://ours")), kubeconfig(t, server("https://capi")), kubeconfig(t, server("https://flux"))
 	tests := map[string]struct {
 		data map[string][]byte
 		want string // the server, or the reason for the rejection
 	}{
-		"kubeconfig":                 {map[string][]byte{"kubeconfig": ours}, "https://ours"},
-		"value":                      {map[string][]byte{"value": capi}, "https://capi"},
-		"value.yaml":                 {map[string][]byte{"value.yaml": flux}, "https://flux"},
-		"kubeconfig before value":    {map[string][]byte{"value": capi, "kubeconfig": ours}, "https://ours"},
-		"value before value.yaml":    {map[string][]byte{"value.yaml": flux, "value": capi}, "https://capi"},
-		"kubeconfig, even if empty":  {map[string][]byte{"kubeconfig": nil, "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
-		"kubeconfig, even if no use": {map[string][]byte{"kubeconfig": []byte(canary), "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
-		"none of them":               {map[string][]byte{"config": ours}, v1alpha1.ReasonKubeconfigMissing},
-		"no data":                    {nil, v1alpha1.ReasonKubeconfigMissing},
+		"kubeconfig":                  {map[string][]byte{"kubeconfig": ours}, "https://ours"},
+		"value":                       {map[string][]byte{"value": capi}, "https://capi"},
+		"value.yaml":                  {map[string][]byte{"value.yaml": flux}, "https://flux"},
+		"kubeconfig before value":     {map[string][]byte{"value": capi, "kubeconfig": ours}, "https://ours"},
+		"value before value.yaml":     {map[string][]byte{"value.yaml": flux, "value": capi}, "https://capi"},
+		"kubeconfig, even if empty":   {map[string][]byte{"kubeconfig": nil, "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
+		"kubeconfig, even if invalid": {map[string][]byte{"kubeconfig": []byte(canary), "value": capi}, v1alpha1.ReasonKubeconfigMalformed},
+		"none of them":                {map[string][]byte{"config": ours}, v1alpha1.ReasonKubeconfigMissing},
+		"no data":                     {nil, v1alpha1.ReasonKubeconfigMissing},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -293,17 +294,16 @@ func TestParseReadsTheFirstKeyThatExists(t *testing.T) {
 	}
 }
 
-// The message names the problem with the keys.
-func TestUniqueKeys(t *testing.T) {
+func TestUniqueKeys_explains_the_rejection(t *testing.T) {
 	const (
-		noText = "the content is not YAML, or has a key that is no text, but a list, a map or null"
-		twice  = "the content has a key twice; remove one of the two"
+		notString = "the content is not YAML, or has a key that is a list, a map or null instead of a string"
+		twice     = "the content has a key twice; remove one of the two"
 	)
 	for content, want := range map[string]string{
-		"kind: Config\n? [canary]\n: x\n":    noText,
-		"? {canary: x}\n: x\n":               noText,
-		"null: canary\n":                     noText,
-		"kind: [canary":                      noText,
+		"kind: Config\n? [canary]\n: x\n":    notString,
+		"? {canary: x}\n: x\n":               notString,
+		"null: canary\n":                     notString,
+		"kind: [canary":                      notString,
 		"kind: canary\nkind: Config\n":       twice,
 		"users: [{name: x, name: canary}]":   twice,
 		"1: x\n1: canary\n":                  twice,

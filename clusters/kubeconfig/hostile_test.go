@@ -10,38 +10,16 @@ import (
 	"encoding/binary"
 	"encoding/pem"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	gotoken "go/token"
 	"maps"
 	"math/big"
-	"net/url"
-	"os"
-	"regexp"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 	"unicode/utf16"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/clusters/internal/cputime"
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
-)
-
-// Limits on the cost of a decision on any Secret. The hub makes the decision for anyone who may
-// write a Secret.
-const (
-	maxDecisionTime   = 100 * time.Millisecond
-	maxDecisionMemory = 50 << 20
 )
 
 // replaced returns a valid kubeconfig with a token, with one part replaced.
@@ -64,23 +42,22 @@ func caText(t testing.TB, ca []byte) []byte {
 	return replaced(t, base64.StdEncoding.EncodeToString(certificateA().Certificate), base64.StdEncoding.EncodeToString(ca))
 }
 
-// repeated returns a text repeated up to the limit on bytes.
+// repeated returns a text that is repeated up to the limit on bytes.
 func repeated(text string) []byte { return bytes.Repeat([]byte(text), maxBytes/len(text)) }
 
-// entries returns a kubeconfig whose list has as many entries as the limits let through to the
-// parser.
+// entries returns a kubeconfig whose list has as many entries as the token limit permits.
 func entries(list, entry string) []byte {
 	header := "kind: Config\napiVersion: v1\n" + list + ": ["
 	return []byte(header + strings.Repeat(entry+",", (maxTokens-len(strings.Fields(header))-1)/countTokens([]byte(entry+","))) + "]")
 }
 
-// nested returns a text that is nested as deep as the limits let through to the parser.
+// nested returns a text that is nested as deep as the token limit permits.
 func nested(before, opening, closing, after string) []byte {
 	depth := (maxTokens - countTokens([]byte(before+after)) - 1) / max(1, countTokens([]byte(opening)))
 	return []byte(before + strings.Repeat(opening, depth) + strings.Repeat(closing, depth) + after)
 }
 
-// numbered returns ten thousand entries of a list in the form that kubectl writes, or as many as
+// numbered returns a list of ten thousand entries in the form that kubectl writes, or of as many as
 // fit.
 func numbered(list string) []byte {
 	var b strings.Builder
@@ -186,7 +163,7 @@ const (
 	accepted      = v1alpha1.ReasonAccepted
 )
 
-// hostileTexts returns texts that are difficult for a YAML parser or its caller.
+// hostileTexts returns texts that are difficult for a YAML parser or for its caller.
 func hostileTexts(t testing.TB) map[string]testInput {
 	t.Helper()
 	long := strings.Repeat(canary, 4000)
@@ -257,7 +234,7 @@ func hostileTexts(t testing.TB) map[string]testInput {
 	}
 }
 
-// hostileServers returns server addresses. The address that a name or number leads to is checked
+// hostileServers returns server addresses. The address to which a name or a number resolves is checked
 // when it is dialled.
 func hostileServers(t testing.TB) map[string]testInput {
 	t.Helper()
@@ -331,7 +308,7 @@ func hostileKubeconfigs(t testing.TB) map[string]testInput {
 	return all
 }
 
-func TestHostileKubeconfig(t *testing.T) {
+func TestHostile_kubeconfig_is_rejected_or_safe(t *testing.T) {
 	for name, test := range hostileKubeconfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			target, rejected := parse(test.raw, Policy{})
@@ -349,289 +326,20 @@ func TestHostileKubeconfig(t *testing.T) {
 	}
 }
 
-// The cost of parsing a key grows with its length, before anything else about it is known.
-func TestHostileKeyIsNotReadWhenItIsTooLong(t *testing.T) {
+// The cost of parsing a key grows with its length, so the length is checked first.
+func TestHostile_key_that_is_too_long_is_not_parsed(t *testing.T) {
 	_, rejected := parse(kubeconfig(t, certificate(certificateA().Certificate, bombRSA().Key)), Policy{})
 	if want := fmt.Sprintf("client-key-data has more than %d bytes", maxKeyBytes); rejected == nil || rejected.Message != want {
 		t.Errorf("%v, want: %s", rejected, want)
 	}
 }
 
-// The limit on bytes covers everything that is read from a Secret.
-func TestHostileArgoCDServerCountsToTheCap(t *testing.T) {
+// The limit on bytes covers all that is read from a Secret.
+func TestHostile_server_of_Argo_CD_counts_towards_the_byte_limit(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	long := "https://canary.example/" + strings.Repeat("x", maxBytes-len(config))
 	_, rejected := parseArgoCD(secret("x", withArgoCDLabel, withData("server", long), withData("config", string(config))), Policy{})
 	if rejected == nil || rejected.Reason != tooLarge {
 		t.Errorf("%v, want %s", rejected, tooLarge)
 	}
-}
-
-// This test is not parallel, because it would count the allocations of other tests.
-func TestHostileSecretCostsLittle(t *testing.T) {
-	decisions := map[string]func(){}
-	for name, test := range hostileKubeconfigs(t) {
-		decisions[name] = func() { _, _ = parse(test.raw, Policy{}) }
-	}
-	for name, test := range rejectedKubeconfigs(t) {
-		decisions[name] = func() { _, _ = parse(test.raw, Policy{}) }
-	}
-	for name, test := range acceptedKubeconfigs(t) {
-		decisions[name] = func() { _, _ = parse(test.raw, Policy{}) }
-	}
-	for name, test := range rejectedArgoCDs(t) {
-		decisions["Argo CD: "+name] = func() { _, _ = parseArgoCDConfig(test.config, test.policy) }
-	}
-	decisions["Argo CD: a server of a MiB"] = func() {
-		_, _ = Sources{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", strings.Repeat("x", 1<<20)))).Parse(Policy{})
-	}
-	for name, decide := range decisions {
-		t.Run(name, func(t *testing.T) {
-			took, allocated := measureCost(decide)
-			if most := maxDecisionTime * slowness(); took > most || allocated > maxDecisionMemory {
-				t.Errorf("took %s and %d KiB, want at most %s and %d KiB", took, allocated>>10, most, maxDecisionMemory>>10)
-			}
-		})
-	}
-}
-
-// slowness returns the approximate factor by which the race detector slows down the tests.
-func slowness() time.Duration {
-	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return 10
-	}
-	return 1
-}
-
-// Every event of a Secret looks up the name, and so does the code that handles the event later.
-func TestHostileNameOfAMiBIsNotValidated(t *testing.T) {
-	s := secret("x", withArgoCDLabel, withData("name", strings.Repeat("x", 1<<20)))
-	if _, allocated := measureCost(func() { _ = argoSecrets.member(s) }); allocated > 64<<10 {
-		t.Errorf("took %d KiB", allocated>>10)
-	}
-}
-
-// measureCost returns the processor time and the memory of the cheapest of three runs, because the garbage
-// of other code counts too.
-func measureCost(decide func()) (took time.Duration, allocated uint64) {
-	took, allocated = time.Hour, 1<<63
-	for range 3 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		took = min(took, cputime.Of(decide))
-		runtime.ReadMemStats(&after)
-		allocated = min(allocated, after.TotalAlloc-before.TotalAlloc)
-	}
-	return took, allocated
-}
-
-// rejections returns patterns for the texts of all rejections in the source. A placeholder in a
-// text matches only a number or the name of a field.
-var rejections = sync.OnceValue(func() []*regexp.Regexp {
-	var all []*regexp.Regexp
-	for _, file := range []string{"parse.go", "checks.go", "credentials.go", "argocd.go"} {
-		source, err := parser.ParseFile(gotoken.NewFileSet(), file, nil, 0)
-		if err != nil {
-			panic(err)
-		}
-		ast.Inspect(source, func(node ast.Node) bool {
-			call, isCall := node.(*ast.CallExpr)
-			if !isCall || len(call.Args) < 2 {
-				return true
-			}
-			if name, isName := call.Fun.(*ast.Ident); !isName || name.Name != "reject" {
-				return true
-			}
-			text, err := strconv.Unquote(call.Args[1].(*ast.BasicLit).Value)
-			if err != nil {
-				panic(err)
-			}
-			all = append(all, regexp.MustCompile("^"+strings.NewReplacer(
-				"%d", `\d+`, "%s", `(certificate-authority|client-certificate|client-key|tokenFile)`, "%q", `\["kubeconfig" "value" "value.yaml"\]`,
-			).Replace(regexp.QuoteMeta(text))+"$"))
-			return true
-		})
-	}
-	return all
-})
-
-// checkQuotesNothing fails the test unless the source contains the message word for word: then it quotes
-// nothing of the Secret.
-func checkQuotesNothing(t testing.TB, rejected *RejectedError) {
-	t.Helper()
-	if strings.Contains(strings.ToLower(rejected.Message), canary) ||
-		!slices.ContainsFunc(rejections(), func(text *regexp.Regexp) bool { return text.MatchString(rejected.Message) }) {
-		t.Errorf("the message quotes the Secret: %s", rejected.Message)
-	}
-}
-
-// checkSafe fails the test unless the connection uses TLS with a server whose CA is known, and its
-// credentials go only to that server.
-func checkSafe(t testing.TB, target *Config) {
-	t.Helper()
-	address, err := url.Parse(target.Server)
-	if err != nil || address.Scheme != "https" || address.Hostname() == "" || address.User != nil || strings.ContainsAny(target.Server, "?#\r\n") {
-		t.Errorf("accepted server %q: %v", target.Server, err)
-	}
-	if target.Insecure || target.Proxy != nil || len(target.CA) == 0 || target.CAPool == nil || target.CAPool.Equal(x509.NewCertPool()) {
-		t.Errorf("accepted without a CA, or with a proxy: %+v", target)
-	}
-	if target.Token == "" && target.Certificate == nil || strings.ContainsFunc(target.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		t.Errorf("accepted token %q, certificate %t", target.Token, target.Certificate != nil)
-	}
-	if target.Certificate != nil && hasLargeKey(target.Certificate.Leaf) {
-		t.Error("accepted too large a key")
-	}
-}
-
-// documentedReasons lists the reasons in the API for rejecting the content of a Secret.
-var documentedReasons = []string{
-	v1alpha1.ReasonKubeconfigMissing, v1alpha1.ReasonKubeconfigTooLarge, v1alpha1.ReasonKubeconfigMalformed, v1alpha1.ReasonExecRefused,
-	v1alpha1.ReasonAuthProviderRefused, v1alpha1.ReasonFileRefused, v1alpha1.ReasonProxyRefused, v1alpha1.ReasonImpersonationRefused,
-	v1alpha1.ReasonBasicAuthRefused, v1alpha1.ReasonServerRefused, v1alpha1.ReasonInsecureTLSRefused, v1alpha1.ReasonNoCredentials,
-}
-
-// checkDecision fails the test unless the decision is either a safe Config, or a rejection that is
-// documented, quotes nothing, and is the same each time.
-func checkDecision(t testing.TB, decide func(Policy) (*Config, *RejectedError)) {
-	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	target, rejected := decide(Policy{})
-	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > maxDecisionMemory {
-		t.Errorf("took %d KiB", allocated>>10)
-	}
-	_, again := decide(Policy{})
-	switch {
-	case (target == nil) == (rejected == nil):
-		t.Fatalf("both or neither: %+v, %+v", target, rejected)
-	case rejected == nil:
-		checkSafe(t, target)
-		if permitted, rejected := decide(Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}); rejected != nil || !target.Equal(permitted) {
-			t.Errorf("another decision where more is permitted: %+v", rejected)
-		}
-	default:
-		checkQuotesNothing(t, rejected)
-		if !slices.Contains(documentedReasons, rejected.Reason) {
-			t.Errorf("reason %s is not documented", rejected.Reason)
-		}
-		if again == nil || *again != *rejected {
-			t.Errorf("said otherwise the second time: %v, then %v", rejected, again)
-		}
-	}
-}
-
-// FuzzParse checks that any Secret is either rejected with a reason or safe. The seeds are all
-// inputs of the tables here, and those of testdata/fuzz.
-func FuzzParse(f *testing.F) {
-	for _, table := range []map[string]testInput{rejectedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
-		for _, test := range table {
-			if len(test.raw) <= 8<<10 {
-				f.Add(test.raw)
-			}
-		}
-	}
-	for _, test := range acceptedKubeconfigs(f) {
-		f.Add(test.raw)
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		checkDecision(t, func(policy Policy) (*Config, *RejectedError) { return parse(raw, policy) })
-		if _, rejected := parse(raw, Policy{AllowInsecureTLS: true, AllowProxy: true}); rejected == nil {
-			checkAsksForNothing(t, raw)
-		}
-	})
-}
-
-// checkAsksForNothing fails the test if an accepted kubeconfig names a program, a file or another user.
-func checkAsksForNothing(t testing.TB, raw []byte) {
-	t.Helper()
-	config, err := clientcmd.Load(raw)
-	if err != nil {
-		t.Fatalf("accepted what client-go does not read: %v", err)
-	}
-	context := config.Contexts[config.CurrentContext]
-	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
-	if user.Exec != nil || user.AuthProvider != nil || user.Username+user.Password+user.Impersonate != "" ||
-		cluster.CertificateAuthority+user.ClientCertificate+user.ClientKey+user.TokenFile != "" {
-		t.Error("accepted a program, a file or another user")
-	}
-}
-
-// FuzzParseArgoCD checks the same for cluster Secrets of Argo CD.
-func FuzzParseArgoCD(f *testing.F) {
-	for _, test := range rejectedArgoCDs(f) {
-		if len(test.config) <= 8<<10 {
-			f.Add("https://canary.example:6443", test.config)
-		}
-	}
-	for _, test := range acceptedArgoCDs(f) {
-		f.Add("https://canary.example:6443", test.config)
-	}
-	f.Fuzz(func(t *testing.T, server string, config []byte) {
-		s := &corev1.Secret{Data: map[string][]byte{"server": []byte(server), "config": config}}
-		checkDecision(t, func(policy Policy) (*Config, *RejectedError) { return parseArgoCD(s, policy) })
-	})
-}
-
-// docs/kubeconfig.md lists exactly these inputs, each with its outcome.
-func TestHostileInputsAreDocumented(t *testing.T) {
-	kubeconfigs, argoCD := map[string]string{}, map[string]string{}
-	for _, table := range []map[string]testInput{rejectedKubeconfigs(t), hostileKubeconfigs(t)} {
-		for name, test := range table {
-			kubeconfigs[name] = test.want
-		}
-	}
-	for name := range acceptedKubeconfigs(t) {
-		kubeconfigs[name] = accepted
-	}
-	for name, test := range rejectedArgoCDs(t) {
-		argoCD[name] = test.want
-	}
-	for name := range acceptedArgoCDs(t) {
-		argoCD[name] = accepted
-	}
-	want := map[string]map[string]string{"A kubeconfig": kubeconfigs, "A cluster Secret of Argo CD": argoCD}
-	got := reasonTables(t, "../../docs/kubeconfig.md")
-	delete(got, "An address that is dialled") // see package transport
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the document differs from the tests (-tests +document)\n%s", diff)
-	}
-}
-
-// reasonTables returns the tables of a document whose last column is a reason: for each title of the
-// first column, the reasons by input. The columns in between say what happens, and begin with
-// whether the input is used or refused.
-func reasonTables(t testing.TB, path string) map[string]map[string]string {
-	t.Helper()
-	document, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]map[string]string{}
-	var title string
-	for line := range strings.Lines(string(document)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		switch {
-		case len(cells) != 3:
-			title = ""
-		case cells[2] == "reason":
-			title = cells[0]
-			all[title] = map[string]string{}
-		case title == "" || strings.HasPrefix(cells[0], "---"):
-		default:
-			reason := strings.Trim(cells[2], "`")
-			if happens, _, _ := strings.Cut(cells[1], " "); strings.Trim(happens, ":,;") != map[bool]string{true: "used", false: "refused"}[reason == accepted] {
-				t.Errorf("%s: %s, and the reason is %s", cells[0], cells[1], reason)
-			}
-			if _, twice := all[title][cells[0]]; twice {
-				t.Errorf("%s is there twice", cells[0])
-			}
-			all[title][cells[0]] = reason
-		}
-	}
-	return all
 }

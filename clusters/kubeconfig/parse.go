@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Limits of the content. hostile_test.go measures that they limit the cost of a decision.
+// Limits of the content. cost_test.go measures the cost of a decision.
 const (
 	// maxBytes is the largest kubeconfig.
 	maxBytes = 64 << 10
@@ -136,7 +136,7 @@ func uniqueKeys(raw []byte) *RejectedError {
 		return nil
 	}
 	if _, err := yaml.YAMLToJSON(raw); err != nil { // its text may quote the content
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key that is no text, but a list, a map or null")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key that is a list, a map or null instead of a string")
 	}
 	return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has a key twice; remove one of the two")
 }

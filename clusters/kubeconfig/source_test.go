@@ -41,34 +41,34 @@ func withData(key, value string) func(*corev1.Secret) {
 	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 }
 
-func TestSourceNamesTheMemberOfASecret(t *testing.T) {
+func TestSource_returns_the_name_of_the_member(t *testing.T) {
 	tests := map[string]struct {
 		source Source
 		secret *corev1.Secret
 		want   string
 	}{
-		"ours":                              {ourSecrets, secret("east", withSelectedLabel), "east"},
-		"ours, without the label":           {ourSecrets, secret("east"), ""},
-		"ours, of another namespace":        {ourSecrets, secret("east", withSelectedLabel, inOtherNamespace), ""},
-		"ours, being deleted":               {ourSecrets, secret("east", withSelectedLabel, beingDeleted), ""},
-		"ours, whatever its type":           {ourSecrets, secret("east-kubeconfig", withSelectedLabel, withClusterAPIType), "east-kubeconfig"},
-		"Cluster API":                       {capiSecrets, secret("east-kubeconfig", withClusterAPIType), "east"},
-		"Cluster API, named twice":          {capiSecrets, secret("east-kubeconfig-kubeconfig", withClusterAPIType), "east-kubeconfig"},
-		"Cluster API, of another type":      {capiSecrets, secret("east-kubeconfig"), ""},
-		"Cluster API, a certificate":        {capiSecrets, secret("east-ca", withClusterAPIType), ""},
-		"Cluster API, of no cluster":        {capiSecrets, secret("-kubeconfig", withClusterAPIType), ""},
-		"Cluster API, of another namespace": {capiSecrets, secret("east-kubeconfig", withClusterAPIType, inOtherNamespace), ""},
-		"Cluster API, being deleted":        {capiSecrets, secret("east-kubeconfig", withClusterAPIType, beingDeleted), ""},
-		"Argo CD":                           {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "east.example")), "east.example"},
-		"Argo CD, without a name":           {argoSecrets, secret("cluster-1", withArgoCDLabel), "cluster-1"},
-		"Argo CD, a name no member has":     {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "East 1")), "cluster-1"},
-		"Argo CD, a name of a MiB":          {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 1<<20))), "cluster-1"},
-		"Argo CD, too long a name":          {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 254))), "cluster-1"},
-		"Argo CD, without the label":        {argoSecrets, secret("cluster-1", withData("name", "east")), ""},
+		"kubeconfig":                         {ourSecrets, secret("east", withSelectedLabel), "east"},
+		"kubeconfig, without the label":      {ourSecrets, secret("east"), ""},
+		"kubeconfig, in another namespace":   {ourSecrets, secret("east", withSelectedLabel, inOtherNamespace), ""},
+		"kubeconfig, being deleted":          {ourSecrets, secret("east", withSelectedLabel, beingDeleted), ""},
+		"kubeconfig, of any type":            {ourSecrets, secret("east-kubeconfig", withSelectedLabel, withClusterAPIType), "east-kubeconfig"},
+		"Cluster API":                        {capiSecrets, secret("east-kubeconfig", withClusterAPIType), "east"},
+		"Cluster API, with the suffix twice": {capiSecrets, secret("east-kubeconfig-kubeconfig", withClusterAPIType), "east-kubeconfig"},
+		"Cluster API, of another type":       {capiSecrets, secret("east-kubeconfig"), ""},
+		"Cluster API, a certificate":         {capiSecrets, secret("east-ca", withClusterAPIType), ""},
+		"Cluster API, only the suffix":       {capiSecrets, secret("-kubeconfig", withClusterAPIType), ""},
+		"Cluster API, in another namespace":  {capiSecrets, secret("east-kubeconfig", withClusterAPIType, inOtherNamespace), ""},
+		"Cluster API, being deleted":         {capiSecrets, secret("east-kubeconfig", withClusterAPIType, beingDeleted), ""},
+		"Argo CD":                            {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "east.example")), "east.example"},
+		"Argo CD, without a name":            {argoSecrets, secret("cluster-1", withArgoCDLabel), "cluster-1"},
+		"Argo CD, an invalid name":           {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "East 1")), "cluster-1"},
+		"Argo CD, a name of a MiB":           {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 1<<20))), "cluster-1"},
+		"Argo CD, a name that is too long":   {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 254))), "cluster-1"},
+		"Argo CD, without the label":         {argoSecrets, secret("cluster-1", withData("name", "east")), ""},
 		"Argo CD, a repository": {
 			argoSecrets, secret("repo", func(s *corev1.Secret) { s.Labels = map[string]string{"argocd.argoproj.io/secret-type": "repository"} }), "",
 		},
-		"Argo CD, of another namespace": {argoSecrets, secret("cluster-1", withArgoCDLabel, inOtherNamespace), ""},
+		"Argo CD, in another namespace": {argoSecrets, secret("cluster-1", withArgoCDLabel, inOtherNamespace), ""},
 		"Argo CD, being deleted":        {argoSecrets, secret("cluster-1", withArgoCDLabel, beingDeleted), ""},
 	}
 	for name, test := range tests {
@@ -80,30 +80,30 @@ func TestSourceNamesTheMemberOfASecret(t *testing.T) {
 	}
 }
 
-func TestSourcesAreTriedInTheirOrder(t *testing.T) {
-	type claimed struct {
-		Member string
-		Form   SecretFormat
+func TestSources_are_tried_in_order(t *testing.T) {
+	type member struct {
+		Name   string
+		Format SecretFormat
 		Key    string
 	}
 	all := secret("east-kubeconfig", withSelectedLabel, withClusterAPIType, withArgoCDLabel, withData("name", "argo"))
 	tests := map[string]struct {
 		sources Sources
 		secret  *corev1.Secret
-		want    *claimed
+		want    *member
 	}{
-		"the first that has it":        {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &claimed{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
-		"the first in another order":   {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &claimed{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
-		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withArgoCDLabel), &claimed{"x", FormatArgoCD, "fleet/x"}},
-		"none":                         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
-		"none, of another namespace":   {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withSelectedLabel, inOtherNamespace), nil},
-		"none, for there is no source": {nil, all, nil},
+		"the first source":             {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &member{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
+		"another order":                {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &member{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
+		"a later source":               {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withArgoCDLabel), &member{"x", FormatArgoCD, "fleet/x"}},
+		"no source selects the Secret": {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
+		"another namespace":            {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withSelectedLabel, inOtherNamespace), nil},
+		"no sources":                   {nil, all, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got *claimed
+			var got *member
 			if c := test.sources.Member(test.secret); c != nil {
-				got = &claimed{c.Name, c.format, c.Key().String()}
+				got = &member{c.Name, c.format, c.Key().String()}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -134,8 +134,8 @@ func parseArgoCDConfig(config []byte, policy Policy) (*Config, *RejectedError) {
 	return Sources{argoSecrets}.Member(s).Parse(policy)
 }
 
-// acceptedArgoCD is the config of a cluster Secret that is accepted, and what a connection uses of
-// it.
+// acceptedArgoCD is the config of a cluster Secret that is accepted, and the fields that a connection
+// uses.
 type acceptedArgoCD struct {
 	config []byte
 	policy Policy
@@ -182,7 +182,7 @@ func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 	}
 }
 
-func TestArgoCDSecretIsAccepted(t *testing.T) {
+func TestArgoCD_Secret_is_accepted(t *testing.T) {
 	for name, test := range acceptedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, rejected := parseArgoCDConfig(test.config, test.policy)
@@ -242,12 +242,12 @@ func rejectedArgoCDs(t testing.TB) map[string]rejectedArgoCD {
 	}
 }
 
-func TestArgoCDSecretIsRefused(t *testing.T) {
+func TestArgoCD_Secret_is_rejected(t *testing.T) {
 	for name, test := range rejectedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
 			got, rejected := parseArgoCDConfig(test.config, test.policy)
 			if rejected == nil {
-				t.Fatalf("accepted, for server %s", got.Server)
+				t.Fatalf("the Secret is accepted, for server %s", got.Server)
 			}
 			if rejected.Reason != test.want {
 				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
@@ -257,7 +257,7 @@ func TestArgoCDSecretIsRefused(t *testing.T) {
 	}
 }
 
-func TestArgoCDSecretNeedsAServerOverTLS(t *testing.T) {
+func TestArgoCD_Secret_needs_an_https_server(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	for _, url := range []string{"", "http://canary.example", "canary.example:6443", "https://canary:canary@canary.example", "https://canary example"} {
 		_, rejected := Sources{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", url), withData("config", string(config)))).Parse(Policy{})
