@@ -17,11 +17,13 @@ import (
 // limited amount of the hub's memory. This test does not run in parallel with others, because it
 // measures the process.
 func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
-	// maxMemory includes memory that is not collected yet. Without limits, it would be over 20 GiB.
-	const maxMemory = 1 << 30
+	// The memory is proportional to the size of the largest list. maxMemory includes memory that is not
+	// collected yet. Without limits, more than 10 GiB would be used.
+	const maxList = 128 << 20
+	const maxMemory = 5 * maxList
 	env := sharedEnv(t)
 	// The rate is high, because the limit on memory must not depend on throttling.
-	o := env.newOperator(t, "fleet-memory", defaultListLimit, func(o *setup) { o.ReadRate = 1 << 30 })
+	o := env.newOperator(t, "fleet-memory", func(o *setup) { o.MaxListBytes, o.ReadRate = maxList, 1<<30 })
 	const list, watch = "", "watch"
 	tests := []struct {
 		name, verb string
@@ -29,10 +31,10 @@ func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
 	}{
 		{"a list of 1 GB", list, func(w io.Writer) { writeRepeatedly(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
 		{"a list of 60 MB of empty items", list, writeTimes("{},", 20<<20)},
-		{"a list of as many empty items as the limits permit", list, writeTimes("{},", 130_000)},
+		{"a list of as many empty items as the limits permit", list, writeTimes("{},", maxList/2060)},
 		{"a list of as many empty containers as the limits permit", list, func(w io.Writer) {
 			_, _ = io.WriteString(w, `{"metadata": {"namespace": "default", "name": "x"}, "spec": {"template": {"spec": {"containers": [`)
-			writeTimes("{},", 520_000)(w)
+			writeTimes("{},", maxList/520)(w)
 			_, _ = io.WriteString(w, `{}]}}}},`)
 		}},
 		{"a watch with endless events", watch, func(w io.Writer) {

@@ -12,6 +12,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/clusters"
 )
 
 // deploymentJSON returns a Deployment of some 20 KiB, the size of a Deployment with managed fields.
@@ -40,9 +42,6 @@ func serveDeployments(list, watch http.HandlerFunc) fault {
 	}
 }
 
-// defaultListLimit sets the limits of production.
-func defaultListLimit(o *setup) { o.MaxListBytes = 0 }
-
 // listOfDeployments responds with a list of that many Deployments.
 func listOfDeployments(count int) http.HandlerFunc {
 	var all bytes.Buffer
@@ -57,13 +56,16 @@ func listOfDeployments(count int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(all.Bytes()) }
 }
 
-// A member that is only big and busy is never disconnected: it lists 3,000 Deployments with 60 MiB,
-// and then sends 2 MiB of events a second. This test does not run in parallel with others, because
-// it uses much of the machine.
+// A member that is only big and busy is never disconnected. It sends a list that is larger than the
+// read burst, and then 2 MiB of events a second. This test does not run in parallel with others,
+// because it uses much of the machine.
 func TestMember_that_is_big_and_busy_stays_engaged(t *testing.T) {
-	const objects, seconds = 3000, 10
+	const objects, seconds = 1000, 10
 	env := sharedEnv(t)
-	m := env.newMember(t, env.newOperator(t, "fleet-busy", defaultListLimit), "big-and-busy")
+	o := env.newOperator(t, "fleet-busy", func(o *setup) {
+		o.MaxListBytes, o.ReadBurst, o.ReadRate = clusters.DefaultMaxListBytes, clusters.DefaultReadBurst/4, clusters.DefaultReadRate/2
+	})
+	m := env.newMember(t, o, "big-and-busy")
 	var sent atomic.Int64
 	enough := make(chan struct{})
 	m.proxy.setFault(serveDeployments(listOfDeployments(objects), func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +125,7 @@ func TestMember_that_is_throttled_stays_engaged(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	o := env.newOperator(t, "fleet-throttled", func(o *setup) {
-		o.WatchSilence, o.ConnectTimeout, o.ReadBurst, o.ReadRate = 6*time.Second, 6*time.Second, 64<<10, 256<<10
+		o.WatchSilence, o.ConnectTimeout, o.ReadBurst, o.ReadRate = 20*time.Second, 20*time.Second, 64<<10, 128<<10
 	})
 	m := env.newMember(t, o, "throttled")
 	// The watch of the other kind sends bookmarks, because it must not be silent either.
@@ -151,14 +153,10 @@ func TestMember_that_is_throttled_stays_engaged(t *testing.T) {
 		})(w, r)
 	})
 	m.createSecret(t, m.kubeconfig(t))
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1, 2*testTimeout)
 	logDuration(t, "cached", func() {
 		eventually(t, 2*testTimeout, func() error {
-			var app appsv1.Deployment
-			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &app); err != nil {
-				return err
-			}
-			return nil
+			return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &appsv1.Deployment{})
 		})
 	})
 	if len(m.operator.recorder.engagements(m.name)) != 1 {
