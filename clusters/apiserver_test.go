@@ -35,7 +35,8 @@ type apiServer struct {
 
 	auditMu  sync.Mutex
 	auditLog string
-	// audited is the number of bytes of the log that were read. requestsOf has the requests in them.
+	// audited is the number of bytes of the log that were read. requestsOf has the requests in
+	// them.
 	audited    int64
 	requestsOf map[string][]request
 	auditIDs   map[string]bool
@@ -109,7 +110,8 @@ type request struct {
 	ObjectRef struct{ Resource, Name string }
 }
 
-// requests returns the requests of a user, each of them once. A watch is included when it has begun.
+// requests returns the requests of a user, each of them once. A watch is included when it has
+// begun.
 func (s *apiServer) requests(user string) []request {
 	s.auditMu.Lock()
 	defer s.auditMu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// startWaiters starts that many goroutines that wait for a slot, and counts those that have acquired
-// one. Each keeps its slot until the test sends on leave.
+// startWaiters starts that many goroutines that wait for a slot, and counts those that have
+// acquired one. Each keeps its slot until the test sends on leave.
 func startWaiters(t *testing.T, l connectSlots, count int, failedBefore bool) (acquired *atomic.Int64, leave chan struct{}) {
 	acquired, leave = &atomic.Int64{}, make(chan struct{})
 	for range count {

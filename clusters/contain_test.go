@@ -51,7 +51,8 @@ func (l *VolatileList) DeepCopyObject() runtime.Object {
 
 var volatileKind = schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("Volatile")
 
-// watchingVolatiles makes the operator watch Volatiles too, with a transform function for its caches.
+// watchingVolatiles makes the operator watch Volatiles too, with a transform function for its
+// caches.
 func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*setup) {
 	t.Helper()
 	kinds := runtime.NewScheme()

@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// invalidEdits returns edits that break a member's kubeconfig, and the conditions that they lead to.
+// invalidEdits returns edits that break a member's kubeconfig, and the conditions that they lead
+// to.
 func invalidEdits() map[string]struct {
 	edit func(*testing.T, *testMember) kubeconfigEdit
 	want string // of CredentialsValid

@@ -210,8 +210,8 @@ func (m *testMember) waitForReconcile(t *testing.T) {
 	next.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 }
 
-// The status stores the time since which the Secret is missing, so a restart of the operator does not
-// restart the grace period.
+// The status stores the time since which the Secret is missing, so a restart of the operator does
+// not restart the grace period.
 func TestGrace_period_continues_after_a_restart_of_the_operator(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
@@ -351,8 +351,8 @@ func (m *testMember) waitForMetrics(t *testing.T, want map[string]float64) {
 	})
 }
 
-// An operator that starts with a wrong selector detaches every member. No setting of an administrator
-// is lost, even if nobody notices the mistake for long.
+// An operator that starts with a wrong selector detaches every member. No setting of an
+// administrator is lost, even if nobody notices the mistake for long.
 func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

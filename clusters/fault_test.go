@@ -17,8 +17,8 @@ type faultCase struct {
 	name string
 	// inject makes a member faulty. repair reverts its changes to the link and the proxy.
 	inject func(testing.TB, *testMember)
-	// whenNew is the expected Ready condition of a member whose Secret is new, and whenConnected that
-	// of a member that was healthy before. "" means that the case does not apply. The expected
+	// whenNew is the expected Ready condition of a member whose Secret is new, and whenConnected
+	// that of a member that was healthy before. "" means that the case does not apply. The expected
 	// CredentialsValid condition follows from these.
 	whenNew, whenConnected string
 	// The condition must be reported within this time; the default is testTimeout.
@@ -130,8 +130,8 @@ func (m *testMember) testFaultWhenNew(t *testing.T, test faultCase) {
 	})
 }
 
-// Without a limit, an open watch without events would leave a member Ready forever, with an outdated
-// cache.
+// Without a limit, an open watch without events would leave a member Ready forever, with an
+// outdated cache.
 func TestWatch_that_sends_no_event_ends_the_engagement(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
@@ -262,8 +262,8 @@ func (m *testMember) repair(t testing.TB) {
 	m.link.resetConnections() // closes requests that hang in the fault
 }
 
-// With the probe interval of production, the operator detects within 45 seconds that a member's open
-// connections carry no data.
+// With the probe interval of production, the operator detects within 45 seconds that a member's
+// open connections carry no data.
 func TestMember_with_half_open_connections_is_disengaged(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

@@ -25,9 +25,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// faultProxy is a member's view of the shared API server. It passes every request to the real API server
-// with the member's own credentials, but has its own identity and certificate, and can inject
-// faults into responses.
+// faultProxy is a member's view of the shared API server. It passes every request to the real API
+// server with the member's own credentials, but has its own identity and certificate, and can
+// inject faults into responses.
 type faultProxy struct {
 	server *httptest.Server
 

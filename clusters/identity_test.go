@@ -60,8 +60,8 @@ func (m *testMember) checkNotEngaged(t *testing.T, since int) {
 	}
 }
 
-// waitForAttempt waits until the operator has seen all earlier changes of this member, and has tried
-// to connect after that.
+// waitForAttempt waits until the operator has seen all earlier changes of this member, and has
+// tried to connect after that.
 func (m *testMember) waitForAttempt(t *testing.T) {
 	t.Helper()
 	m.waitForReconcile(t)
@@ -249,8 +249,8 @@ func TestMember_that_alternates_its_responses_is_backed_off(t *testing.T) {
 		return true
 	})
 	liar.createSecret(t, liar.kubeconfig(t))
-	// The attempts are made after 0, 1, 3 and 7 seconds, with a quarter of jitter. No event marks the
-	// absence of attempts, so the test waits.
+	// The attempts are made after 0, 1, 3 and 7 seconds, with a quarter of jitter. No event marks
+	// the absence of attempts, so the test waits.
 	const window = 10 * time.Second
 	liar.waitForProbes(t, 1)
 	<-time.After(window)

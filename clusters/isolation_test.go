@@ -14,8 +14,8 @@ import (
 // Invariant 1: one bad member never slows another.
 //
 // A healthy member joins an operator that has more bad members than may connect at the same time.
-// Another healthy member joins an operator without bad members at the same time, so that the load of
-// the machine affects both. A connection attempt that hangs is not ended during the test.
+// Another healthy member joins an operator without bad members at the same time, so that the load
+// of the machine affects both. A connection attempt that hangs is not ended during the test.
 func TestMember_connects_next_to_more_bad_members_than_may_connect_at_a_time(t *testing.T) {
 	t.Parallel()
 	const slots = 4

@@ -20,9 +20,9 @@ import (
 // write through that operator is paired with a write through the other operator, directly before or
 // after it. Other load on the machine, including the faults of this test, slows both writes of a
 // pair equally. The remaining difference is the effect of the bad members on the other members of
-// their operator. The median covers the pairs of both rounds, so that a good round cannot hide a bad
-// one. This test does not measure the processor time that both operators lose to a bad member. The
-// back-off and the response limiter limit that time.
+// their operator. The median covers the pairs of both rounds, so that a good round cannot hide a
+// bad one. This test does not measure the processor time that both operators lose to a bad member.
+// The back-off and the response limiter limit that time.
 //
 // This test does not run in parallel with others, because it measures time.
 func TestMember_is_not_slowed_by_bad_members(t *testing.T) {

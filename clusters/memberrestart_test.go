@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// withOwnMemberServer returns a testEnv whose API server for members belongs to this test, and may be
-// restarted.
+// withOwnMemberServer returns a testEnv whose API server for members belongs to this test, and may
+// be restarted.
 func (env *testEnv) withOwnMemberServer(t *testing.T) *testEnv {
 	t.Helper()
 	server, err := startAPIServer(filepath.Join(env.dir, "mortal"))
@@ -66,8 +66,8 @@ func (s *apiServer) restart(t *testing.T) {
 	}
 }
 
-// After a restart of the member's API server, with or without its history, the cache gets the changes
-// that were made meanwhile, or the member is engaged again.
+// After a restart of the member's API server, with or without its history, the cache gets the
+// changes that were made meanwhile, or the member is engaged again.
 func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
@@ -138,9 +138,9 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 			return nil
 		})
 	}
-	// Sessions begin at about 0, 1, 3, 7, 15 and 31 seconds. Each session causes two status writes and
-	// two events: when it begins and when it ends. There is one more of each for the credentials.
-	// Without delays, a session would begin every two seconds.
+	// Sessions begin at about 0, 1, 3, 7, 15 and 31 seconds. Each session causes two status writes
+	// and two events: when it begins and when it ends. There is one more of each for the
+	// credentials. Without delays, a session would begin every two seconds.
 	const maxSessions = 7
 	sessions := len(o.recorder.engagements(m.name))
 	var status, events int

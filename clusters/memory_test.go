@@ -17,8 +17,8 @@ import (
 // limited amount of the hub's memory. This test does not run in parallel with others, because it
 // measures the process.
 func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
-	// The memory is proportional to the size of the largest list. maxMemory includes memory that is not
-	// collected yet. Without limits, more than 10 GiB would be used.
+	// The memory is proportional to the size of the largest list. maxMemory includes memory that is
+	// not collected yet. Without limits, more than 10 GiB would be used.
 	const maxList = 128 << 20
 	const maxMemory = 5 * maxList
 	env := sharedEnv(t)
@@ -48,7 +48,8 @@ func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m := env.newMember(t, o, fmt.Sprintf("memory-%d", i))
-			// A list costs most after the last byte was read, so the test waits for the next request.
+			// A list costs most after the last byte was read, so the test waits for the next
+			// request.
 			var begun, sent atomic.Int64
 			onAllButProbes(func(w http.ResponseWriter, r *http.Request) {
 				switch {

@@ -42,8 +42,8 @@ type operator struct {
 	err          error
 }
 
-// grantOperator creates a namespace for Secrets on the hub. It grants the operator of that namespace the
-// role in config/rbac, after the changes, and nothing else.
+// grantOperator creates a namespace for Secrets on the hub. It grants the operator of that
+// namespace the role in config/rbac, after the changes, and nothing else.
 func (env *testEnv) grantOperator(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
 	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator-of-" + namespace}
 	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}

@@ -21,9 +21,9 @@ func throttledOptions() transport.Options {
 	return transport.Options{ReadRate: 1, ReadBurst: transport.MinReadBurst, MaxListBytes: 1 << 30, AllowLoopback: true}
 }
 
-// A stream that the operator does not read uses the flow-control window of its HTTP/2 connection. The
-// window of the connection is much larger than the windows of all possible streams, so probes on the
-// same connection get through. With HTTP/1.1, each request has a connection of its own.
+// A stream that the operator does not read uses the flow-control window of its HTTP/2 connection.
+// The window of the connection is much larger than the windows of all possible streams, so probes
+// on the same connection get through. With HTTP/1.1, each request has a connection of its own.
 func TestProbe_succeeds_next_to_throttled_watches(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
 		t.Run(name, func(t *testing.T) {

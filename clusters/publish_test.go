@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// The provider returns a member's Cluster only between its engagement and the end of its session, so
-// no caller gets a Cluster that has ended.
+// The provider returns a member's Cluster only between its engagement and the end of its session,
+// so no caller gets a Cluster that has ended.
 func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The operator parses quantities. A single expensive quantity could end its process, or keep it busy
-// forever.
+// The operator parses quantities. A single expensive quantity could end its process, or keep it
+// busy forever.
 func TestNode_with_an_expensive_quantity_is_not_counted(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

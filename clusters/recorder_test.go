@@ -48,7 +48,8 @@ func (r *recorder) blockNext(name string) *blockedEngage {
 	return b
 }
 
-// wait waits if Engage is to wait for this name. It returns a function to call at the end of Engage.
+// wait waits if Engage is to wait for this name. It returns a function to call at the end of
+// Engage.
 func (r *recorder) wait(name multicluster.ClusterName) (end func()) {
 	r.mu.Lock()
 	b := r.blocked[name]

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// This test does not run in parallel with others, because it counts goroutines and open files of the
-// process.
+// This test does not run in parallel with others, because it counts goroutines and open files of
+// the process.
 //
-// With FLEETWRIGHT_LONG=1 in the environment, fifty members join and leave twenty times, which takes
-// some minutes:
+// With FLEETWRIGHT_LONG=1 in the environment, fifty members join and leave twenty times, which
+// takes some minutes:
 //
 //	FLEETWRIGHT_LONG=1 go test -run TestMembers_that_leave_release_all_resources ./clusters
 func TestMembers_that_leave_release_all_resources(t *testing.T) {
@@ -40,7 +40,8 @@ func TestMembers_that_leave_release_all_resources(t *testing.T) {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
 			}
 		}
-		// A few more belong to the clients of the tests. A leak of one per member that left would add 30.
+		// A few more belong to the clients of the tests. A leak of one per member that left would
+		// add 30.
 		if g, f := runtime.NumGoroutine(), openFiles(t); g > goroutines+10 || f > files+10 {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)

@@ -22,8 +22,8 @@ import (
 // longConnectTimeout sets a ConnectTimeout that is longer than the tests.
 func longConnectTimeout(o *setup) { o.ConnectTimeout = 20 * time.Minute }
 
-// newHangingServer returns another server of the same member, which answers only probes. The channel is
-// closed at the first other request.
+// newHangingServer returns another server of the same member, which answers only probes. The
+// channel is closed at the first other request.
 func (m *testMember) newHangingServer(t testing.TB) (to *networkLink, twin *faultProxy, asked <-chan struct{}) {
 	t.Helper()
 	twin = newFaultProxy(t, m.testEnv.member)

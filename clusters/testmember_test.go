@@ -263,7 +263,8 @@ func (m *testMember) join(t testing.TB, edits ...kubeconfigEdit) engagement {
 	return m.waitForEngagement(t, 1, testTimeout)
 }
 
-// waitForEngagement waits until the member has been engaged that many times and its MemberCluster is Ready.
+// waitForEngagement waits until the member has been engaged that many times and its MemberCluster
+// is Ready.
 func (m *testMember) waitForEngagement(t testing.TB, times int, within time.Duration) engagement {
 	t.Helper()
 	var all []engagement

@@ -119,8 +119,8 @@ func TestMember_that_is_big_and_busy_stays_engaged(t *testing.T) {
 }
 
 // A watch that the operator throttles counts neither as silent nor as slow, and probes get through
-// meanwhile. The list takes longer than connecting may take, and the event takes longer than a watch
-// may be silent.
+// meanwhile. The list takes longer than connecting may take, and the event takes longer than a
+// watch may be silent.
 func TestMember_that_is_throttled_stays_engaged(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// canary is part of every value of a test kubeconfig that has no fixed content. No message may contain
-// it.
+// canary is part of every value of a test kubeconfig that has no fixed content. No message may
+// contain it.
 const canary = "canary"
 
 // edit changes a valid kubeconfig for one test case.
@@ -161,8 +161,8 @@ func padded(raw []byte, size int) []byte {
 	return append(raw, append([]byte("#"), bytes.Repeat([]byte("x"), size-len(raw)-1)...)...)
 }
 
-// The kubeconfigs of kubeadm and minikube name several files. If the message named another file each
-// time, the MemberCluster would be written in every reconciliation.
+// The kubeconfigs of kubeadm and minikube name several files. If the message named another file
+// each time, the MemberCluster would be written in every reconciliation.
 func TestRejection_of_several_files_is_stable(t *testing.T) {
 	raw := kubeconfig(t, withoutToken, func(_ *api.Config, cluster *api.Cluster, user *api.AuthInfo) {
 		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "/canary", nil

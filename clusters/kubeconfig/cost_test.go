@@ -11,8 +11,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/cputime"
 )
 
-// Limits on the cost of a decision on a Secret. The operator makes the decision for everyone who may
-// write a Secret.
+// Limits on the cost of a decision on a Secret. The operator makes the decision for everyone who
+// may write a Secret.
 const (
 	maxDecisionTime   = 100 * time.Millisecond
 	maxDecisionMemory = 50 << 20
@@ -62,8 +62,8 @@ func TestHostile_name_of_a_MiB_is_not_validated(t *testing.T) {
 	}
 }
 
-// measureCost returns the processor time and the memory of the cheapest of three runs, because the garbage
-// of other code counts too.
+// measureCost returns the processor time and the memory of the cheapest of three runs, because the
+// garbage of other code counts too.
 func measureCost(decide func()) (took time.Duration, allocated uint64) {
 	took, allocated = time.Hour, 1<<63
 	for range 3 {

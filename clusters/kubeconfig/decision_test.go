@@ -50,8 +50,8 @@ var rejections = sync.OnceValue(func() []*regexp.Regexp {
 	return all
 })
 
-// checkQuotesNothing fails the test unless the source contains the message word for word, so that the
-// message quotes nothing of the Secret.
+// checkQuotesNothing fails the test unless the source contains the message word for word, so that
+// the message quotes nothing of the Secret.
 func checkQuotesNothing(t testing.TB, rejected *RejectedError) {
 	t.Helper()
 	if strings.Contains(strings.ToLower(rejected.Message), canary) ||
@@ -117,8 +117,8 @@ func checkDecision(t testing.TB, decide func(Policy) (*Config, *RejectedError)) 
 	}
 }
 
-// FuzzParse checks that any Secret is either rejected with a reason or safe. The seeds are the inputs
-// of the tests in this package, and those in testdata/fuzz.
+// FuzzParse checks that any Secret is either rejected with a reason or safe. The seeds are the
+// inputs of the tests in this package, and those in testdata/fuzz.
 func FuzzParse(f *testing.F) {
 	for _, table := range []map[string]testInput{rejectedKubeconfigs(f), hostileTexts(f), hostileServers(f)} {
 		for _, test := range table {
@@ -138,7 +138,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkAsksForNothing fails the test if an accepted kubeconfig names a program, a file or another user.
+// checkAsksForNothing fails the test if an accepted kubeconfig names a program, a file or another
+// user.
 func checkAsksForNothing(t testing.TB, raw []byte) {
 	t.Helper()
 	config, err := clientcmd.Load(raw)

@@ -33,8 +33,8 @@ func TestHostile_inputs_are_documented(t *testing.T) {
 	}
 }
 
-// reasonTables returns the tables of a document whose last column is a reason: for each title of the
-// first column, the reasons by input. The second column begins with "used" or "refused".
+// reasonTables returns the tables of a document whose last column is a reason: for each title of
+// the first column, the reasons by input. The second column begins with "used" or "refused".
 func reasonTables(t testing.TB, path string) map[string]map[string]string {
 	t.Helper()
 	document, err := os.ReadFile(path)

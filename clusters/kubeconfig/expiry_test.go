@@ -60,8 +60,8 @@ func TestExpiry_is_the_earliest_of_token_and_certificate(t *testing.T) {
 	}
 }
 
-// The warning time is a share of the lifetime. Otherwise an hourly token would always cause a warning,
-// or at each rotation, which a kubelet makes when a fifth of the lifetime is left.
+// The warning time is a share of the lifetime. Otherwise an hourly token would always cause a
+// warning, or at each rotation, which a kubelet makes when a fifth of the lifetime is left.
 func TestWarning_begins_a_share_of_the_lifetime_before_the_expiry(t *testing.T) {
 	const day = 24 * time.Hour
 	const end = 7292520306 // in 2201

@@ -234,8 +234,8 @@ func hostileTexts(t testing.TB) map[string]testInput {
 	}
 }
 
-// hostileServers returns server addresses. The address to which a name or a number resolves is checked
-// when it is dialled.
+// hostileServers returns server addresses. The address to which a name or a number resolves is
+// checked when it is dialled.
 func hostileServers(t testing.TB) map[string]testInput {
 	t.Helper()
 	at := func(address string) []byte { return kubeconfig(t, server(address)) }

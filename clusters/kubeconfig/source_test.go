@@ -134,8 +134,8 @@ func parseArgoCDConfig(config []byte, policy Policy) (*Config, *RejectedError) {
 	return Sources{argoSecrets}.Member(s).Parse(policy)
 }
 
-// acceptedArgoCD is the config of a cluster Secret that is accepted, and the fields that a connection
-// uses.
+// acceptedArgoCD is the config of a cluster Secret that is accepted, and the fields that a
+// connection uses.
 type acceptedArgoCD struct {
 	config []byte
 	policy Policy

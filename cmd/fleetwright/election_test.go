@@ -58,8 +58,8 @@ func newRecorder(t *testing.T, next http.Handler) *recorder {
 	return r
 }
 
-// newRecordingProxy returns a recorder that forwards requests to an API server with the credentials of a
-// configuration.
+// newRecordingProxy returns a recorder that forwards requests to an API server with the credentials
+// of a configuration.
 func newRecordingProxy(t *testing.T, of *rest.Config) *recorder {
 	t.Helper()
 	to, err := url.Parse(of.Host)
@@ -102,7 +102,7 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.delete(&coordinationv1.Lease{ObjectMeta: theLease}) }) // so that the next test need not wait until it expires
+	t.Cleanup(func() { h.delete(&coordinationv1.Lease{ObjectMeta: theLease}) }) // otherwise the next test waits until it expires
 	hub, standbyHub, member := newRecordingProxy(t, operator), newRecordingProxy(t, operator), newRecordingProxy(t, h.environment.Config)
 	edited, drifted := h.createAppService(t, "edited"), h.createAppService(t, "drifted")
 
@@ -117,8 +117,8 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	h.waitForAppServiceCount(t, "alpha", 2)
 
 	first := h.freeze(t, leader)
-	if came := standbyHub.writes(); len(came) > 0 || strings.Contains(standby.output.String(), "fenced") {
-		t.Errorf("the standby wrote %v, and logged\n%s", came, standby.output.String())
+	if sent := standbyHub.writes(); len(sent) > 0 || strings.Contains(standby.output.String(), "fenced") {
+		t.Errorf("the standby wrote %v, and logged\n%s", sent, standby.output.String())
 	}
 	h.waitForLeader(t, first)
 	// Freeze the new leader, so that the old one still finds work to do.
@@ -134,15 +134,15 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	}
 	output := leader.output.String()
 	if late := slices.Concat(hub.writes()[onHub:], member.writes()[onMember:]); len(late) > 0 {
-		t.Errorf("after waking it sent %v", late)
+		t.Errorf("the leader sent %v after it woke", late)
 	}
 	for _, want := range []string{"Successfully acquired lease", `/appservices/edited/status`, `/deployments/drifted`, "fenced: this replica ", "Failed to renew lease"} {
 		if !strings.Contains(output, want) {
-			t.Errorf("it did not log %q:\n%s", want, output)
+			t.Errorf("the leader did not log %q:\n%s", want, output)
 		}
 	}
 	if !strings.HasSuffix(output, "\nfleetwright: leader election lost\n") {
-		t.Errorf("it ended with\n%s", output)
+		t.Errorf("the last log lines are\n%s", output)
 	}
 
 	standby.signal(t, syscall.SIGCONT)
@@ -168,7 +168,7 @@ func (h *hub) waitForLeader(t *testing.T, not string) string {
 			return err
 		}
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || *lease.Spec.HolderIdentity == not {
-			return fmt.Errorf("nobody leads, or still %q", not)
+			return fmt.Errorf("no replica leads, or still %q", not)
 		}
 		leader = *lease.Spec.HolderIdentity
 		return nil
@@ -189,7 +189,7 @@ func (h *hub) freeze(t *testing.T, leader replica) string {
 			before = lease.ResourceVersion
 		}
 		if lease.ResourceVersion == before {
-			return errors.New("the lease is not renewed")
+			return errors.New("the Lease was not renewed")
 		}
 		return nil
 	})
@@ -204,8 +204,8 @@ func (r replica) signal(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// createAppService creates an AppService without placement. After the test it is deleted with its objects,
-// regardless of finalizers.
+// createAppService creates an AppService without placement. After the test it is deleted with its
+// objects, regardless of finalizers.
 func (h *hub) createAppService(t *testing.T, name string) *v1alpha1.AppService {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name}

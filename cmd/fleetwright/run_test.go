@@ -111,11 +111,11 @@ func (h *hub) grant(ctx context.Context) error {
 }
 
 // eventually waits until the function returns no error.
-func eventually(t *testing.T, within time.Duration, wrong func() error) {
+func eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	for {
-		err := wrong()
+		err := check()
 		if err == nil {
 			return
 		}
@@ -126,16 +126,16 @@ func eventually(t *testing.T, within time.Duration, wrong func() error) {
 	}
 }
 
-func TestHub(t *testing.T) {
+func TestOperator_with_a_hub(t *testing.T) {
 	h := sharedHub(t)
-	t.Run("without the CRDs is reported in one line", func(t *testing.T) {
+	t.Run("without the CRDs reports it in one line", func(t *testing.T) {
 		checkFailure(t, "lacks the CRDs of Fleetwright", "--kubeconfig", h.kubeconfig)
 	})
-	t.Run("that refuses the credentials is reported in one line", func(t *testing.T) {
+	t.Run("that refuses the credentials reports it in one line", func(t *testing.T) {
 		checkFailure(t, "the server has asked for the client to provide credentials", "--kubeconfig", hubAt(t, strings.TrimSuffix(h.environment.Config.Host, "/")))
 	})
 	h.installCRDs(t)
-	t.Run("without the role is reported in one line", func(t *testing.T) {
+	t.Run("without the role reports it in one line", func(t *testing.T) {
 		stranger, err := h.environment.AddUser(envtest.User{Name: "stranger"}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -150,8 +150,8 @@ func TestHub(t *testing.T) {
 		}
 		checkFailure(t, "forbidden", "--kubeconfig", path)
 	})
-	t.Run("runs the operator, which hands over and releases the Lease", func(t *testing.T) { testHandover(t, h) })
-	t.Run("a panic in an informer's goroutine exits the operator", func(t *testing.T) {
+	t.Run("hands over to a standby and releases the Lease", func(t *testing.T) { testHandover(t, h) })
+	t.Run("exits after a panic in the goroutine of an informer", func(t *testing.T) {
 		r := h.replica(t)
 		r.waitUntilReady(t)
 		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panicOnSignal
@@ -179,7 +179,7 @@ func (h *hub) installCRDs(t *testing.T) {
 				crd := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}}
 				err := h.admin.Get(context.Background(), client.ObjectKey{Name: resource + "." + v1alpha1.GroupVersion.Group}, crd)
 				if !apierrors.IsNotFound(err) {
-					return fmt.Errorf("the CRD of %s is still there: %w", resource, err)
+					return fmt.Errorf("the CRD of %s still exists: %w", resource, err)
 				}
 			}
 			if err := h.admin.List(context.Background(), &v1alpha1.MemberClusterList{}); !apierrors.IsNotFound(err) {
@@ -244,9 +244,9 @@ func (r replica) terminate(t *testing.T) {
 	for line := range strings.Lines(r.output.String()) {
 		// The libraries log these errors when the Lease is released, and when an event is in flight
 		// at the end.
-		usual := strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
-		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !usual {
-			t.Errorf("it logged %s", line)
+		expected := strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
+		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !expected {
+			t.Errorf("the operator logged %s", line)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func testHandover(t *testing.T, h *hub) {
 	var before string
 	eventually(t, 20*time.Second, func() error {
 		if before = leader(); before == "" {
-			return errors.New("nobody leads")
+			return errors.New("no replica leads")
 		}
 		return nil
 	})

@@ -93,8 +93,8 @@ func attributeValue(of []*commonpb.KeyValue, key string) string {
 	return ""
 }
 
-// checkSpan returns nil if there is a span with the name and the attribute that has a child span with each of
-// the other names.
+// checkSpan returns nil if there is a span with the name and the attribute that has a child span
+// with each of the other names.
 func checkSpan(spans []*tracepb.Span, name, key, want string, below ...string) error {
 	var names []string
 	for _, s := range spans {
@@ -176,12 +176,12 @@ func silentServer(t *testing.T) (address string, asked <-chan struct{}) {
 	return "http://" + listener.Addr().String(), came
 }
 
-func TestTraces(t *testing.T) {
+func TestOperator_exports_traces(t *testing.T) {
 	h := sharedHub(t)
 	h.installCRDs(t)
 	kubeconfig, token := h.tokenKubeconfig(t)
 	edited := h.createAppService(t, "edited")
-	t.Run("hold what is done for an edit, each in its own", func(t *testing.T) {
+	t.Run("with one trace for each edit", func(t *testing.T) {
 		got := &collectedSpans{}
 		collector := httptest.NewServer(got)
 		defer collector.Close()
@@ -207,12 +207,12 @@ func TestTraces(t *testing.T) {
 		}
 		operator.terminate(t)
 		checkNoSecrets(t, got, token, strings.TrimPrefix(h.environment.Config.Host, "https://"))
-		who := attributeValue(got.resource, "service.name") + " " + attributeValue(got.resource, "service.version")
-		if who != "fleetwright unknown" {
-			t.Errorf("the spans are of %q", who)
+		service := attributeValue(got.resource, "service.name") + " " + attributeValue(got.resource, "service.version")
+		if service != "fleetwright unknown" {
+			t.Errorf("the service of the spans is %q", service)
 		}
 	})
-	t.Run("whose collector is not there are told of once, and keep nobody waiting", func(t *testing.T) {
+	t.Run("and logs once that the collector refuses connections, without delays", func(t *testing.T) {
 		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", strings.Replace(closedAddress(t), "https", "http", 1))
 		operator.waitUntilReady(t)
 		h.addMember(t, "east", kubeconfig)
@@ -222,16 +222,16 @@ func TestTraces(t *testing.T) {
 		}
 		eventually(t, 20*time.Second, func() error {
 			if !strings.Contains(operator.output.String(), "Lost spans") {
-				return errors.New("nothing is said")
+				return errors.New("the lost spans were not logged")
 			}
 			return nil
 		})
 		operator.terminate(t)
 		if said := strings.Count(operator.output.String(), "Lost spans"); said != 1 {
-			t.Errorf("it was said %d times:\n%s", said, operator.output.String())
+			t.Errorf("the lost spans were logged %d times:\n%s", said, operator.output.String())
 		}
 	})
-	t.Run("whose collector is silent keep nobody waiting", func(t *testing.T) {
+	t.Run("without delays if the collector does not respond", func(t *testing.T) {
 		address, asked := silentServer(t)
 		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", address)
 		operator.waitUntilReady(t)
@@ -243,7 +243,7 @@ func TestTraces(t *testing.T) {
 		select {
 		case <-asked:
 		case <-time.After(20 * time.Second):
-			t.Fatal("nothing is sent")
+			t.Fatal("no span was sent")
 		}
 		h.update(t, edited, func() { edited.Spec.Image = "registry.example/app:7" })
 		h.waitForImage(t, edited, "registry.example/app:7")
@@ -278,7 +278,7 @@ func traceFailure(ctx context.Context) {
 	traced.End(errors.New("on purpose"))
 }
 
-func TestWithoutTheFlagNothingIsTraced(t *testing.T) {
+func TestTracing_is_off_without_the_flag(t *testing.T) {
 	got := &collectedSpans{}
 	collector := httptest.NewServer(got)
 	defer collector.Close()
@@ -296,11 +296,11 @@ func TestWithoutTheFlagNothingIsTraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.all()) > 0 || otel.GetTracerProvider() != before || o.traces.wrap() != nil || hub.WrapTransport != nil {
-		t.Error("something is")
+		t.Error("something is traced")
 	}
 }
 
-func TestCollector(t *testing.T) {
+func TestCollector_is_configured_by_the_environment(t *testing.T) {
 	sends := func(t *testing.T, endpoint string) {
 		t.Helper()
 		restoreGlobalProvider(t)
@@ -311,7 +311,7 @@ func TestCollector(t *testing.T) {
 		traceFailure(t.Context())
 		flush()
 	}
-	t.Run("is sent what OpenTelemetry's variables say", func(t *testing.T) {
+	t.Run("with the variables of OpenTelemetry", func(t *testing.T) {
 		got := &collectedSpans{}
 		collector := httptest.NewTLSServer(got)
 		defer collector.Close()
@@ -331,17 +331,17 @@ func TestCollector(t *testing.T) {
 			t.Errorf("%d spans, with %q", len(got.all()), said)
 		}
 	})
-	t.Run("with attributes that are none is refused", func(t *testing.T) {
+	t.Run("which fails for invalid resource attributes", func(t *testing.T) {
 		t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "nothing")
 		restoreGlobalProvider(t)
 		_, err := (&traces{endpoint: "http://127.0.0.1:1", sample: 1}).start(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), "OTEL_RESOURCE_ATTRIBUTES: ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("it says %v", err)
+			t.Errorf("got error %v", err)
 		}
 	})
 }
 
-func TestAllDecideTheSameOfAnEdit(t *testing.T) {
+func TestSampler_makes_the_same_decision_for_an_edit_in_every_replica(t *testing.T) {
 	one, other := (&traces{sample: 0.25}).sampler(), (&traces{sample: 0.25}).sampler()
 	var sampled int
 	for generation := range int64(2000) {
@@ -349,7 +349,7 @@ func TestAllDecideTheSameOfAnEdit(t *testing.T) {
 		ask := sdktrace.SamplingParameters{ParentContext: trace.ContextWithRemoteSpanContext(t.Context(), edit), TraceID: edit.TraceID()}
 		decision := one.ShouldSample(ask).Decision
 		if decision != other.ShouldSample(ask).Decision {
-			t.Errorf("they do not, of generation %d", generation)
+			t.Errorf("the decisions for generation %d differ", generation)
 		}
 		if decision == sdktrace.RecordAndSample {
 			sampled++
