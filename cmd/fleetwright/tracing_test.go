@@ -227,8 +227,8 @@ func TestOperator_exports_traces(t *testing.T) {
 			return nil
 		})
 		operator.terminate(t)
-		if said := strings.Count(operator.output.String(), "Lost spans"); said != 1 {
-			t.Errorf("the lost spans were logged %d times:\n%s", said, operator.output.String())
+		if count := strings.Count(operator.output.String(), "Lost spans"); count != 1 {
+			t.Errorf("the lost spans were logged %d times:\n%s", count, operator.output.String())
 		}
 	})
 	t.Run("without delays if the collector does not respond", func(t *testing.T) {
@@ -326,9 +326,9 @@ func TestCollector_is_configured_by_the_environment(t *testing.T) {
 		for _, path := range []string{"", "/", "/v1/traces"} {
 			sends(t, collector.URL+path)
 		}
-		said := []string{got.header.Get("Authorization"), got.header.Get("X-Tenant"), attributeValue(got.resource, "deployment.environment.name"), attributeValue(got.resource, "service.name")}
-		if want := []string{"Bearer abc", "shop", "test", "fleetwright"}; len(got.all()) != 3 || !slices.Equal(said, want) {
-			t.Errorf("%d spans, with %q", len(got.all()), said)
+		headers := []string{got.header.Get("Authorization"), got.header.Get("X-Tenant"), attributeValue(got.resource, "deployment.environment.name"), attributeValue(got.resource, "service.name")}
+		if want := []string{"Bearer abc", "shop", "test", "fleetwright"}; len(got.all()) != 3 || !slices.Equal(headers, want) {
+			t.Errorf("%d spans, with %q", len(got.all()), headers)
 		}
 	})
 	t.Run("which fails for invalid resource attributes", func(t *testing.T) {
