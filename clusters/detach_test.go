@@ -352,7 +352,7 @@ func (m *testMember) waitForMetrics(t *testing.T, want map[string]float64) {
 }
 
 // An operator that starts with a wrong selector detaches every member. No setting of an
-// administrator is lost, even if nobody notices the mistake for long.
+// administrator is lost, even if the mistake is noticed late.
 func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

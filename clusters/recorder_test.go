@@ -17,8 +17,8 @@ type engagement struct {
 	ctx     context.Context
 	cluster cluster.Cluster
 	at      time.Time
-	// synced is set if the caches were in sync. seamless is set if the previous engagement of this
-	// name had not ended.
+	// synced is true if the caches were synced. overlapping is true if the previous engagement of
+	// this name had not ended.
 	synced, overlapping bool
 }
 

@@ -296,8 +296,8 @@ func TestParse_reads_the_first_key_that_exists(t *testing.T) {
 
 func TestUniqueKeys_explains_the_rejection(t *testing.T) {
 	const (
-		notString = "the content is not YAML, or has a key that is a list, a map or null instead of a string"
-		twice     = "the content has a key twice; remove one of the two"
+		notString = "the content is not YAML, or has a key that is not a string"
+		twice     = "the content has a duplicate key; remove one of the two"
 	)
 	for content, want := range map[string]string{
 		"kind: Config\n? [canary]\n: x\n":    notString,

@@ -18,7 +18,7 @@
 //     used.
 //   - A [RejectedError] has a documented reason and says what to do instead. It quotes nothing of
 //     the Secret, and is the same each time.
-//   - A decision on a Secret takes at most 100 ms and 50 MiB for any content.
+//   - Deciding on a Secret takes at most 100 ms and 50 MiB, for any content.
 //
 // The address policy of package transport checks the addresses of a server's name when they are
 // dialled.

@@ -69,7 +69,7 @@ func parse(raw []byte, policy Policy) (*Config, *RejectedError) {
 	}
 	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
 	if cluster == nil || user == nil {
-		return nil, reject(v1alpha1.ReasonKubeconfigMalformed, "the current context names a cluster or a user that the file does not have")
+		return nil, reject(v1alpha1.ReasonKubeconfigMalformed, "the current context names a cluster or a user that the file does not contain")
 	}
 	return accept(input{cluster, user, policy})
 }
@@ -97,7 +97,7 @@ func checkSize(bytes int) *RejectedError {
 // may not.
 func utf8Text(raw []byte) *RejectedError {
 	if !utf8.Valid(raw) {
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not text in UTF-8")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not UTF-8 text")
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func countTokens(raw []byte) int {
 // has both signs.
 func noAliases(raw []byte) *RejectedError {
 	if bytes.IndexByte(raw, '&') >= 0 && bytes.IndexByte(raw, '*') >= 0 {
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has the signs of YAML aliases (& and *); write it without: kubectl config view --flatten")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has YAML aliases, or characters that look like them (& and *); remove them: kubectl config view --flatten")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func uniqueKeys(raw []byte) *RejectedError {
 		return nil
 	}
 	if _, err := yaml.YAMLToJSON(raw); err != nil { // its text may quote the content
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key that is a list, a map or null instead of a string")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the content is not YAML, or has a key that is not a string")
 	}
-	return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has a key twice; remove one of the two")
+	return reject(v1alpha1.ReasonKubeconfigMalformed, "the content has a duplicate key; remove one of the two")
 }
