@@ -151,10 +151,12 @@ func (s *apiServer) readAuditLog() error {
 	}
 }
 
-// listRequests returns the requests of a user that list a whole collection.
+// listRequests returns the requests of a user that list a watched kind. The operator also lists the
+// nodes, at any time after the engagement.
 func (s *apiServer) listRequests(user string) (lists []string) {
 	for _, r := range s.requests(user) {
-		if r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true") {
+		isList := r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true")
+		if isList && r.ObjectRef.Resource != "nodes" {
 			lists = append(lists, r.URI)
 		}
 	}
