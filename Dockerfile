@@ -1,5 +1,6 @@
-# The operator: one static binary and certificate authorities, nothing else. No image is pulled, and no compiler runs here:
-# `make image` (tools/image.sh) builds what is copied, for each architecture, into the build's context.
+# The operator: a static binary and certificate authorities. The build pulls no image and runs no
+# compiler: `make image` (tools/image.sh) puts the files for each architecture into the build
+# context.
 FROM scratch
 ARG TARGETARCH
 COPY linux-${TARGETARCH}/ /

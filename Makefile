@@ -103,18 +103,18 @@ test-skew: ## run the same tests with the oldest supported Kubernetes (docs/inst
 	$(call need,etcd kube-apiserver-skew kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -count=1 $(PACKAGES)
 
-e2e: build ## the end-to-end suites on whole clusters, as processes on this machine
+e2e: build ## run the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/... -p 2 -count=1 -timeout 40m -v
 
-e2e-kind: build ## the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs a Docker engine
+e2e-kind: build ## run the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
 
-test-kind: build ## the tests of e2e/environment/kind; after a change of that package; needs a Docker engine
+test-kind: build ## run the tests of e2e/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
@@ -125,12 +125,12 @@ crash: build ## kill the operator before and after every write request; some 20 
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
 
-record-release: build ## record the objects of a release, which e2e/upgrade upgrades from: RELEASE=v0.1.0
+record-release: build ## record the objects of a release, from which e2e/upgrade upgrades: RELEASE=v0.1.0
 	$(call need,$(CLUSTER))
-	@[[ '$(RELEASE)' == v* ]] || { echo 'make record-release RELEASE=v0.1.0' >&2; exit 1; }
+	@[[ '$(RELEASE)' == v* ]] || { echo 'RELEASE is missing: make record-release RELEASE=v0.1.0' >&2; exit 1; }
 	go test ./e2e/upgrade -run TestRecord -record '$(RELEASE)' -count=1 -timeout 10m -v
 
-bench-members: build ## the cost of a member, and how fast members join; on an idle machine
+bench-members: build ## measure the cost of a member, and how fast members join; on an idle machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go run ./e2e/bench/members
 
@@ -141,7 +141,7 @@ demo: build ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go run ./e2e/demo up
 
-demo-down: ## stop the demo
+demo-down: ## remove the demo
 	go run ./e2e/demo down
 
 kind-demo: ## start the demo on kind, with real pods; needs Docker
@@ -151,7 +151,7 @@ kind-demo: ## start the demo on kind, with real pods; needs Docker
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:dev
 	go run ./e2e/demo -environment kind up
 
-kind-demo-down: ## stop the demo on kind
+kind-demo-down: ## remove the demo on kind
 	go run ./e2e/demo -environment kind down
 
 ## Tools

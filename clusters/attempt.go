@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -15,8 +17,9 @@ type attempt struct {
 	want desiredState
 	// isRetry is true if the last attempt failed.
 	isRetry bool
-	// previous is the session at the start of the attempt; nil if there was none.
-	previous *session
+	// previous is the active session at the start of the attempt; nil if there was none. The
+	// attempt reads only its identity.
+	previous *activeSession
 	cancel   context.CancelFunc
 	// decided is set when the attempt is cancelled, or can no longer be cancelled because its
 	// session is about to be published.
@@ -33,8 +36,8 @@ type attempt struct {
 // begin starts an attempt.
 func (m *member) begin(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &attempt{want: want, isRetry: m.connectFailures > 0, previous: m.session, cancel: cancel, done: make(chan struct{})}
-	swap := m.session != nil && m.activeConfig.SameServer(want.config)
+	a := &attempt{want: want, isRetry: m.backoff.attempts != attemptBackoff, previous: m.active, cancel: cancel, done: make(chan struct{})}
+	swap := m.active != nil && m.active.config.SameServer(want.config)
 	m.attempt = a
 	go func() {
 		defer close(a.done)
@@ -103,24 +106,25 @@ func (m *member) finish(ctx context.Context) {
 	if a.session == nil {
 		a.cancel()
 	} else {
-		m.replace(a.session)
+		m.replace(a)
 	}
 	m.releaseUnusedClaims()
 	switch {
 	case ctx.Err() != nil:
 	case a.err != nil:
 		m.failedAttempt(a)
-	// The session was closed meanwhile; the next step connects.
-	case a.session == nil && m.session != a.previous:
+	case a.session == nil && m.active != a.previous:
+		// The session was closed meanwhile; the next step connects.
 	default:
 		if a.session == nil {
-			m.session.connection.Rotate(a.want.config)
+			m.active.connection.Rotate(a.want.config)
+			m.active.config, m.active.failedProbes = a.want.config, 0
+			m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval, maxJitter))
 		}
-		m.activeConfig, m.connectFailures, m.probeFailures = a.want.config, 0, 0
-		m.probeAt = time.Now().Add(jitter(m.options.ProbeInterval))
+		m.backoff.attempts = attemptBackoff
 		m.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.config.Expiry(), ""
-			if id := m.session.info.id; s.info.id != id { // otherwise the info stays
+			if id := m.active.info.id; s.info.id != id { // otherwise the info stays
 				s.info = clusterInfo{id: id}
 			}
 		})
@@ -133,15 +137,17 @@ func (m *member) failedAttempt(a *attempt) {
 	if m.latestDesired().isNews(a.want) {
 		return
 	}
-	m.retryAt = time.Now().Add(backoff(m.connectFailures, maxBackoff))
-	m.connectFailures++
-	m.update(func(s *snapshot) { s.failed(a.err, a.want.config, m.session != nil) })
+	m.backoff.retryAt = time.Now().Add(m.backoff.attempts.Step())
+	m.update(func(s *snapshot) { s.failed(a.err, a.want.config, m.active != nil) })
 }
 
-// replace makes a new session the current one.
-func (m *member) replace(next *session) {
-	previous := m.session
-	m.session, m.surveyAt = next, time.Time{}
+// replace makes the session of an attempt the active one. Its cluster info is read at once.
+func (m *member) replace(a *attempt) {
+	previous := m.active
+	m.active = &activeSession{
+		session: a.session, config: a.want.config,
+		probeTimer: time.NewTimer(wait.Jitter(m.options.ProbeInterval, maxJitter)), infoTimer: time.NewTimer(0),
+	}
 	if previous != nil {
 		previous.close()
 	}

@@ -47,7 +47,7 @@ func (l *cacheLimit) err() error {
 	if !l.exceeded.Load() {
 		return nil
 	}
-	return &transport.LimitError{Message: fmt.Sprintf("the member's objects take up more than %s of memory; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+	return &transport.LimitError{Message: fmt.Sprintf("the member's objects take up more than %s of memory; if you trust the member, raise --member-max-list and the memory limit of the operator",
 		resource.NewQuantity(l.most, resource.BinarySI))}
 }
 

@@ -65,11 +65,11 @@ func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) cluste
 	switch sum, err := readAllocatable(ctx, s.connection); {
 	case err == nil:
 		known.allocatable = sum
-		known.nodesCondition = conditionState{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"}
+		known.nodesCondition = conditionState{metav1.ConditionTrue, v1alpha1.ReasonNodesListed, "the sum over the nodes that accept pods"}
 	case transport.StatusCode(err) == http.StatusForbidden:
 		known.nodesCondition = conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not list nodes"}
 	case known.nodesCondition.status == "":
-		known.nodesCondition = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes could not be listed: " + transport.SafeMessage(err)}
+		known.nodesCondition = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the nodes cannot be listed: " + transport.SafeMessage(err)}
 	}
 	return known
 }

@@ -29,19 +29,19 @@ func conditionFor(err error) conditionState {
 	}
 	switch code := transport.StatusCode(err); {
 	case code == http.StatusUnauthorized:
-		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"}
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member rejects the credentials; renew the Secret's kubeconfig"}
 	case code == http.StatusForbidden:
-		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: " + transport.SafeMessage(err)}
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials lack a permission: " + transport.SafeMessage(err)}
 	case code != 0:
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, transport.SafeMessage(err)}
 	case errors.Is(err, transport.ErrNotAPIServer):
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, transport.ErrNotAPIServer.Error()}
 	case transport.IsWrongServer(err):
-		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + transport.SafeMessage(err)}
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the server is not the member: " + transport.SafeMessage(err)}
 	case transport.CredentialAlert(err) != "":
 		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, transport.SafeMessage(err) + "; renew the Secret's kubeconfig"}
 	case transport.RemoteAlert(err) != "":
-		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the member cannot be connected to: " + transport.SafeMessage(err)}
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "cannot connect to the member: " + transport.SafeMessage(err)}
 	case transport.IsNetworkError(err):
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + transport.SafeMessage(err)}
 	}

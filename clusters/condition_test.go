@@ -35,7 +35,7 @@ func TestConditionFor_connection_errors(t *testing.T) {
 		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: " + message}
 	}
 	wrongServer := func(message string) conditionState {
-		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "what answers is not the member: " + message}
+		return conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnhealthy, "the server is not the member: " + message}
 	}
 	unauthorized := func(message string) conditionState {
 		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, message + "; renew the Secret's kubeconfig"}
@@ -55,21 +55,21 @@ func TestConditionFor_connection_errors(t *testing.T) {
 		"a certificate of another CA": {newTLSServer(t, respondWithIdentity, withOtherCA), wrongServer("its certificate is not signed by the CA in the kubeconfig")},
 		"a certificate for another name": {
 			newTLSServer(t, respondWithIdentity, func(_ *httptest.Server, member *kubeconfig.Config) { member.ServerName = "canary.example" }),
-			wrongServer("its certificate is for another name than the kubeconfig's server"),
+			wrongServer("its certificate is for another name than the server of the kubeconfig"),
 		},
 		"an expired certificate": {
 			newTLSServer(t, respondWithIdentity, withExpiredCertificate), wrongServer("its certificate has expired or is not valid yet"),
 		},
 		"requires a client certificate, TLS 1.3": {
-			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13)), unauthorized("the member demands a client certificate"),
+			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13)), unauthorized("the member requires a client certificate"),
 		},
 		"requires a client certificate, TLS 1.2": { // TLS 1.2 has no separate alert for this
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS12)),
-			unhealthy("the member cannot be connected to: it refuses the TLS handshake (tls: handshake failure); it may demand a client certificate"),
+			unhealthy("cannot connect to the member: it rejects the TLS handshake (tls: handshake failure); it may require a client certificate"),
 		},
 		"requires a client certificate, HTTP/1.1": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13), func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = false }),
-			unauthorized("the member demands a client certificate"),
+			unauthorized("the member requires a client certificate"),
 		},
 		"requires a client certificate of its own CA": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13), withClientCertificate(certificateB())),
@@ -77,15 +77,15 @@ func TestConditionFor_connection_errors(t *testing.T) {
 		},
 		"requires a client certificate that has not expired": {
 			newTLSServer(t, respondWithIdentity, requiringClientCertificate(tls.VersionTLS13), withClientCertificate(testcert.New(-time.Hour))),
-			unauthorized("the member says that the client certificate has expired"),
+			unauthorized("the member reports that the client certificate has expired"),
 		},
 		"401": {
 			newTLSServer(t, respondWithStatus(http.StatusUnauthorized)),
-			conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member refuses the credentials; renew the Secret's kubeconfig"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonUnauthorized, "the member rejects the credentials; renew the Secret's kubeconfig"},
 		},
 		"403": {
 			newTLSServer(t, respondWithStatus(http.StatusForbidden)),
-			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: the server answers 403 Forbidden"},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials lack a permission: the server answers 403 Forbidden"},
 		},
 		"500":                            {newTLSServer(t, respondWithStatus(http.StatusInternalServerError)), unhealthy("the server answers 500 Internal Server Error")},
 		"503":                            {newTLSServer(t, respondWithStatus(http.StatusServiceUnavailable)), unhealthy("the server answers 503 Service Unavailable")},
@@ -283,7 +283,7 @@ func TestConditionFor_other_errors(t *testing.T) {
 		},
 		"a forbidden list": {
 			fmt.Errorf("list and watch: %w", errors.Join(apierrors.NewForbidden(deployments, "", errors.New("no\nrole\x00")), context.DeadlineExceeded)),
-			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials may not do what is needed: deployments.apps is forbidden: no role "},
+			conditionState{metav1.ConditionFalse, v1alpha1.ReasonForbidden, "the credentials lack a permission: deployments.apps is forbidden: no role "},
 		},
 		"a list that takes too long": {
 			fmt.Errorf("list and watch: %w", errors.Join(nil, context.DeadlineExceeded)),

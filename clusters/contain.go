@@ -28,7 +28,7 @@ import (
 // affect the others.
 
 // errUndecodable fails a session because the decoder panicked on the data of the member.
-var errUndecodable = errors.New("the decoder panics on what the member sends; the operator's log has the stack")
+var errUndecodable = errors.New("the decoder panicked on the member's data; the operator's log has the stack trace")
 
 // newDecoders returns the decoders of watch events for all members.
 func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
@@ -70,7 +70,7 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 }
 
 // errPages ends a list that a member sends in pages although the hub requested the whole list.
-var errPages = &transport.LimitError{Message: "the member sends a page of a list where the whole list was requested; no API server does"}
+var errPages = &transport.LimitError{Message: "the member sends a page of a list although the whole list was requested; no API server does that"}
 
 // refusePages returns an error if a list is incomplete. The limit on lists applies to one response,
 // and client-go's pager would follow the pages without end and keep all of them in memory.
@@ -120,7 +120,7 @@ func (s *session) survive(ctx context.Context, err *error) {
 	})
 	if transport.IsRequired(ctx) {
 		s.undecodable.Store(true)
-		s.health.OnRefused() // ends the wait for the caches
+		s.abandon()
 	}
 }
 

@@ -110,7 +110,7 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 	eventually(t, testTimeout, func() error {
 		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
 	})
-	const message = "the decoder panics on what the member sends"
+	const message = "the decoder panicked on the member's data"
 
 	t.Run("in a list of a new member", func(t *testing.T) {
 		m := env.newMember(t, o, "panic-list")
@@ -153,7 +153,7 @@ func TestPanic_in_a_transform_function_ends_the_session(t *testing.T) {
 	m := env.newMember(t, o, "panic-transform")
 	m.volatiles(volatile("good"), volatile("bad"))
 	m.createSecret(t, m.kubeconfig(t))
-	m.waitForMessage(t, "the decoder panics on what the member sends")
+	m.waitForMessage(t, "the decoder panicked on the member's data")
 	m.volatiles(volatile("good"), "")
 	m.waitForConditions(t, withinReconnect, summaryConnected)
 }

@@ -21,8 +21,8 @@ func TestCredentialsValid_follows_the_expiry(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	end := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	var (
-		expiring = conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
-		expired  = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
+		expiring = conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials expire at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
+		expired  = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials expired at 2030-01-02T02:04:05Z; renew the Secret's kubeconfig"}
 		refused  = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
 	)
 	tests := map[string]struct {

@@ -64,7 +64,7 @@ func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (ag
 	case err != nil:
 		return 0, fmt.Errorf("delete MemberCluster: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted a MemberCluster whose Secret is gone", "cluster", mc.Name, "since", status.SecretMissingSince)
+	ctrl.LoggerFrom(ctx).Info("Deleted a MemberCluster whose Secret is missing", "cluster", mc.Name, "since", status.SecretMissingSince)
 	return 0, nil
 }
 
@@ -78,8 +78,8 @@ func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.M
 		status.SecretMissingSince = &now
 	}
 	secret := mc.Annotations[v1alpha1.AnnotationSecret]
-	message := fmt.Sprintf("Secret %s is gone, is not selected by the operator's flags, or holds another member; the workloads keep running. "+
-		"Create it again to take the cluster back. To remove the cluster for good: kubectl delete membercluster %s", secret, mc.Name)
+	message := fmt.Sprintf("Secret %s does not exist, is not selected by the operator's flags, or describes another member; the workloads keep running. "+
+		"To connect the cluster again, create the Secret. To remove the cluster permanently: kubectl delete membercluster %s", secret, mc.Name)
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionCredentialsValid} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 			Type: kind, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretMissing, Message: message, ObservedGeneration: mc.Generation,

@@ -33,7 +33,7 @@ func (m *member) identify(ctx context.Context, id types.UID) error {
 	if pinned != "" && id != pinned && id != want.acknowledged {
 		shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
 		return &identityError{reason: v1alpha1.ReasonIdentityChanged, message: fmt.Sprintf(
-			"another cluster answers: its kube-system has UID %s, not %s. To go on with it, annotate the MemberCluster: %s=%s",
+			"another cluster answers: its kube-system namespace has UID %s, not %s. To accept it, annotate the MemberCluster: %s=%s",
 			shown, pinned, v1alpha1.AnnotationAcceptIdentity, shown)}
 	}
 	return m.provider.claimIdentity(ctx, m, id)
@@ -50,10 +50,10 @@ type owner struct {
 // duplicateError returns the error for a cluster whose identity another member owns.
 func duplicateError(id types.UID, of owner) *identityError {
 	shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
-	message := fmt.Sprintf("the cluster (its kube-system has UID %s) is member %s already; remove one of the two Secrets", shown, of.name)
+	message := fmt.Sprintf("the cluster (its kube-system namespace has UID %s) is already member %s; remove one of the two Secrets", shown, of.name)
 	if of.secretMissing {
-		message = fmt.Sprintf("the cluster (its kube-system has UID %s) belongs to MemberCluster %s, which has no Secret any more. "+
-			"If this Secret replaces that one: kubectl delete membercluster %s", shown, of.name, of.name)
+		message = fmt.Sprintf("the cluster (its kube-system namespace has UID %s) belongs to MemberCluster %s, whose Secret is missing. "+
+			"If this Secret replaces it: kubectl delete membercluster %s", shown, of.name, of.name)
 	}
 	return &identityError{reason: v1alpha1.ReasonDuplicateCluster, message: message, contestedID: id}
 }
@@ -84,8 +84,8 @@ func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) e
 // releaseUnusedClaims releases claimed identities that are not the member's.
 func (m *member) releaseUnusedClaims() {
 	keep := cmp.Or(m.observed().info.id, m.latestDesired().pinned)
-	if m.session != nil {
-		keep = m.session.info.id
+	if m.active != nil {
+		keep = m.active.info.id
 	}
 	m.provider.mu.Lock()
 	defer m.provider.mu.Unlock()

@@ -178,7 +178,7 @@ func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 		second.checkNotEngaged(t, 0)
 		first.deleteSecret(t)
 		first.waitForEnd(t, e, testTimeout)
-		second.waitForMessage(t, "If this Secret replaces that one: kubectl delete membercluster twin-first")
+		second.waitForMessage(t, "If this Secret replaces it: kubectl delete membercluster twin-first")
 		second.checkNotEngaged(t, 0)
 		first.deleteMemberCluster(t)
 		second.waitForEngagement(t, 1, withinRetry)

@@ -22,7 +22,7 @@ func TestIdentity_belongs_to_the_MemberCluster(t *testing.T) {
 		other.proxy.setIdentity(id)
 		other.createSecret(t, other.kubeconfig(t))
 		other.waitForConditions(t, testTimeout, duplicate)
-		other.waitForMessage(t, "is member owner-lost already")
+		other.waitForMessage(t, "is already member owner-lost")
 		other.checkNotEngaged(t, 0)
 	})
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -17,20 +18,22 @@ import (
 const (
 	// A member is disengaged after maxProbeFailures failed probes in a row.
 	maxProbeFailures = 3
-	// maxBackoff limits the time between two connection attempts. An attempt costs no more than a
-	// probe.
-	maxBackoff = 30 * time.Second
-	// A session that lasted less than stableAfter is short. The next session is then delayed by up
-	// to maxShortSessionBackoff, so that a member that flaps causes few events and few status
-	// writes.
-	stableAfter            = 2 * time.Minute
-	maxShortSessionBackoff = 4 * time.Minute
-	// idleInterval is how long a member without a kubeconfig sleeps; a change of its Secret wakes
-	// it.
-	idleInterval = time.Hour
+	// A session that lasted less than stableAfter is short; see sessionBackoff.
+	stableAfter = 2 * time.Minute
+	// Intervals are up to maxJitter longer, as a share of their length.
+	maxJitter = 0.25
 )
 
-// member supervises one member cluster in one goroutine.
+var (
+	// attemptBackoff is the time between two attempts that fail. An attempt costs no more than a
+	// probe.
+	attemptBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: maxJitter, Steps: 10, Cap: 30 * time.Second}
+	// sessionBackoff is the time between the end of a session and the next attempt. It grows with
+	// short sessions, so that a member that flaps causes few events and few status writes.
+	sessionBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: maxJitter, Steps: 10, Cap: 4 * time.Minute}
+)
+
+// member supervises one member cluster in one goroutine; supervise.go has its states.
 type member struct {
 	name     multicluster.ClusterName
 	secret   types.NamespacedName
@@ -45,17 +48,24 @@ type member struct {
 	rejected *kubeconfig.RejectedError // why the Secret is rejected, or nil
 	snapshot snapshot                  // of the connection
 
-	// Only the member's goroutine uses these.
-	session         *session
-	activeConfig    *kubeconfig.Config // of the session
-	attempt         *attempt
-	lastDesired     desiredState
-	retryAt         time.Time // the earliest time of the next attempt
-	probeAt         time.Time
-	surveyAt        time.Time
-	connectFailures int // attempts that failed in a row
-	shortSessions   int // sessions in a row that were shorter than stableAfter
-	probeFailures   int // probes that failed in a row
+	// Only the member's goroutine uses the following fields.
+
+	// active is the session in use; nil if the member is not connected.
+	active *activeSession
+	// attempt is the attempt that is running; nil if there is none.
+	attempt *attempt
+	backoff backoffState
+}
+
+// backoffState determines when the next attempt may start.
+type backoffState struct {
+	// tried is the desired state of the last step. A state that is news compared to it is tried at
+	// once.
+	tried desiredState
+	// retryAt is the earliest time of the next attempt.
+	retryAt time.Time
+	// attempts has the next delay after a failed attempt, sessions after a session.
+	attempts, sessions wait.Backoff
 }
 
 // setDesired gives the member a new desired state. A rejected kubeconfig changes only what is
@@ -115,61 +125,4 @@ func (m *member) update(change func(*snapshot)) {
 		m.log.Info("Readiness changed", "status", after.ready.status, "reason", after.ready.reason, "message", after.ready.message)
 	}
 	m.provider.changed(m.secret)
-}
-
-// run is the member's goroutine. When the context ends, it closes everything and returns. It waits
-// only for operations that take no longer than a probe: connection attempts and reads of the
-// cluster info have separate goroutines.
-func (m *member) run(ctx context.Context) {
-	defer m.closeSession()
-	defer m.abort()
-	for ctx.Err() == nil {
-		timer := time.NewTimer(m.step(ctx))
-		select {
-		case <-ctx.Done():
-		case <-m.wake:
-		case <-m.attempt.ended():
-			m.finish(ctx)
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// step starts the operations that are due, and returns the time until the next step.
-func (m *member) step(ctx context.Context) time.Duration {
-	want := m.latestDesired()
-	if want.config == nil {
-		return idleInterval
-	}
-	if want.isNews(m.lastDesired) { // a new state is tried at once
-		if m.attempt != nil && m.attempt.want.config != want.config {
-			m.attempt.supersede()
-		}
-		m.retryAt, m.connectFailures = time.Time{}, 0
-	}
-	m.lastDesired = want
-	if m.attempt == nil && m.activeConfig != want.config && !time.Now().Before(m.retryAt) {
-		m.begin(ctx, want)
-	}
-	if m.session != nil && !time.Now().Before(m.probeAt) {
-		m.probeAt = time.Now().Add(m.supervise(ctx))
-	}
-	if m.session != nil && !time.Now().Before(m.surveyAt) {
-		m.surveyAt = time.Now().Add(jitter(surveyInterval))
-		go m.refreshInfo(m.session)
-	}
-	return m.untilNextStep()
-}
-
-// untilNextStep returns the time until the next operation is due.
-func (m *member) untilNextStep() time.Duration {
-	next := idleInterval
-	if m.session != nil {
-		next = min(next, time.Until(m.probeAt), time.Until(m.surveyAt))
-	}
-	if m.attempt == nil && m.activeConfig != m.lastDesired.config {
-		next = min(next, time.Until(m.retryAt))
-	}
-	return next
 }

@@ -34,8 +34,8 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 		kind         string
 		known, first conditionState
 	}{
-		{v1alpha1.ConditionReady, known.ready, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}},
-		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}},
+		{v1alpha1.ConditionReady, known.ready, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}},
 		{v1alpha1.ConditionAllocatableKnown, known.info.nodesCondition, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
@@ -67,9 +67,9 @@ func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionSt
 	end := expires.End.UTC().Format(time.RFC3339)
 	switch {
 	case !now.Before(expires.End):
-		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials ended at " + end + "; renew the Secret's kubeconfig"}
+		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials expired at " + end + "; renew the Secret's kubeconfig"}
 	case !now.Before(expires.Warning):
-		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials end at " + end + "; renew the Secret's kubeconfig"}
+		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials expire at " + end + "; renew the Secret's kubeconfig"}
 	}
 	return v
 }

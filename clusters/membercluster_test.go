@@ -53,8 +53,8 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 		"nothing is known": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{},
 			status(1, clusterInfo{},
-				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
-				credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now)),
+				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}, 1, now),
+				credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}, 1, now)),
 		},
 		"connected for the first time": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, info: info1},
@@ -63,7 +63,7 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 		"rejected from the beginning": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{credentials: refused},
 			status(1, clusterInfo{},
-				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
+				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}, 1, now),
 				credentials(refused, 1, now)),
 		},
 		"after a restart":                 {before, 1, snapshot{}, before},
@@ -84,8 +84,8 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 			withoutSecret(before), 1, snapshot{},
 			func() v1alpha1.MemberClusterStatus {
 				s := status(1, info1,
-					ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the first connection is being made"}, 1, now),
-					credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig has not been tried yet"}, 1, now))
+					ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}, 1, now),
+					credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}, 1, now))
 				s.Conditions[2].LastTransitionTime = long // does not concern the Secret
 				return s
 			}(),

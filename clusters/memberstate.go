@@ -56,7 +56,7 @@ func (s snapshot) equal(other snapshot) bool {
 
 var (
 	accepted  = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
-	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are in step"}
+	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are synced"}
 )
 
 // failed records that the member could not be reached with these credentials. The member stays
@@ -74,11 +74,11 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
 		// The expiry explains more than the response of the member.
 		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
-			"the credentials ended at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
+			"the credentials expired at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
 	case v.reason == v1alpha1.ReasonUnauthorized:
 		s.credentials = v
 	case goesOn || s.credentials.status != metav1.ConditionTrue:
-		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig could not be tried: " + v.message}
+		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig cannot be verified: " + v.message}
 	}
 	if !goesOn {
 		s.ready = v

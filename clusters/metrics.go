@@ -9,23 +9,23 @@ import (
 var (
 	up = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_up",
-		Help: "1 while the member is connected and answers, else 0; also while its Secret is missing.",
+		Help: "1 while the member is connected and answers, otherwise 0; also 0 while its Secret is missing.",
 	}, memberLabels)
 	probeLatency = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_probe_latency_seconds",
-		Help: "How long the last probe that succeeded took.",
+		Help: "Duration of the last successful probe.",
 	}, memberLabels)
 	connections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fleetwright_member_connections_total",
-		Help: "How often the member was connected and engaged. More than one means that it was lost, or its server changed.",
+		Help: "Number of times the member was connected and engaged. More than 1 means that the connection was lost or the server changed.",
 	}, memberLabels)
 	credentialExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_credential_expiry_timestamp_seconds",
-		Help: "When the credentials in use end, in seconds since 1970; absent when they do not say.",
+		Help: "Expiration time of the credentials in use, in seconds since 1970; absent if they have none.",
 	}, memberLabels)
 	credentialWarning = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_credential_warning_timestamp_seconds",
-		Help: "From when on the credentials in use are ExpiringSoon, in seconds since 1970; absent when they do not say when they end.",
+		Help: "Time from which the credentials in use are ExpiringSoon, in seconds since 1970; absent if they have no expiration time.",
 	}, memberLabels)
 
 	memberLabels = []string{"member"}

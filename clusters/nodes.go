@@ -45,7 +45,7 @@ type node struct {
 func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.ResourceList, err error) {
 	defer func() { // the quantity parser panics for exponents near 2^31
 		if recover() != nil {
-			sum, err = nil, errors.New("a node has a quantity that cannot be read")
+			sum, err = nil, errors.New("a node has a quantity that cannot be parsed")
 		}
 	}()
 	sum = corev1.ResourceList{}

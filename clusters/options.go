@@ -63,8 +63,8 @@ type Options struct {
 	// ConnectTimeout limits how long the hub waits for the lists before an engagement. A list that
 	// makes progress may take longer. It defaults to DefaultConnectTimeout.
 	ConnectTimeout time.Duration
-	// ProbeInterval is the time between two probes of a connected member, with a jitter of a
-	// quarter. A member that fails three probes in a row is disengaged. It defaults to
+	// ProbeInterval is the time between two probes of a connected member, and up to a quarter more.
+	// A member that fails three probes in a row is disengaged. It defaults to
 	// DefaultProbeInterval.
 	ProbeInterval time.Duration
 	// WatchSilence is how long a watch may be silent before the member is disengaged. An API server

@@ -120,6 +120,7 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 		log:      ctrl.Log.WithName("clusters").WithValues("cluster", name),
 		wake:     make(chan struct{}, 1),
 		cancel:   cancel,
+		backoff:  backoffState{attempts: attemptBackoff, sessions: sessionBackoff},
 	}
 	p.members[name] = m
 	p.running.Go(func() { m.run(ctx) })

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	applyv1alpha1 "github.com/fleetwright/fleetwright/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
@@ -159,7 +159,7 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	}
 	if m == nil {
 		r.events.Eventf(claim.Secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
-			"MemberCluster %s is made from another Secret; rename one of the two", claim.Name)
+			"MemberCluster %s was created from another Secret; rename one of the two Secrets", claim.Name)
 		return nameRetry, nil
 	}
 	contested := m.observed().contestedID
@@ -282,12 +282,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 
 // apply creates the MemberCluster, or updates its labels and the annotation with its Secret.
 func (r *Reconciler) apply(ctx context.Context, claim *kubeconfig.MemberSecret) error {
-	mc := &unstructured.Unstructured{}
-	mc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MemberCluster"))
-	mc.SetName(claim.Name)
-	mc.SetLabels(kubeconfig.CopyLabels(claim.Secret.Labels))
-	mc.SetAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.Key().String()})
-	err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(mc), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
+	mc := applyv1alpha1.MemberCluster(claim.Name).
+		WithLabels(kubeconfig.CopyLabels(claim.Secret.Labels)).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.Key().String()})
+	err := r.hub.Apply(ctx, mc, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply MemberCluster: %w", err)
 	}

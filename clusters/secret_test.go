@@ -55,9 +55,9 @@ func TestSecret_describes_a_member(t *testing.T) {
 			Version:                   server.GitVersion,
 			CredentialsExpirationTime: ends,
 			Conditions: []metav1.Condition{
-				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are in step"),
+				condition(v1alpha1.ConditionReady, v1alpha1.ReasonConnected, "the member answers and its caches are synced"),
 				condition(v1alpha1.ConditionCredentialsValid, v1alpha1.ReasonAccepted, "the kubeconfig is in use"), // the token is new, and valid for an hour
-				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that take pods"),
+				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that accept pods"),
 			},
 		}
 		eventually(t, testTimeout, func() error { // the cluster info is read after the engagement

@@ -3,6 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/informer"
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -45,18 +47,20 @@ type session struct {
 	watched     []client.Object // the kinds that are synced before the engagement
 	// stopped is closed when the Cluster has ended.
 	stopped chan struct{}
+	// failed receives a value when failure may return another result.
+	failed chan struct{}
 }
 
 // connect returns a session whose caches are synced. The session takes over the context of the
 // attempt and ends it. A separate timer limits the time for connecting.
 func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error) {
 	connection := transport.New(a.want.config, m.options.transport())
-	s := &session{connection: connection, stopped: make(chan struct{}), since: time.Now()}
+	s := &session{connection: connection, stopped: make(chan struct{}), failed: make(chan struct{}, 1), since: time.Now()}
 	// The logger makes the log lines of client-go name the member.
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel
 	s.watched, s.decoders = m.options.Watch, m.options.decoders
-	s.health.Log, s.health.Silence = m.log, m.options.WatchSilence
-	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, func() { s.health.OnRefused() }
+	s.health.Log, s.health.Silence, s.health.OnFailed = m.log, m.options.WatchSilence, s.signalFailure
+	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, s.abandon
 	defer func() {
 		if err != nil {
 			s.close()
@@ -89,7 +93,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 func (m *member) reportConnecting() {
 	m.update(func(s *snapshot) {
 		if s.ready.status == "" {
-			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the member is being connected, which takes long; its lists are large or slow"}
+			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "connecting takes long; the member's lists are large or slow"}
 		}
 	})
 }
@@ -106,7 +110,7 @@ func (m *member) build(s *session) (err error) {
 	defer s.connecting.Stop()
 	s.health.OnRefused = cancel // a longer wait is of no use
 	if s.cluster, err = m.options.newCluster(s); err != nil {
-		return fmt.Errorf("make the client: %w", err)
+		return fmt.Errorf("create the client: %w", err)
 	}
 	if err := m.provider.index(s.ctx, s.cluster.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index the cache: %w", err)
@@ -117,6 +121,7 @@ func (m *member) build(s *session) (err error) {
 		}
 	}
 	go func() {
+		defer s.signalFailure()
 		defer close(s.stopped)
 		// Start ends with the context, and returns no other error after the cache is created.
 		_ = s.cluster.Start(s.ctx)
@@ -126,6 +131,31 @@ func (m *member) build(s *session) (err error) {
 	}
 	s.health.Reset()
 	return s.broken()
+}
+
+// failure returns why the session has ended or must end at once, or nil.
+func (s *session) failure(now time.Time) error {
+	select {
+	case <-s.stopped:
+		return errors.New("the watches have ended")
+	default:
+		return cmp.Or(s.broken(), s.health.PersistentError(now))
+	}
+}
+
+// signalFailure makes the supervisor check whether the session has failed.
+func (s *session) signalFailure() {
+	select {
+	case s.failed <- struct{}{}:
+	default: // the supervisor has yet to check
+	}
+}
+
+// abandon ends the wait for the caches of a session that is broken, or makes the supervisor check
+// the session.
+func (s *session) abandon() {
+	s.health.OnRefused()
+	s.signalFailure()
 }
 
 // broken returns an error if the session must not be used even if the member is healthy: the
@@ -157,7 +187,7 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	})
 }
 
-// newInformer returns an informer that runs on the context of the session.
+// newInformer returns an informer whose requests have the context of the session.
 func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	// The data of a member must not flood the log: client-go writes a line for each event that it
 	// does not understand.
@@ -165,9 +195,9 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	if s.watches(object) {
 		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
 	}
-	i := newInformer(ctx, s.contain(lw, object), object, indexers, &s.cached)
-	i.survive = s.survive
-	return i
+	return informer.New(ctx, informer.Options{
+		ListerWatcher: s.contain(lw, object), Object: object, Indexers: indexers, Admit: s.cached.add, Recover: s.survive,
+	})
 }
 
 // ended reports whether the context or the Cluster of the session has ended.

@@ -4,52 +4,187 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// supervise checks the session, and returns when to check again. It disconnects a member that does
-// not respond or is another cluster now, because its cache would be outdated when it returns.
-func (m *member) supervise(ctx context.Context) time.Duration {
-	err := m.check(ctx)
-	var wrong *identityError
+// The goroutine of a member is a state machine:
+//
+//	Idle ── first kubeconfig ──▶ Connecting ── synced, engaged ──▶ Connected
+//	                              │      ▲                             │
+//	                       failed │      │ back-off ended,             │ session failed,
+//	                              ▼      │ or new desired state        │ 3 failed probes,
+//	                             BackingOff ◀──────────────────────────┘ or another cluster
+//
+// A Connected member tries a new kubeconfig in an attempt beside its session, with the same
+// back-off. The session continues until that attempt has succeeded.
+
+// memberState is the state of a member's goroutine. It follows from the fields of the member, so no
+// flag can contradict them.
+type memberState string
+
+const (
+	stateIdle       memberState = "Idle"       // no kubeconfig was accepted yet
+	stateConnecting memberState = "Connecting" // there is an attempt, and no session
+	stateConnected  memberState = "Connected"  // there is a session
+	stateBackingOff memberState = "BackingOff" // there is no session, and no attempt before retryAt
+)
+
+// state returns the state of the member's goroutine.
+func (m *member) state() memberState {
 	switch {
-	case ctx.Err() != nil:
-		return idleInterval
-	case err == nil:
-		m.probeFailures = 0
-		return jitter(m.options.ProbeInterval)
-	case !errors.As(err, &wrong) && m.probeFailures+1 < maxProbeFailures:
-		m.probeFailures++
-		return jitter(m.options.ProbeInterval / 2)
+	case m.active != nil:
+		return stateConnected
+	case m.attempt != nil:
+		return stateConnecting
+	case m.backoff.tried.config != nil:
+		return stateBackingOff
 	}
-	config := m.activeConfig
-	m.disconnect()
-	m.update(func(s *snapshot) { s.failed(err, config, false) })
-	return idleInterval
+	return stateIdle
 }
 
-// check returns why the session is unhealthy, or nil.
-func (m *member) check(ctx context.Context) error {
-	select {
-	case <-m.session.stopped:
-		m.probeFailures = maxProbeFailures
-		return errors.New("the watches ended")
+// activeSession is the session in use, and its supervision.
+type activeSession struct {
+	*session
+	// config is the kubeconfig of the session, including credentials that were swapped in place.
+	config *kubeconfig.Config
+	// failedProbes counts the probes that failed in a row.
+	failedProbes int
+	// probeTimer and infoTimer fire when the next probe and the next read of the cluster info are
+	// due.
+	probeTimer, infoTimer *time.Timer
+}
+
+// failureSignal returns a channel with a value if the session may have failed, or nil if there is
+// no session.
+func (a *activeSession) failureSignal() <-chan struct{} {
+	if a == nil {
+		return nil
+	}
+	return a.failed
+}
+
+// probeDue returns the channel of the probe timer, or nil if there is no session.
+func (a *activeSession) probeDue() <-chan time.Time {
+	if a == nil {
+		return nil
+	}
+	return a.probeTimer.C
+}
+
+// infoDue returns the channel of the timer for the cluster info, or nil if there is no session.
+func (a *activeSession) infoDue() <-chan time.Time {
+	if a == nil {
+		return nil
+	}
+	return a.infoTimer.C
+}
+
+// run is the member's goroutine. When the context ends, it closes everything and returns. It waits
+// only for operations that take no longer than a probe: connection attempts and reads of the
+// cluster info have separate goroutines.
+func (m *member) run(ctx context.Context) {
+	defer m.closeSession()
+	defer m.abort()
+	for last := stateIdle; ctx.Err() == nil; {
+		m.attemptIfDue(ctx)
+		if now := m.state(); now != last {
+			m.log.V(1).Info("State changed", "from", last, "to", now)
+			last = now
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.wake: // the next attemptIfDue reads the new desired state
+		case <-m.retryDue():
+		case <-m.attempt.ended():
+			m.finish(ctx)
+		case <-m.active.failureSignal():
+			m.disconnectIfFailed()
+		case <-m.active.probeDue():
+			m.checkHealth(ctx)
+		case <-m.active.infoDue():
+			m.active.infoTimer.Reset(wait.Jitter(surveyInterval, maxJitter))
+			go m.refreshInfo(m.active.session)
+		}
+	}
+}
+
+// attemptIfDue starts an attempt if the desired kubeconfig is not in use. A new desired state ends
+// the back-off, and replaces an attempt with another kubeconfig.
+func (m *member) attemptIfDue(ctx context.Context) {
+	want := m.latestDesired()
+	if want.isNews(m.backoff.tried) {
+		if m.attempt != nil && m.attempt.want.config != want.config {
+			m.attempt.supersede()
+		}
+		m.backoff.retryAt, m.backoff.attempts = time.Time{}, attemptBackoff
+	}
+	m.backoff.tried = want
+	if m.needsAttempt() && !time.Now().Before(m.backoff.retryAt) {
+		m.begin(ctx, want)
+	}
+}
+
+// needsAttempt reports whether the desired kubeconfig is not in use, and no attempt is running.
+func (m *member) needsAttempt() bool {
+	want := m.backoff.tried.config
+	return want != nil && m.attempt == nil && (m.active == nil || m.active.config != want)
+}
+
+// retryDue returns a channel that receives a value when the back-off ends, or nil if no attempt is
+// needed.
+func (m *member) retryDue() <-chan time.Time {
+	if !m.needsAttempt() {
+		return nil
+	}
+	return time.After(time.Until(m.backoff.retryAt))
+}
+
+// disconnectIfFailed disconnects the member if its session has failed, and reports whether it did.
+func (m *member) disconnectIfFailed() bool {
+	err := m.active.failure(time.Now())
+	if err != nil {
+		m.disconnect(err)
+	}
+	return err != nil
+}
+
+// checkHealth disconnects a member whose session has failed, that is another cluster now, or that
+// has failed too many probes in a row, because its cache would be outdated when it returns. A
+// session can fail although the probes succeed.
+func (m *member) checkHealth(ctx context.Context) {
+	if m.disconnectIfFailed() {
+		return
+	}
+	err := m.probeSession(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		m.active.failedProbes = 0
+		m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval, maxJitter))
+	case errors.As(err, new(*identityError)):
+		m.disconnect(err)
+	case m.active.failedProbes+1 < maxProbeFailures:
+		m.active.failedProbes++
+		m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval/2, maxJitter))
 	default:
+		m.disconnect(err)
 	}
-	if err := cmp.Or(m.session.broken(), m.session.health.PersistentError(time.Now())); err != nil {
-		m.probeFailures = maxProbeFailures // although a probe may succeed
-		return err
-	}
+}
+
+// probeSession probes the member. It returns an identityError if another cluster answers.
+func (m *member) probeSession(ctx context.Context) error {
 	begun := time.Now()
-	id, err := probe(ctx, m.session.connection)
+	id, err := probe(ctx, m.active.connection)
 	if err != nil {
 		return err
 	}
 	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(begun).Seconds())
-	if id != m.session.info.id {
+	if id != m.active.info.id {
 		return cmp.Or(m.identify(ctx, id), error(errAnotherCluster))
 	}
 	return nil
@@ -57,7 +192,7 @@ func (m *member) check(ctx context.Context) error {
 
 // errAnotherCluster ends a session whose server is now another cluster. That cluster is
 // acknowledged, but the cache belongs to the old one.
-var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected anew"}
+var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, message: "another cluster answers, as acknowledged; it is connected again"}
 
 // refreshInfo reads the cluster info. It runs in a separate goroutine that ends with the session.
 func (m *member) refreshInfo(on *session) {
@@ -72,33 +207,24 @@ func (m *member) refreshInfo(on *session) {
 	})
 }
 
-// disconnect closes the session and delays the next one, for longer if this session was short.
-func (m *member) disconnect() {
-	if time.Since(m.session.since) >= stableAfter {
-		m.shortSessions = 0
+// disconnect closes the session because of an error, and delays the next attempt, for longer if
+// this session was short.
+func (m *member) disconnect(why error) {
+	config := m.active.config
+	if time.Since(m.active.since) >= stableAfter {
+		m.backoff.sessions = sessionBackoff
 	}
 	m.closeSession()
-	m.retryAt = time.Now().Add(backoff(m.shortSessions, maxShortSessionBackoff))
-	m.shortSessions++
+	m.backoff.retryAt = time.Now().Add(m.backoff.sessions.Step())
+	m.update(func(s *snapshot) { s.failed(why, config, false) })
 }
 
 // closeSession closes the session, if there is one.
 func (m *member) closeSession() {
-	if m.session == nil {
+	if m.active == nil {
 		return
 	}
-	m.provider.unpublish(m.name, m.session)
-	m.session.close()
-	m.session, m.activeConfig, m.probeFailures = nil, nil, 0
-}
-
-// backoff returns the delay after this many failures: one second, doubled with each failure, up to
-// a limit, with jitter.
-func backoff(failures int, limit time.Duration) time.Duration {
-	return jitter(min(time.Second<<min(failures, 10), limit))
-}
-
-// jitter returns a duration that is up to a quarter shorter or longer.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1)
+	m.provider.unpublish(m.name, m.active.session)
+	m.active.close()
+	m.active = nil
 }

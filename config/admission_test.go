@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// autoscaler returns an autoscaler on the hub, as a person creates it.
+// autoscaler returns an autoscaler on the hub, as a user creates it.
 func autoscaler(apiVersion, kind string, metrics ...autoscalingv2.MetricSpec) *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: metav1.NamespaceDefault},
@@ -30,7 +30,7 @@ func autoscaler(apiVersion, kind string, metrics ...autoscalingv2.MetricSpec) *a
 
 func TestAutoscalerPolicy(t *testing.T) {
 	const ours = "fleetwright.dev/v1alpha1"
-	for _, object := range built(t, "admission") {
+	for _, object := range buildKustomization(t, "admission") {
 		if err := apply(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
@@ -65,14 +65,14 @@ func TestAutoscalerPolicy(t *testing.T) {
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
 			if err := create(object); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.autoscaling") {
-				t.Errorf("the API server answers %v", err)
+				t.Errorf("got error %v", err)
 			}
 		})
 	}
 	for name, object := range map[string]client.Object{
 		"an AppService by an external queue": autoscaler(ours, "AppService", queue),
 		"a Deployment by CPU":                autoscaler("apps/v1", "Deployment", cpu),
-		"the AppService of somebody else":    autoscaler("example.com/v1", "AppService", cpu),
+		"an AppService of another API group": autoscaler("example.com/v1", "AppService", cpu),
 	} {
 		t.Run(name+" is accepted", func(t *testing.T) {
 			if err := create(object); err != nil {

@@ -23,35 +23,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// script is a program with the hub as its current kubeconfig, and our kubectl before any other. Its output is both outputs.
-func script(t *testing.T, program string, args ...string) (string, error) {
+// runScript runs a program with the kubeconfig of the hub and with our kubectl. It returns both
+// outputs.
+func runScript(t *testing.T, program string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // of its own: it also cleans up
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // not the context of t: it also runs in Cleanup
 	defer cancel()
 	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
-	command.WaitDelay = time.Second // what it has started may outlive it
+	command.WaitDelay = time.Second // its children may outlive it
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
 
-// manifests is tools/manifests.sh.
+// manifests runs tools/manifests.sh.
 func manifests(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return script(t, "../tools/manifests.sh", append([]string{os.Getenv("KUBEBUILDER_ASSETS")}, args...)...)
+	return runScript(t, "../tools/manifests.sh", append([]string{os.Getenv("KUBEBUILDER_ASSETS")}, args...)...)
 }
 
-// works fails the test unless that program did.
-func works(t *testing.T, out string, err error) {
+// mustSucceed fails the test if a program failed.
+func mustSucceed(t *testing.T, out string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-// controllers stand in, until the test ends, for those that the API server here has not: a Deployment has all that it wants at once, and what is
-// deleted in the foreground has nothing left below it.
-func controllers(t *testing.T) {
+// runControllers replaces the controllers that envtest does not have, until the test ends. It makes
+// all replicas of a Deployment ready, and completes foreground deletions.
+func runControllers(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -62,7 +63,7 @@ func controllers(t *testing.T) {
 			_ = hub.List(ctx, deployments)
 			_ = hub.List(ctx, budgets)
 			for _, d := range deployments.Items {
-				release(ctx, &d)
+				removeFinalizers(ctx, &d)
 				if d.Status.ObservedGeneration < d.Generation {
 					n := *d.Spec.Replicas
 					d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
@@ -70,7 +71,7 @@ func controllers(t *testing.T) {
 				}
 			}
 			for _, b := range budgets.Items {
-				release(ctx, &b)
+				removeFinalizers(ctx, &b)
 			}
 			select {
 			case <-ctx.Done():
@@ -81,22 +82,22 @@ func controllers(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// release lets go of what is being deleted.
-func release(ctx context.Context, object client.Object) {
+// removeFinalizers completes the deletion of an object.
+func removeFinalizers(ctx context.Context, object client.Object) {
 	if object.GetDeletionTimestamp() != nil {
 		_ = hub.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	}
 }
 
-// ours are the kinds and names of what there is on the hub of what the kustomizations of directories hold, in a namespace.
-func ours(t *testing.T, in string, directories ...string) []string {
+// findExisting returns the objects of the kustomizations that exist on the hub in a namespace.
+func findExisting(t *testing.T, inNamespace string, directories ...string) []string {
 	t.Helper()
 	var found []string
 	for _, directory := range directories {
-		for _, object := range built(t, directory) {
+		for _, object := range buildKustomization(t, directory) {
 			key := client.ObjectKeyFromObject(object)
 			if key.Namespace != "" {
-				key.Namespace = in
+				key.Namespace = inNamespace
 			}
 			live := &unstructured.Unstructured{}
 			live.SetGroupVersionKind(object.GroupVersionKind())
@@ -112,10 +113,11 @@ func ours(t *testing.T, in string, directories ...string) []string {
 
 var operators = []string{"manager", "networkpolicy", "rbac", "admission"}
 
-// fleet makes a Secret and an AppService in our namespace, until the test ends.
-func fleet(t *testing.T, finalizers ...string) *unstructured.Unstructured {
+// createFleet creates a Secret of a member and an AppService. It deletes them when the test ends.
+func createFleet(t *testing.T, finalizers ...string) *unstructured.Unstructured {
 	t.Helper()
-	app := built(t, "samples")[0]
+	createNamespace(t)
+	app := buildKustomization(t, "samples")[0]
 	app.SetName("kept")
 	app.SetNamespace("default")
 	app.SetFinalizers(finalizers)
@@ -134,25 +136,25 @@ func fleet(t *testing.T, finalizers ...string) *unstructured.Unstructured {
 }
 
 func TestDeploy(t *testing.T) {
-	controllers(t)
+	runControllers(t)
 	t.Cleanup(func() { _, _ = manifests(t, "undeploy") })
-	t.Run("asks which image", func(t *testing.T) {
-		if out, err := manifests(t, "deploy", ""); err == nil || !strings.Contains(out, "which image? IMG=") {
+	t.Run("requires an image", func(t *testing.T) {
+		if out, err := manifests(t, "deploy", ""); err == nil || !strings.Contains(out, "the image is missing: set IMG=") {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
-	t.Run("puts back what was changed by hand", func(t *testing.T) {
+	t.Run("reverts manual changes", func(t *testing.T) {
 		out, err := manifests(t, "deploy", "registry.example/fleetwright:v1")
-		works(t, out, err)
-		out, err = script(t, "kubectl", "scale", "deployment/fleetwright", "-n", namespace, "--replicas=5")
-		works(t, out, err)
-		// What docs/install.md says of an apply without make.
-		out, err = script(t, "bash", "-c", `../tools/manifests.sh "$KUBEBUILDER_ASSETS" render x:v2 | kubectl apply --server-side -f -`)
+		mustSucceed(t, out, err)
+		out, err = runScript(t, "kubectl", "scale", "deployment/fleetwright", "-n", namespace, "--replicas=5")
+		mustSucceed(t, out, err)
+		// The command of docs/install.md without make reports a conflict.
+		out, err = runScript(t, "bash", "-c", `../tools/manifests.sh "$KUBEBUILDER_ASSETS" render x:v2 | kubectl apply --server-side -f -`)
 		if err == nil || !strings.Contains(out, ".spec.replicas") || !strings.Contains(out, "networkpolicy.networking.k8s.io/fleetwright serverside-applied") {
 			t.Errorf("%v\n%s", err, out)
 		}
 		out, err = manifests(t, "deploy", "registry.example/fleetwright:v2")
-		works(t, out, err)
+		mustSucceed(t, out, err)
 		live := &appsv1.Deployment{}
 		if err := hub.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "fleetwright"}, live); err != nil {
 			t.Fatal(err)
@@ -164,38 +166,41 @@ func TestDeploy(t *testing.T) {
 }
 
 func TestUndeploy(t *testing.T) {
-	controllers(t)
-	for name, take := range map[string]func(t *testing.T) (string, error){
-		"make undeploy":             func(t *testing.T) (string, error) { t.Helper(); return manifests(t, "undeploy") },
-		"the lines in the document": func(t *testing.T) (string, error) { t.Helper(); return lines(t, "kubectl delete deployment") },
+	runControllers(t)
+	for name, undeploy := range map[string]func(t *testing.T) (string, error){
+		"make undeploy": func(t *testing.T) (string, error) { t.Helper(); return manifests(t, "undeploy") },
+		"the commands in install.md": func(t *testing.T) (string, error) {
+			t.Helper()
+			return runDocumentBlock(t, "kubectl delete deployment")
+		},
 	} {
-		t.Run(name+" takes the operator and its rights, and nothing else", func(t *testing.T) {
+		t.Run(name+" deletes only the operator and its permissions", func(t *testing.T) {
 			out, err := manifests(t, "deploy", "registry.example/fleetwright:v1")
-			works(t, out, err)
-			app := fleet(t)
-			out, err = take(t)
-			works(t, out, err)
-			if left := ours(t, namespace, operators...); left != nil {
-				t.Errorf("left are %v\n%s", left, out)
+			mustSucceed(t, out, err)
+			app := createFleet(t)
+			out, err = undeploy(t)
+			mustSucceed(t, out, err)
+			if left := findExisting(t, namespace, operators...); left != nil {
+				t.Errorf("not deleted: %v\n%s", left, out)
 			}
-			if kept := ours(t, namespace, "crd"); len(kept) != 2 {
-				t.Errorf("of the CRDs there are %v", kept)
+			if kept := findExisting(t, namespace, "crd"); len(kept) != 2 {
+				t.Errorf("CRDs: %v, want both", kept)
 			}
 			for _, object := range []client.Object{app, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "east"}}} {
 				if err := hub.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() != nil {
-					t.Errorf("%s is not as it was: %v", object.GetName(), err)
+					t.Errorf("%s was deleted: %v", object.GetName(), err)
 				}
 			}
 		})
 	}
-	t.Run("with nothing there does no harm", func(t *testing.T) {
+	t.Run("succeeds if nothing is deployed", func(t *testing.T) {
 		out, err := manifests(t, "undeploy")
-		works(t, out, err)
+		mustSucceed(t, out, err)
 	})
 }
 
-func TestAnOperatorInAnotherNamespace(t *testing.T) {
-	controllers(t)
+func TestOperatorInAnotherNamespace(t *testing.T) {
+	runControllers(t)
 	const elsewhere = "fleet"
 	directory := t.TempDir()
 	here, err := filepath.Abs(".")
@@ -210,34 +215,34 @@ func TestAnOperatorInAnotherNamespace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := script(t, "kubectl", "apply", "--server-side", "-k", directory)
-	works(t, out, err)
-	all := ours(t, elsewhere, operators...)
-	t.Run("keeps its rights when another is to be deployed", func(t *testing.T) {
+	out, err := runScript(t, "kubectl", "apply", "--server-side", "-k", directory)
+	mustSucceed(t, out, err)
+	all := findExisting(t, elsewhere, operators...)
+	t.Run("keeps its permissions when make deploy is refused", func(t *testing.T) {
 		out, err := manifests(t, "deploy", "registry.example/fleetwright:v1")
 		if err == nil || !strings.Contains(out, "an operator is in namespace "+elsewhere) {
 			t.Errorf("%v\n%s", err, out)
 		}
-		if diff := cmp.Diff(all, ours(t, elsewhere, operators...)); diff != "" {
+		if diff := cmp.Diff(all, findExisting(t, elsewhere, operators...)); diff != "" {
 			t.Errorf("(-before +after):\n%s", diff)
 		}
 	})
-	t.Run("is what is taken away", func(t *testing.T) {
+	t.Run("is deleted by make undeploy", func(t *testing.T) {
 		out, err := manifests(t, "undeploy")
-		works(t, out, err)
-		if left := ours(t, elsewhere, operators...); left != nil {
-			t.Errorf("left are %v", left)
+		mustSucceed(t, out, err)
+		if left := findExisting(t, elsewhere, operators...); left != nil {
+			t.Errorf("not deleted: %v", left)
 		}
 		if !strings.Contains(out, "namespace "+elsewhere+" with the members' Secrets") {
-			t.Errorf("it says\n%s", out)
+			t.Errorf("the output does not name the namespace:\n%s", out)
 		}
 	})
 }
 
-func TestTheFinalizerIsLetGoOfByHand(t *testing.T) {
-	app := fleet(t, "example.com/before", "fleetwright.dev/cleanup", "example.com/after")
-	out, err := lines(t, "kubectl get appservices -A")
-	works(t, out, err)
+func TestFinalizerIsRemovedByTheDocumentedCommand(t *testing.T) {
+	app := createFleet(t, "example.com/before", "fleetwright.dev/cleanup", "example.com/after")
+	out, err := runDocumentBlock(t, "kubectl get appservices -A")
+	mustSucceed(t, out, err)
 	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(app), app); err != nil {
 		t.Fatal(err)
 	}
@@ -246,31 +251,31 @@ func TestTheFinalizerIsLetGoOfByHand(t *testing.T) {
 	}
 }
 
-// lines runs the block of docs/install.md that begins so.
-func lines(t *testing.T, begin string) (string, error) {
+// runDocumentBlock runs the code block of docs/install.md that starts with the given text.
+func runDocumentBlock(t *testing.T, start string) (string, error) {
 	t.Helper()
-	return script(t, "bash", "-euo", "pipefail", "-c", block(t, "\n"+begin))
+	return runScript(t, "bash", "-euo", "pipefail", "-c", documentBlock(t, "\n"+start))
 }
 
-// block is the block of docs/install.md that begins so.
-func block(t *testing.T, begin string) string {
+// documentBlock returns the code block of docs/install.md that starts with the given text.
+func documentBlock(t *testing.T, start string) string {
 	t.Helper()
 	content, err := os.ReadFile("../docs/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, found := range strings.Split(string(content), "```") {
-		if i%2 == 1 && strings.HasPrefix(found, begin) {
+		if i%2 == 1 && strings.HasPrefix(found, start) {
 			return found
 		}
 	}
-	t.Fatalf("docs/install.md has no block that begins with %q", begin)
+	t.Fatalf("docs/install.md has no code block that starts with %q", start)
 	return ""
 }
 
-// What docs/install.md gives as an example can be built.
-func TestAKustomizationOfYourOwn(t *testing.T) {
-	home(t)
+// The example in docs/install.md must build.
+func TestOwnKustomization(t *testing.T) {
+	createNamespace(t)
 	directory := t.TempDir()
 	here, err := filepath.Abs("default")
 	if err != nil {
@@ -280,16 +285,16 @@ func TestAKustomizationOfYourOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := strings.Replace(strings.TrimPrefix(block(t, "yaml\napiVersion: kustomize"), "yaml\n"), "../fleetwright/config/default", up, 1)
+	example := strings.Replace(strings.TrimPrefix(documentBlock(t, "yaml\napiVersion: kustomize"), "yaml\n"), "../fleetwright/config/default", up, 1)
 	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(example), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	objects := built(t, directory)
-	pod := one[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec
-	network := one[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy")
+	objects := buildKustomization(t, directory)
+	pod := findOne[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec
+	network := findOne[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy")
 	if pod.NodeSelector["kubernetes.io/arch"] == "" || !slices.Contains(pod.Containers[0].Args, "--cluster-api-namespace=capi-clusters") ||
 		network.Spec.Egress[len(network.Spec.Egress)-1].Ports[0].Port.IntVal != 7443 {
-		t.Error("a patch of it patches nothing")
+		t.Error("a patch of the example has no effect")
 	}
 	for _, object := range objects {
 		if err := apply(t.Context(), object, client.DryRunAll, client.ForceOwnership); err != nil {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// reasons returns the values of the constants in api/v1alpha1 whose names begin with Reason.
-func reasons(t *testing.T) map[string]bool {
+// findReasons returns the values of the constants in api/v1alpha1 whose names start with Reason.
+func findReasons(t *testing.T) map[string]bool {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../api/v1alpha1/conditions.go", nil, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestEveryReasonIsInTheOperationsGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inCode := reasons(t)
+	inCode := findReasons(t)
 	for _, reason := range slices.Sorted(maps.Keys(inCode)) {
 		if !strings.Contains(string(content), "`"+reason+"`") {
 			t.Errorf("docs/operations.md does not explain %s", reason)
@@ -53,7 +53,7 @@ func TestEveryReasonIsInTheOperationsGuide(t *testing.T) {
 	for _, match := range firstCell.FindAllStringSubmatch(string(content), -1) {
 		for reason := range strings.SplitSeq(match[1], ", ") {
 			if !inCode[strings.Trim(reason, "`")] {
-				t.Errorf("docs/operations.md explains %s, which is no reason", reason)
+				t.Errorf("docs/operations.md explains %s, which is not a reason", reason)
 			}
 		}
 	}
@@ -67,13 +67,13 @@ func TestEveryLinkOfTheDocumentationResolves(t *testing.T) {
 			return err
 		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin"):
 			return filepath.SkipDir
-		case filepath.Ext(path) != ".md" || path == "../docs/api.md": // generated, without links of ours
+		case filepath.Ext(path) != ".md" || path == "../docs/api.md": // generated, without relative links
 			return nil
 		}
 		content, err := os.ReadFile(path)
 		for _, match := range target.FindAllStringSubmatch(string(content), -1) {
-			if link := match[1]; !strings.Contains(link, "://") && !resolves(t, path, link) {
-				t.Errorf("%s: there is no %s", strings.TrimPrefix(path, "../"), link)
+			if link := match[1]; !strings.Contains(link, "://") && !isValidLink(t, path, link) {
+				t.Errorf("%s: broken link %s", strings.TrimPrefix(path, "../"), link)
 			}
 		}
 		return err
@@ -83,8 +83,8 @@ func TestEveryLinkOfTheDocumentationResolves(t *testing.T) {
 	}
 }
 
-// resolves reports whether a relative link in a document has a file and a heading to lead to.
-func resolves(t *testing.T, document, link string) bool {
+// isValidLink reports whether the file and the heading of a relative link exist.
+func isValidLink(t *testing.T, document, link string) bool {
 	t.Helper()
 	file, anchor, _ := strings.Cut(link, "#")
 	path := document

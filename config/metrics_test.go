@@ -19,35 +19,35 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// monitoring is the group of Prometheus' operator, whose CRDs the API server here has not.
+// monitoring is the API group of the Prometheus operator. The test API server has no CRDs of it.
 const monitoring = "monitoring.coreos.com"
 
-// metric is a row of a table in docs/metrics.md.
+// metric is a line of a table in docs/metrics.md.
 type metric struct {
 	kind   string
 	labels []string
 }
 
-var row = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, ]*) \\| (gauge|counter|histogram) \\| ")
+var metricRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, ]*) \\| (gauge|counter|histogram) \\| ")
 
-// documented is the tables of docs/metrics.md, by name.
-func documented(t *testing.T) map[string]metric {
+// documentedMetrics returns the metrics in the tables of docs/metrics.md by name.
+func documentedMetrics(t *testing.T) map[string]metric {
 	t.Helper()
 	content, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]metric{}
-	for _, match := range row.FindAllStringSubmatch(string(content), -1) {
-		rows[match[1]] = metric{kind: match[3], labels: strings.FieldsFunc(match[2], func(r rune) bool { return r == ',' || r == ' ' })}
+	metrics := map[string]metric{}
+	for _, match := range metricRow.FindAllStringSubmatch(string(content), -1) {
+		metrics[match[1]] = metric{kind: match[3], labels: strings.FieldsFunc(match[2], func(r rune) bool { return r == ',' || r == ' ' })}
 	}
-	return rows
+	return metrics
 }
 
-// The names of metrics are literals wherever they are registered.
-func TestDocumentedMetricsAreThoseOfTheCode(t *testing.T) {
+// Metrics are registered with literal names.
+func TestDocumentedMetricsMatchTheCode(t *testing.T) {
 	var written, inCode []string
-	for name := range documented(t) {
+	for name := range documentedMetrics(t) {
 		if strings.HasPrefix(name, "fleetwright_") {
 			written = append(written, name)
 		}
@@ -85,9 +85,10 @@ var (
 	promQL    = []string{"max", "min", "sum", "count", "topk", "sort", "rate", "increase", "histogram_quantile", "time", "vector", "and", "or", "unless"}
 )
 
-// wrong says what an expression asks for that there is not. It is no parser of PromQL, for those are heavy: it knows the little that is
-// used here, so that what it does not know is said too.
-func wrong(expression string, known map[string]metric) (problems []string) {
+// findProblems returns the metrics and labels of an expression that do not exist. It knows only the
+// PromQL that we use, because a full parser is a large dependency. It also reports syntax that it
+// does not know.
+func findProblems(expression string, known map[string]metric) (problems []string) {
 	bare := interval.ReplaceAllString(quoted.ReplaceAllString(expression, `""`), "[]")
 	if strings.Count(bare, "(") != strings.Count(bare, ")") || strings.Count(expression, `"`)%2 != 0 {
 		problems = append(problems, "its brackets or quotes do not match")
@@ -113,7 +114,7 @@ func wrong(expression string, known map[string]metric) (problems []string) {
 		}
 		switch {
 		case !is:
-			problems = append(problems, name+" is no metric in docs/metrics.md")
+			problems = append(problems, name+" is not a metric in docs/metrics.md")
 		case found.kind == "histogram":
 			problems = append(problems, name+" is a histogram: it has _bucket, _sum and _count")
 		case (found.kind == "counter") != asCounter[name]:
@@ -129,12 +130,12 @@ func wrong(expression string, known map[string]metric) (problems []string) {
 	return problems
 }
 
-func TestExpressionsAreLookedAt(t *testing.T) {
+func TestFindProblems(t *testing.T) {
 	known := map[string]metric{"up": {"gauge", []string{"member"}}, "changes_total": {"counter", nil}, "took_seconds": {"histogram", nil}}
 	for expression, want := range map[string]string{
 		`max by (member) (up{member=~"$member"}) == 0`:                                  "",
 		`histogram_quantile(0.5, sum by (le) (rate(took_seconds_bucket[$__interval])))`: "",
-		`max by (member) (down) == 0`:                                                   "down is no metric",
+		`max by (member) (down) == 0`:                                                   "down is not a metric",
 		`max by (cluster) (up)`:                                                         "the label cluster",
 		`up{name="x"}`:                                                                  "the label name",
 		`rate(up[5m])`:                                                                  "up is a gauge",
@@ -144,15 +145,15 @@ func TestExpressionsAreLookedAt(t *testing.T) {
 		`rate(took_seconds[5m])`:                                                        "took_seconds is a histogram",
 		`max(up`:                                                                        "brackets",
 		`up{member="x}`:                                                                 "quotes",
-		`maxx(up)`:                                                                      "maxx is no metric",
+		`maxx(up)`:                                                                      "maxx is not a metric",
 	} {
-		if got := strings.Join(wrong(expression, known), "; "); !strings.Contains(got, want) || (want == "") != (got == "") {
+		if got := strings.Join(findProblems(expression, known), "; "); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: got %q, want %q", expression, got, want)
 		}
 	}
 }
 
-// dashboard is what is looked at of Grafana's format.
+// dashboard has the fields of a Grafana dashboard that the tests check.
 type dashboard struct {
 	UID, Title string
 	Panels     []panel
@@ -169,31 +170,31 @@ type panel struct {
 }
 
 func TestDashboard(t *testing.T) {
-	config := one[corev1.ConfigMap](t, built(t, "grafana"), "ConfigMap")
+	config := findOne[corev1.ConfigMap](t, buildKustomization(t, "grafana"), "ConfigMap")
 	var d dashboard
 	if err := json.Unmarshal([]byte(config.Data["dashboard.json"]), &d); err != nil {
 		t.Fatal(err)
 	}
 	if d.UID == "" || d.Title == "" || len(d.Panels) == 0 {
-		t.Fatalf("it is %q, %q with %d panels", d.UID, d.Title, len(d.Panels))
+		t.Fatalf("the dashboard has UID %q, title %q and %d panels", d.UID, d.Title, len(d.Panels))
 	}
-	known, ids, cells := documented(t), map[int]bool{}, map[[2]int]string{}
+	known, ids, cells := documentedMetrics(t), map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
 		if p.Title == "" || ids[p.ID] || len(p.Targets) == 0 || p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("panel %d %q: it has no title, another's ID, no query, or no room", p.ID, p.Title)
+			t.Errorf("panel %d %q has no title, a duplicate ID, no query, or is too wide", p.ID, p.Title)
 		}
 		ids[p.ID] = true
 		for x := range p.GridPos.W {
 			for y := range p.GridPos.H {
 				cell := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
 				if cells[cell] != "" {
-					t.Fatalf("%q lies on %q", p.Title, cells[cell])
+					t.Fatalf("panel %q overlaps %q", p.Title, cells[cell])
 				}
 				cells[cell] = p.Title
 			}
 		}
 		for _, target := range p.Targets {
-			for _, problem := range wrong(target.Expr, known) {
+			for _, problem := range findProblems(target.Expr, known) {
 				t.Errorf("panel %q: %s: %s", p.Title, target.Expr, problem)
 			}
 		}
@@ -205,7 +206,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// rules are a PrometheusRule, as far as ours goes.
+// rules has the fields of a PrometheusRule that ours uses.
 type rules struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -226,11 +227,11 @@ type alert struct {
 }
 
 func TestAlerts(t *testing.T) {
-	groups := one[rules](t, built(t, "prometheus"), "PrometheusRule").Spec.Groups
+	groups := findOne[rules](t, buildKustomization(t, "prometheus"), "PrometheusRule").Spec.Groups
 	if len(groups) != 1 || len(groups[0].Rules) != 5 {
-		t.Fatalf("it has %d groups, the first with %d alerts", len(groups), len(groups[0].Rules))
+		t.Fatalf("%d groups, the first with %d alerts", len(groups), len(groups[0].Rules))
 	}
-	known := documented(t)
+	known := documentedMetrics(t)
 	docs, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
@@ -238,11 +239,11 @@ func TestAlerts(t *testing.T) {
 	shown := regexp.MustCompile(`\$labels\.([a-z_]+)`)
 	for _, a := range groups[0].Rules {
 		t.Run(a.Alert, func(t *testing.T) {
-			for _, problem := range wrong(a.Expr, known) {
+			for _, problem := range findProblems(a.Expr, known) {
 				t.Errorf("%s: %s", a.Expr, problem)
 			}
-			if pause, err := time.ParseDuration(a.For); err != nil || pause < time.Minute {
-				t.Errorf("for is %q: it has to last", a.For)
+			if duration, err := time.ParseDuration(a.For); err != nil || duration < time.Minute {
+				t.Errorf("for is %q, want at least a minute", a.For)
 			}
 			if diff := cmp.Diff([]string{"description", "runbook_url", "summary"}, slices.Sorted(maps.Keys(a.Annotations))); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
@@ -253,27 +254,27 @@ func TestAlerts(t *testing.T) {
 			kept := grouping.FindStringSubmatch(a.Expr)
 			for _, match := range shown.FindAllStringSubmatch(fmt.Sprint(a.Annotations), -1) {
 				if len(kept) == 0 || !slices.Contains(labelName.FindAllString(kept[1], -1), match[1]) {
-					t.Errorf("it speaks of the label %s, which it does not keep", match[1])
+					t.Errorf("an annotation uses label %s, which the expression drops", match[1])
 				}
 			}
-			if !leadsSomewhere(a.Annotations["runbook_url"]) {
-				t.Errorf("there is no %s", a.Annotations["runbook_url"])
+			if !isValidRunbook(a.Annotations["runbook_url"]) {
+				t.Errorf("%s does not exist", a.Annotations["runbook_url"])
 			}
 			if !strings.Contains(string(docs), "| `"+a.Alert+"` |") {
-				t.Error("docs/metrics.md does not have it")
+				t.Error("docs/metrics.md does not list the alert")
 			}
 		})
 	}
 }
 
-// leadsSomewhere reports whether a link to our docs has a file and a heading to lead to.
-func leadsSomewhere(link string) bool {
+// isValidRunbook reports whether the file and the heading of a link to our docs exist.
+func isValidRunbook(link string) bool {
 	path, ours := strings.CutPrefix(link, "https://github.com/fleetwright/fleetwright/blob/main/")
 	file, anchor, _ := strings.Cut(path, "#")
 	return ours && hasHeading(filepath.Join("..", file), anchor)
 }
 
-// monitor is a ServiceMonitor, as far as ours goes.
+// monitor has the fields of a ServiceMonitor that ours uses.
 type monitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -295,17 +296,17 @@ type monitor struct {
 }
 
 func TestServiceMonitor(t *testing.T) {
-	objects := built(t, "prometheus")
-	m, service := one[monitor](t, objects, "ServiceMonitor"), one[corev1.Service](t, objects, "Service")
+	objects := buildKustomization(t, "prometheus")
+	m, service := findOne[monitor](t, objects, "ServiceMonitor"), findOne[corev1.Service](t, objects, "Service")
 	selector, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m.Namespace != service.Namespace || selector.Empty() || !selector.Matches(labels.Set(service.Labels)) {
-		t.Error("it does not select the Service of the metrics")
+		t.Error("the ServiceMonitor does not select the metrics Service")
 	}
 	if len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
-		t.Errorf("its endpoints are %+v", m.Spec.Endpoints)
+		t.Errorf("endpoints: %+v", m.Spec.Endpoints)
 	}
 	if !m.Spec.Endpoints[0].HonorLabels {
 		t.Error("the label `namespace` of an AppService's metrics would be exported_namespace")

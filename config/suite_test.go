@@ -1,5 +1,5 @@
-// Package config_test builds every kustomization here and asks a real API server whether it would take what comes out. What the alerts and
-// the dashboard ask for is compared with docs/metrics.md.
+// Package config_test builds every kustomization in config and sends the objects to a real API
+// server. It compares the queries of the alerts and of the dashboard with docs/metrics.md.
 package config_test
 
 import (
@@ -26,39 +26,39 @@ import (
 )
 
 var (
-	hub        client.Client // refuses fields that it does not know
-	kubeconfig string        // the hub's, a file
+	hub        client.Client // refuses unknown fields
+	kubeconfig string        // path of the kubeconfig of the hub
 	warned     = &warnings{}
 )
 
-// warnings are what the API server says about what it takes.
+// warnings collects the warnings of the API server.
 type warnings struct {
-	mu   sync.Mutex
-	said []string
+	mu    sync.Mutex
+	texts []string
 }
 
 // HandleWarningHeader is part of [rest.WarningHandler].
 func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said = append(w.said, text)
+	w.texts = append(w.texts, text)
 }
 
-// take returns what was said since the last time.
+// take returns the warnings since the last call.
 func (w *warnings) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	said := w.said
-	w.said = nil
-	return said
+	texts := w.texts
+	w.texts = nil
+	return texts
 }
 
 func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
 
-// withHub runs the tests on an API server that has our CRDs and the namespace that we ship.
+// withHub runs the tests with an API server that has our CRDs.
 func withHub(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd, kube-apiserver and kubectl: use `make manifests-check`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd, kube-apiserver and kubectl: run `make manifests-check`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
 	}
 	environment := &envtest.Environment{CRDDirectoryPaths: []string{"crd/bases"}, ErrorIfCRDPathMissing: true, UseExistingCluster: new(false)}
@@ -73,11 +73,11 @@ func withHub(run func() int) int {
 		}
 		config = rest.CopyConfig(config)
 		config.WarningHandler = warned
-		careless, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+		lenient, err := client.New(config, client.Options{Scheme: scheme.Scheme})
 		if err != nil {
 			return 1, err
 		}
-		hub = client.WithFieldValidation(careless, metav1.FieldValidationStrict)
+		hub = client.WithFieldValidation(lenient, metav1.FieldValidationStrict)
 		return run(), nil
 	}()
 	if err != nil {
@@ -90,8 +90,8 @@ func withHub(run func() int) int {
 	return code
 }
 
-// kustomizations are the directories that can be built.
-func kustomizations(t *testing.T) []string {
+// findKustomizations returns the directories with a kustomization.
+func findKustomizations(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	if err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
@@ -105,35 +105,35 @@ func kustomizations(t *testing.T) []string {
 	return found
 }
 
-// built is what kubectl makes of a kustomization. It is the kubectl of the tools: what users have is no newer.
-func built(t *testing.T, directory string) []*unstructured.Unstructured {
+// buildKustomization returns the objects that our kubectl renders from a kustomization.
+func buildKustomization(t *testing.T, directory string) []*unstructured.Unstructured {
 	t.Helper()
-	return output(t, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "kustomize", directory)
+	return runForObjects(t, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "kustomize", directory)
 }
 
-// output is what a program prints, as objects.
-func output(t *testing.T, program string, args ...string) []*unstructured.Unstructured {
+// runForObjects returns the objects that a program prints.
+func runForObjects(t *testing.T, program string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	command := exec.Command(program, args...)
-	command.Stdout, command.Stderr = &out, &complaint
-	if err := command.Run(); err != nil || complaint.Len() > 0 {
-		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, complaint.String())
+	command.Stdout, command.Stderr = &out, &stderr
+	if err := command.Run(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, stderr.String())
 	}
-	return decoded(t, &out)
+	return decodeObjects(t, &out)
 }
 
-// read is what a file holds that is no part of a kustomization.
-func read(t *testing.T, file string) []*unstructured.Unstructured {
+// readObjects returns the objects in a file.
+func readObjects(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decoded(t, bytes.NewReader(content))
+	return decodeObjects(t, bytes.NewReader(content))
 }
 
-func decoded(t *testing.T, from io.Reader) []*unstructured.Unstructured {
+func decodeObjects(t *testing.T, from io.Reader) []*unstructured.Unstructured {
 	t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(from, 4096)
 	var objects []*unstructured.Unstructured
@@ -148,8 +148,8 @@ func decoded(t *testing.T, from io.Reader) []*unstructured.Unstructured {
 	}
 }
 
-// one is the only object of a kind, as that type; with a name, the one that is called so.
-func one[T any](t *testing.T, objects []*unstructured.Unstructured, kind string, name ...string) *T {
+// findOne returns the only object of a kind, or of a kind and name, as a typed object.
+func findOne[T any](t *testing.T, objects []*unstructured.Unstructured, kind string, name ...string) *T {
 	t.Helper()
 	var found []*T
 	for _, object := range objects {
@@ -163,7 +163,7 @@ func one[T any](t *testing.T, objects []*unstructured.Unstructured, kind string,
 		found = append(found, typed)
 	}
 	if len(found) != 1 {
-		t.Fatalf("there are %d objects of kind %s %v", len(found), kind, name)
+		t.Fatalf("%d objects of kind %s %v, want one", len(found), kind, name)
 	}
 	return found[0]
 }

@@ -35,8 +35,8 @@ func disruptionBudget(maxUnavailable int) framework.Change {
 
 func withoutAutoscaling(s *v1alpha1.AppServiceSpec) { s.Autoscaling, s.DisruptionBudget = nil, nil }
 
-// optionalObjects is what a member's Deployment, HorizontalPodAutoscaler and PodDisruptionBudget
-// say. The values of a missing object are zero.
+// optionalObjects has fields of a member's Deployment, HorizontalPodAutoscaler and
+// PodDisruptionBudget. The values of a missing object are zero.
 type optionalObjects struct {
 	Replicas       int32
 	Min, Max       int32
@@ -61,8 +61,8 @@ func (f *fleet) optionalObjects(ctx context.Context, member string, app *v1alpha
 	return got, nil
 }
 
-// awaitOptionalObjects waits until the AppService is Ready on these members, and their objects say
-// this.
+// awaitOptionalObjects waits until the AppService is Ready on these members, and their objects have
+// these fields.
 func (f *fleet) awaitOptionalObjects(t *testing.T, app *v1alpha1.AppService, want map[string]optionalObjects) {
 	t.Helper()
 	f.awaitEntries(t, app, allReady(slices.Collect(maps.Keys(want))...))

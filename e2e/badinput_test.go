@@ -65,7 +65,7 @@ func TestRefusedAppService(t *testing.T) {
 				f.DeleteApp(t, test.app)
 			}
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("want an error that says %q, got: %v", test.want, err)
+				t.Errorf("want an error that contains %q, got: %v", test.want, err)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func (f *fleet) checkRefused(ctx context.Context, member, reason string) error {
 	}
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionCredentialsValid)
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason {
-		return fmt.Errorf("its condition CredentialsValid is %+v", c)
+		return fmt.Errorf("the condition CredentialsValid is %+v", c)
 	}
 	if m.IsReady() {
 		return errors.New("the member is Ready")
@@ -147,7 +147,8 @@ func withExec(t *testing.T, kubeconfig []byte, command string, args ...string) [
 	return content
 }
 
-// TestUnusableHub tests that the operator exits with an error, and that its last line says why.
+// TestUnusableHub tests that the operator exits with an error, and that its last line has the
+// reason.
 func TestUnusableHub(t *testing.T) {
 	f := testFleet(t)
 	config, err := clientcmd.Load(f.Hub.Kubeconfig())
@@ -172,10 +173,10 @@ func TestUnusableHub(t *testing.T) {
 			output, err := exec.CommandContext(ctx, filepath.Join(*binFlag, "fleetwright"), "--kubeconfig="+test.kubeconfig,
 				"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0").CombinedOutput()
 			if ctx.Err() != nil {
-				t.Fatalf("it still runs after a minute; its log:\n%s", output)
+				t.Fatalf("the operator still runs after a minute; its log:\n%s", output)
 			}
 			if err == nil {
-				t.Errorf("it exits with code 0")
+				t.Errorf("the operator exits with code 0")
 			}
 			if last := environment.Tail(string(output), 1); !strings.Contains(last, test.want) || strings.Contains(string(output), "goroutine ") {
 				t.Errorf("want a last line with %s, got:\n%s", test.want, output)

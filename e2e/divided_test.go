@@ -56,7 +56,7 @@ func TestDivided(t *testing.T) {
 		uncordon := f.cordon(t, "west")
 		done := f.expectAtLeast(t, app, 12, readyOf, "north", "south", "east", "west")
 		join(t)
-		f.awaitReadyMessage(t, app, "it keeps replicas on 3 clusters until it is ready on: west")
+		f.awaitReadyMessage(t, app, "the scale-down on 3 clusters is pending until the AppService is ready on: west")
 		uncordon()
 		f.awaitExactShares(t, app, quarters)
 		done()
@@ -88,7 +88,7 @@ func TestDivided(t *testing.T) {
 		uncordon := f.cordon(t, "north")
 		done := f.expectAtLeast(t, app, 12, readyOf, "west", "north", "south", "east")
 		f.patchMemberSpec(t, "west", tainted(v1alpha1.TaintNoExecute))
-		f.awaitReadyMessage(t, app, "it waits to be removed from 1 cluster until it is ready on: north")
+		f.awaitReadyMessage(t, app, "the removal from 1 cluster is pending until the AppService is ready on: north")
 		uncordon()
 		f.awaitExactShares(t, app, thirds)
 		done()
@@ -172,7 +172,7 @@ func (f *fleet) awaitReadyMessage(t *testing.T, app *v1alpha1.AppService, text s
 	f.Eventually(t, fmt.Sprintf("AppService %s to report that %s", app.Name, text), func(context.Context) error {
 		f.RefreshApp(t, app)
 		if message := readyMessage(app); !strings.Contains(message, text) {
-			return fmt.Errorf("its message is %q", message)
+			return fmt.Errorf("the message of Ready is %q", message)
 		}
 		return nil
 	})

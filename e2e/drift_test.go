@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// TestDrift tests that changes on a member are reverted to what the AppService says.
+// TestDrift tests that changes on a member are reverted to the spec of the AppService.
 func TestDrift(t *testing.T) {
 	f := testFleet(t)
 	app := f.createApp(t, "drift")
@@ -35,7 +35,7 @@ func TestDrift(t *testing.T) {
 		patch := client.MergeFrom(deployment.DeepCopy())
 		deployment.Spec.Template.Spec.Containers[0].Image = "mine:1"
 		deployment.Spec.Replicas = new(int32(7))
-		if err := member.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("somebody")); err != nil {
+		if err := member.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("other-manager")); err != nil {
 			t.Fatal(err)
 		}
 		if checkObjects(t.Context(), member, app) == nil {
@@ -47,14 +47,14 @@ func TestDrift(t *testing.T) {
 	t.Run("reports repeated changes as one Event series", func(t *testing.T) {
 		for range 3 {
 			get(t, deployment)
-			label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`))
-			if err := member.Client.Patch(t.Context(), deployment, label, client.FieldOwner("somebody")); err != nil {
+			label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"other-manager"}}}`))
+			if err := member.Client.Patch(t.Context(), deployment, label, client.FieldOwner("other-manager")); err != nil {
 				t.Fatal(err)
 			}
 			f.Eventually(t, "the label to be reverted", func(context.Context) error {
 				get(t, deployment)
 				if got := deployment.Labels[v1alpha1.LabelManagedBy]; got != v1alpha1.ManagedBy {
-					return fmt.Errorf("it is %q", got)
+					return fmt.Errorf("the label is %q", got)
 				}
 				return nil
 			})
@@ -69,7 +69,7 @@ func TestDrift(t *testing.T) {
 					return nil
 				}
 			}
-			return errors.New("there is no such Event")
+			return errors.New("the AppService has no DriftCorrected Event with a series")
 		})
 	})
 
@@ -98,7 +98,7 @@ func TestDrift(t *testing.T) {
 		get(t, service)
 		patch := client.MergeFrom(service.DeepCopy())
 		service.Spec.Ports[0].Port = 81
-		if err := member.Client.Patch(t.Context(), service, patch, client.FieldOwner("somebody")); err != nil {
+		if err := member.Client.Patch(t.Context(), service, patch, client.FieldOwner("other-manager")); err != nil {
 			t.Fatal(err)
 		}
 		f.awaitReady(t, app, "north", "south", "east")

@@ -34,8 +34,8 @@ func (f *fleet) createApp(t *testing.T, name string, changes ...framework.Change
 	return f.CreateApp(t, framework.NewAppService(namespace, name, changes...))
 }
 
-// awaitReady waits until the AppService runs on these members and on no others, and its status says
-// so. It returns how long that took.
+// awaitReady waits until the AppService runs on these members and on no others, and its status
+// reports that. It returns how long that took.
 func (f *fleet) awaitReady(t *testing.T, app *v1alpha1.AppService, members ...string) time.Duration {
 	t.Helper()
 	return f.awaitReadyWithin(t, f.Timeout, app, members...)
@@ -85,7 +85,7 @@ func checkRunning(ctx context.Context, member *framework.Cluster, app *v1alpha1.
 	return nil
 }
 
-// rendered is what a Deployment and a Service show of an AppService.
+// rendered has the fields of a Deployment and a Service that come from an AppService.
 type rendered struct {
 	Image    string
 	Replicas int32

@@ -45,7 +45,8 @@ func (f *fleet) addCluster(t *testing.T, name string) *framework.Cluster {
 	return created
 }
 
-// detach deletes a member's Secret, and waits until its MemberCluster, if there is one, says so.
+// detach deletes a member's Secret, and waits until its MemberCluster, if there is one, reports
+// that.
 func (f *fleet) detach(t *testing.T, name string) {
 	t.Helper()
 	secret, member := &corev1.Secret{}, &v1alpha1.MemberCluster{}

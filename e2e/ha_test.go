@@ -112,7 +112,7 @@ func (f *fleet) freezeLeader(t *testing.T) {
 		// The process may have exited. A container has a new process then.
 		metrics, err := leader.Metrics(ctx)
 		if err == nil && isLeading(metrics) {
-			return errors.New("its metrics say that it leads")
+			return errors.New("its metrics report that it leads")
 		}
 		return nil
 	})
@@ -152,7 +152,7 @@ func (f *fleet) logWrites(t *testing.T, since time.Time) {
 	t.Helper()
 	for name, c := range f.All() {
 		for _, request := range requests(t, c) {
-			if request.Writes() && request.Object.Resource != "leases" && request.At.After(since) {
+			if request.IsWrite() && request.Object.Resource != "leases" && request.At.After(since) {
 				t.Logf("on %s: %s\n%s", name, &request, request.Body)
 			}
 		}
@@ -234,7 +234,7 @@ func (f *fleet) awaitTakeover(t *testing.T, timeout time.Duration, from string) 
 	t.Helper()
 	return f.EventuallyWithin(t, timeout, "another replica to hold the Lease", func(context.Context) error {
 		if now := f.holder(t); now == "" || now == from {
-			return fmt.Errorf("%q holds it", now)
+			return fmt.Errorf("%q holds the Lease", now)
 		}
 		return nil
 	})

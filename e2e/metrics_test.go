@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 	}
 	patch := client.MergeFrom(deployment.DeepCopy())
 	deployment.Spec.Template.Spec.Containers[0].Image = "web:2"
-	if err := f.Members["south"].Client.Patch(t.Context(), deployment, patch, client.FieldOwner("somebody")); err != nil {
+	if err := f.Members["south"].Client.Patch(t.Context(), deployment, patch, client.FieldOwner("other-manager")); err != nil {
 		t.Fatal(err)
 	}
 

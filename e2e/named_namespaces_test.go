@@ -78,7 +78,7 @@ func (f *fleet) testAllowedNamespace(t *testing.T, app *v1alpha1.AppService) {
 		deployment.Spec.Template.Spec.Containers[0].Image = "mine:1"
 		service := &corev1.Service{}
 		service.Namespace, service.Name = app.Namespace, app.Name
-		if err := errors.Join(west.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("somebody")), west.Client.Delete(t.Context(), service)); err != nil {
+		if err := errors.Join(west.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("other-manager")), west.Client.Delete(t.Context(), service)); err != nil {
 			t.Fatal(err)
 		}
 		f.awaitDelivered(t, app)
@@ -106,7 +106,7 @@ func (f *fleet) testOtherNamespace(t *testing.T, app *v1alpha1.AppService, other
 	west := f.Members["west"]
 	refused := f.CreateApp(t, framework.NewAppService(other, "refused", framework.OnClusters("north", "west"), autoscaling(2, 5)))
 
-	t.Run("reports the missing right, and does not block other AppServices", func(t *testing.T) {
+	t.Run("reports the missing permission, and does not block other AppServices", func(t *testing.T) {
 		f.awaitRefused(t, refused, "west")
 		ready := f.readySince(t, "west")
 		f.EditApp(t, app, framework.Image("web:4"))
@@ -147,7 +147,7 @@ func (f *fleet) testOtherNamespace(t *testing.T, app *v1alpha1.AppService, other
 }
 
 // joinWithNamespace joins a cluster where the operator may write in one namespace. MemberKubeconfig
-// grants wider rights, which are replaced.
+// grants wider permissions, which are replaced.
 func (f *fleet) joinWithNamespace(t *testing.T, c *framework.Cluster, name string) {
 	t.Helper()
 	kubeconfig, err := c.MemberKubeconfig(t.Context())
@@ -181,8 +181,8 @@ func (f *fleet) awaitDelivered(t *testing.T, app *v1alpha1.AppService) {
 	})
 }
 
-// awaitRefused waits until the entry of a member says which right is missing, and all other entries
-// are Ready.
+// awaitRefused waits until the entry of a member names the missing permission, and all other
+// entries are Ready.
 func (f *fleet) awaitRefused(t *testing.T, app *v1alpha1.AppService, member string) {
 	t.Helper()
 	want := fmt.Sprintf(`cannot patch resource "deployments" in API group "apps" in the namespace %q`, app.Namespace)
@@ -206,7 +206,7 @@ func (f *fleet) awaitRefused(t *testing.T, app *v1alpha1.AppService, member stri
 // denied returns the requests of the operator that a cluster answered with 403.
 func denied(t *testing.T, c *framework.Cluster) []environment.Request {
 	t.Helper()
-	return slices.DeleteFunc(requests(t, c), func(r environment.Request) bool { return !r.Denied() })
+	return slices.DeleteFunc(requests(t, c), func(r environment.Request) bool { return !r.IsDenied() })
 }
 
 // logLines returns the lines of the operator's log that contain a name.

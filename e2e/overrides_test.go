@@ -34,7 +34,7 @@ func deploymentPatch(path, value string) v1alpha1.Override {
 	return v1alpha1.Override{Patches: []v1alpha1.Patch{{Target: v1alpha1.PatchDeployment, Operations: []v1alpha1.PatchOperation{operation}}}}
 }
 
-// overridden is what overrides change in a member's objects.
+// overridden has the fields of a member's objects that overrides change.
 type overridden struct {
 	Image    string
 	Env      map[string]string
@@ -120,7 +120,7 @@ func TestOverrides(t *testing.T) {
 			entries["east"] = entry{v1alpha1.ClusterFailed, v1alpha1.ReasonInvalidOverride}
 			f.awaitEntries(t, app, entries)
 			if message := app.Status.Cluster("east").Message; !strings.Contains(message, "for-east") || !strings.Contains(message, test.text) {
-				t.Errorf("want a message of east that names override for-east and says %q, got %q", test.text, message)
+				t.Errorf("want a message of east that names override for-east and contains %q, got %q", test.text, message)
 			}
 			set("south", func(o *overridden) { o.Image = tag })
 			f.expectOverridden(t, app, want) // east keeps what it runs

@@ -29,8 +29,8 @@ func (g grant) String() string {
 }
 
 // verifyPrivileges returns an error if the hub or a member denied a request of the operator, which
-// has the shipped rights. If all tests have run and passed, it also returns an error if a grant was
-// not used.
+// has the shipped permissions. If all tests have run and passed, it also returns an error if a
+// grant was not used.
 func verifyPrivileges(ctx context.Context, code int) error {
 	unfiltered := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
 	f, created := shared.Created()
@@ -47,7 +47,7 @@ func verifyPrivileges(ctx context.Context, code int) error {
 	return errors.Join(hub.verify(ctx, "hub", all), members.verify(ctx, "member", all))
 }
 
-// access is a ServiceAccount on clusters that grant it the same rights.
+// access is a ServiceAccount on clusters that grant it the same permissions.
 type access struct {
 	clusters    []*framework.Cluster
 	account     string
@@ -72,7 +72,7 @@ func (a *access) verify(ctx context.Context, kind string, all bool) error {
 				continue
 			}
 			requests++
-			if logged[i].Denied() && !c.WasStarting(logged[i].At) {
+			if logged[i].IsDenied() && !c.WasStarting(logged[i].At) {
 				errs = append(errs, fmt.Errorf("%s denied a request of the operator: %s", c.Name(), &logged[i]))
 			}
 			for _, g := range grantsFor(&logged[i]) {

@@ -76,7 +76,7 @@ func TestSamples(t *testing.T) {
 		f.awaitEntries(t, named("default", "cdn"), allReady("north", "south"))
 	})
 
-	t.Run("an AppService that violates the restricted Pod Security Standard is refused and says so", func(t *testing.T) {
+	t.Run("an AppService that violates the restricted Pod Security Standard reports that it is refused", func(t *testing.T) {
 		violating := framework.NewAppService(strict, "violating")
 		if err := f.Hub.Client.Create(t.Context(), violating); err != nil {
 			t.Fatal(err)

@@ -18,12 +18,12 @@ import (
 )
 
 // httpGetter is a cluster whose node can send requests over the network. Clusters with simulated
-// pods are not.
+// pods do not implement it.
 type httpGetter interface {
 	Get(ctx context.Context, host string, port int32) (string, error)
 }
 
-// greeting sets what the web server answers.
+// greeting sets the response of the web server.
 func greeting(text string) framework.Change { return framework.Env("GREETING", text) }
 
 // nodePort makes the Service listen on the nodes.
@@ -73,7 +73,7 @@ func TestServes(t *testing.T) {
 			f.Eventually(t, "the old pods to be gone from "+member, func(ctx context.Context) error {
 				pods, err := f.podNames(ctx, member, app)
 				if len(pods) > int(app.DesiredReplicas()) {
-					err = fmt.Errorf("there are still %v", pods)
+					err = fmt.Errorf("these pods still exist: %v", pods)
 				}
 				return err
 			})

@@ -72,7 +72,7 @@ type fleet struct{ *framework.Fleet }
 // shared is the fleet that the tests share. Only TestMain and testFleet use it.
 var shared = &framework.Shared[*fleet]{Name: "e2e: the shared fleet"}
 
-// mark says something about a test.
+// mark is a property of a test.
 type mark string
 
 // onKind marks a test that also runs on kind by default: it tests what simulated pods and local

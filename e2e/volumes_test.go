@@ -52,7 +52,7 @@ func (f *fleet) mountMissingConfigMap(t *testing.T, member string, app *v1alpha1
 			return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "settings" })
 		})
 		if i < 0 {
-			return errors.New("there is no such pod")
+			return errors.New("the AppService has no pod")
 		}
 		pod = &pods.Items[i]
 		return nil

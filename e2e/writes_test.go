@@ -25,7 +25,7 @@ func (f *fleet) countWrites(t *testing.T) writeCounts {
 	for name, c := range f.All() {
 		counted[name] = map[string]int{}
 		for _, request := range requests(t, c) {
-			if request.Writes() && request.Object.Resource != "leases" {
+			if request.IsWrite() && request.Object.Resource != "leases" {
 				counted[name][request.What()]++
 			}
 		}

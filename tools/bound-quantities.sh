@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Limits the length of quantities in CRDs. The pattern of Kubernetes accepts an exponent of any length,
-# and parsing 1e-2000000000 exhausts CPU and memory: one such AppService would crash every operator
-# that lists it.
+# Limits the length of quantities in CRDs. The pattern of Kubernetes accepts an exponent of any
+# length, and parsing 1e-2000000000 exhausts CPU and memory: one such AppService would crash every
+# operator that lists it.
 #
 #   tools/bound-quantities.sh CRD...
 set -euo pipefail

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Starts a Docker engine if none responds.
 #
-#   tools/docker.sh up      uses the engine that responds, or installs and starts one and prints `started`
+#   tools/docker.sh up      uses the engine that responds, or starts one and prints `started`
 #   tools/docker.sh down    stops the engine that `up` started, and no other
 #
-# It installs and starts an engine only as root, and only in CI (CI is set) or with START_DOCKER=1. It
-# uses Debian's packages and starts dockerd directly, so systemd is not required. Exit status 3: there
-# is no engine, and the script must not or cannot start one, for example in an unprivileged container.
+# It installs and starts an engine only as root, and only in CI (CI is set) or with START_DOCKER=1.
+# It uses Debian's packages and starts dockerd directly, so systemd is not required. Exit status 3:
+# there is no engine, and the script must not or cannot start one, for example in an unprivileged
+# container.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

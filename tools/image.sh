@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds the operator's image reproducibly: the same commit gives the same image, byte for byte.
 #
-#   tools/image.sh IMAGE [PLATFORM...]     PLATFORM: linux/amd64, linux/arm64, ...; default: the platform of the Docker engine
+#   tools/image.sh IMAGE [PLATFORM...]     PLATFORM: linux/amd64, linux/arm64, ...
 #
-# It builds one image per platform. IMAGE is for the platform of the engine, the others are IMAGE-arm64
-# and so on. To publish them as one image, run `docker push` for each, then `docker manifest create` and
-# `docker manifest push`.
+# The default platform is that of the Docker engine. It builds one image per platform. IMAGE is for
+# the platform of the engine, the others are IMAGE-arm64 and so on. To publish them as one image,
+# run `docker push` for each, then `docker manifest create` and `docker manifest push`.
 #
 # Needs: go, git, GNU tar and a Docker engine. It pulls no image. VERSION is the version that the
 # operator reports. `docker build` writes the current time and other variable data into an image, so
@@ -39,7 +39,8 @@ context() {
 }
 
 # normalize ID ARCH REF creates image REF with the same content and configuration, without data that
-# varies between builds. It also sets the architecture, because `docker build --platform` needs BuildKit.
+# varies between builds. It also sets the architecture, because `docker build --platform` needs
+# BuildKit.
 normalize() {
   local parts=$work/parts layer
   rm -rf "$parts"; mkdir -p "$parts/saved" "$parts/root" "$parts/new"
@@ -61,7 +62,7 @@ untag() { [[ -z $1 || -n $(docker image inspect --format '{{range .RepoTags}}{{.
 
 for platform; do
   arch=${platform#linux/}
-  [[ $platform == linux/* && $arch != */* ]] || die "$platform: want linux/amd64, linux/arm64 or another without a variant"
+  [[ $platform == linux/* && $arch != */* ]] || die "$platform: the platform must be linux/amd64, linux/arm64 or another one without a variant"
   ref=$image; [[ $arch == "$engine" ]] || ref+=-$arch
   context "$arch"
   old=$(docker image inspect --format '{{.Id}}' "$ref" 2>/dev/null || true)

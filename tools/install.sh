@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Builds the developer tools and the control-plane binaries that the tests run, from the Go
-# modules pinned beside this file, and links them into a directory.
+# Builds the developer tools and the control-plane binaries for the tests, and links them into a
+# directory. The Go modules in this directory pin their versions.
 #
-#   tools/install.sh BINDIR [NAME...]      no NAME: every tool
+#   tools/install.sh BINDIR [NAME...]      without NAME: all tools
 #
-# Needs: go, git. Reaches: the Go module proxy.
-# KUBEBUILDER_ASSETS, when set, is a directory whose etcd, kube-apiserver and kubectl (and
-# kube-controller-manager and kube-scheduler, if it has them) are linked and not built.
+# Needs: go, git, and access to a Go module proxy. If KUBEBUILDER_ASSETS is set, its etcd,
+# kube-apiserver and kubectl are linked instead of built, and so are its kube-controller-manager and
+# kube-scheduler if they exist.
 #
-# The binaries lie in a cache outside the tree, one directory for each state of a module, so
-# that every clone and branch shares them; it may be deleted at any time.
+# The binaries are in a cache outside the tree, which all clones and branches share. It has one
+# directory for each state of a module. You may delete it at any time.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/fleetwright/tools
 
-# Static, so that a binary runs in any container. With cgo, the compiler's cache would hold
-# nothing that the images' builds could use.
+# Static binaries run in any container. Image builds also use CGO_ENABLED=0, so they share Go's
+# build cache.
 export CGO_ENABLED=0 GOFLAGS=${GOFLAGS:--buildvcs=false} GOWORK=off
 
-# name, module below this directory, package, variable that is to hold the version
+# name, module directory, package, variable for the version
 table='
 controller-gen           .     sigs.k8s.io/controller-tools/cmd/controller-gen           sigs.k8s.io/controller-tools/pkg/version.version
 kustomize                .     sigs.k8s.io/kustomize/kustomize/v5                        sigs.k8s.io/kustomize/api/provenance.version
@@ -39,31 +39,32 @@ kind                     .     sigs.k8s.io/kind                                 
 log() { printf '%s\n' "$*" >&2; }
 die() { log "tools/install.sh: $*"; exit 1; }
 
-# digest MODULE: one word for everything that a binary of that module is made from.
+# digest MODULE prints a hash of the inputs of the module's binaries. Comments in this script do not
+# count.
 digest() {
-  { cat "$here/$1/go.mod" "$here/$1/go.sum" "$here/install.sh"; echo "$toolchain"; } | git hash-object --stdin | cut -c1-16
+  { cat "$here/$1/go.mod" "$here/$1/go.sum"; grep -v "^ *#" "$here/install.sh"; echo "$toolchain"; } | git hash-object --stdin | cut -c1-16
 }
 
-# link FILE NAME: leaves a link that is right as it is, for a program may be starting from it.
+# link FILE NAME does not replace a correct link, because a program may be starting from it.
 link() { [[ $(readlink "$bin/$2" || true) == "$1" ]] || ln -sfn "$1" "$bin/$2"; }
 
-# asset NAME: links it from KUBEBUILDER_ASSETS; false if it is to be built.
+# asset NAME links a binary from KUBEBUILDER_ASSETS. It fails if the binary must be built.
 asset() {
   local file=${KUBEBUILDER_ASSETS:-}/$1
   case $1 in
     etcd | kube-apiserver | kubectl | kube-controller-manager | kube-scheduler) ;;
     *) return 1 ;;
   esac
-  # Someone who works with our own directory set has not chosen other binaries.
+  # KUBEBUILDER_ASSETS may be our own directory.
   [[ -n ${KUBEBUILDER_ASSETS:-} && ! $KUBEBUILDER_ASSETS -ef $bin ]] || return 1
   if [[ ! -x $file ]]; then
     [[ $1 == kube-controller-manager || $1 == kube-scheduler ]] && return 1
-    die "KUBEBUILDER_ASSETS is set, but there is no $file"
+    die "KUBEBUILDER_ASSETS is set, but $file is missing: unset it, or add the file"
   fi
   link "$(cd "$KUBEBUILDER_ASSETS" && pwd)/$1" "$1"
 }
 
-# ldflags: a binary built from a module does not know its version unless it is told.
+# ldflags prints the linker flags. A binary that is built from a module has no version of its own.
 ldflags() {
   local flags="-s -w"
   [[ $variable == - ]] || flags+=" -X $variable=$version"
@@ -74,14 +75,13 @@ ldflags() {
   echo "$flags"
 }
 
-# describe NAME: sets module, package, variable, and file, where the cache has it.
+# describe NAME sets module, package and variable, and file to the path in the cache.
 describe() {
-  read -r _ module package variable < <(grep "^$1 " <<<"$table") || die "no tool is called $1"
+  read -r _ module package variable < <(grep "^$1 " <<<"$table") || die "there is no tool $1"
   file=$cache/$(digest "$module")/$1
 }
 
-# build NAME LABEL: makes file, whole or not at all. What the compiler says is shown only
-# when it fails.
+# build NAME LABEL builds file atomically. It shows the compiler's output only on failure.
 build() {
   local label=$2 started=$SECONDS version ticker=
   mkdir -p "${file%/*}"
@@ -90,12 +90,12 @@ build() {
   version=$(go list -f '{{.Module.Version}}' "$package" 2>"$temp/log") || { cat "$temp/log" >&2; die "$1: go cannot find $package"; }
   label+=" $1 $version …"
   if [[ -t 2 ]]; then
-    # $$ is this script: were it killed, its clock would stop too.
+    # $$ is this script. The clock stops if the script is killed.
     while kill -0 $$; do printf '\r%s %ds' "$label" $((SECONDS - started)); sleep 1; done >&2 & ticker=$!
   else
     log "$label"
   fi
-  # The lock, descriptor 9, stays ours alone: go may leave a process behind.
+  # Close the lock (descriptor 9) for go, which may leave a process behind.
   if go build -trimpath -ldflags "$(ldflags)" -o "$temp/out" "$package" >"$temp/log" 2>&1 9>&-; then
     mv "$temp/out" "$file"
     label+=" $((SECONDS - started))s"
@@ -114,10 +114,10 @@ mkdir -p "$1"; bin=$(cd "$1" && pwd); shift
 [[ $# -gt 0 ]] || set -- $(awk '{print $1}' <<<"$table")
 
 need=$(awk '$1 == "go" {print $2}' "$here/go.mod")
-command -v go >/dev/null || die "go is missing; Go $need or newer is needed"
-toolchain=$(cd "$here" && go env GOVERSION GOOS GOARCH 2>&1) || die "go is too old, $need is needed: $toolchain"
+command -v go >/dev/null || die "go is missing: install Go $need or newer"
+toolchain=$(cd "$here" && go env GOVERSION GOOS GOARCH 2>&1) || die "go is too old: install Go $need or newer ($toolchain)"
 have=${toolchain%%[[:space:]]*}
-[[ $(printf '%s\n' "go$need" "$have" | sort -V | head -1) == "go$need" ]] || die "go is too old: it is $have, and go$need or newer is needed"
+[[ $(printf '%s\n' "go$need" "$have" | sort -V | head -1) == "go$need" ]] || die "go is too old: $have is installed, install go$need or newer"
 
 missing=()
 for name; do
@@ -128,7 +128,7 @@ for name; do
 done
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
-# Without the lock two clones at once would build everything twice, which does no harm.
+# The lock prevents two clones from building the same tools at the same time. It is optional.
 mkdir -p "$cache"
 if command -v flock >/dev/null; then
   exec 9>"$cache/lock"

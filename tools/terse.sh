@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Removes duplicate descriptions from CRDs: those inside the Kubernetes types of init containers and of
-# the env of overrides. `kubectl explain` shows the same descriptions under spec.env, spec.livenessProbe
-# and so on. `kubectl apply` stores a CRD in an annotation, and annotations are limited to 256 KiB.
+# Removes duplicate descriptions from CRDs: those inside the Kubernetes types of init containers and
+# of the env of overrides. `kubectl explain` shows the same descriptions under spec.env,
+# spec.livenessProbe and so on. `kubectl apply` stores a CRD in an annotation, and annotations are
+# limited to 256 KiB.
 #
 #   tools/terse.sh CRD...
 set -euo pipefail

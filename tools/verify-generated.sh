@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails and prints the difference if `make generate` would change a file. It generates in a copy, so it
-# also works in a tree with uncommitted changes, and does not modify the tree.
+# Fails and prints the difference if `make generate` would change a file. It generates in a copy, so
+# it also works in a tree with uncommitted changes, and does not modify the tree.
 #
 #   tools/verify-generated.sh BINDIR
 set -euo pipefail

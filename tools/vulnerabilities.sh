@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on a known vulnerability in reachable code. If the database is unreachable, it reports that and
-# succeeds, because a build must not depend on a third party's server.
+# Fails on a known vulnerability in reachable code. If the database is unreachable, it reports that
+# and succeeds, because a build must not depend on a third party's server.
 #
 #   tools/vulnerabilities.sh BINDIR
 set -euo pipefail

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// What one team has in its repository, and another in its own, of one AppService.
+// The manifests of one AppService in the repositories of two teams.
 const (
 	shops = `
 image: registry.example/web:1
@@ -98,40 +98,40 @@ deletionPolicy: Delete
 `
 )
 
-func TestAppService_of_two_owners_keeps_what_is_of_each(t *testing.T) {
+func TestAppService_keeps_the_fields_of_two_owners(t *testing.T) {
 	const name = "two-owners"
-	applied(t, name, "shop", shops)
-	got := applied(t, name, "platform", platforms)
-	if diff := cmp.Diff(document(t, parse(t, both)), document(t, got.Object["spec"])); diff != "" {
-		t.Errorf("both have applied (-want +got):\n%s", diff)
+	mustApply(t, name, "shop", shops)
+	got := mustApply(t, name, "platform", platforms)
+	if diff := cmp.Diff(asYAML(t, parseYAML(t, both)), asYAML(t, got.Object["spec"])); diff != "" {
+		t.Errorf("spec of both owners (-want +got):\n%s", diff)
 	}
 
-	t.Run("applied again, nothing is written", func(t *testing.T) {
+	t.Run("writes nothing when they apply again", func(t *testing.T) {
 		for owner, spec := range map[string]string{"shop": shops, "platform": platforms} {
-			if again := applied(t, name, owner, spec); again.GetResourceVersion() != got.GetResourceVersion() {
-				t.Errorf("%s: is written again", owner)
+			if again := mustApply(t, name, owner, spec); again.GetResourceVersion() != got.GetResourceVersion() {
+				t.Errorf("the AppService was written again for %s", owner)
 			}
 		}
 	})
-	t.Run("what one has no more goes, and nothing else", func(t *testing.T) {
-		got := applied(t, name, "platform", "podLabels: {tier: web}")
-		want := parse(t, shops)
+	t.Run("removes only the fields that an owner no longer applies", func(t *testing.T) {
+		got := mustApply(t, name, "platform", "podLabels: {tier: web}")
+		want := parseYAML(t, shops)
 		want["podLabels"] = map[string]any{"team": "shop", "tier": "web"}
-		alone := applied(t, "one-owner", "shop", document(t, want))
-		if diff := cmp.Diff(document(t, alone.Object["spec"]), document(t, got.Object["spec"])); diff != "" {
+		alone := mustApply(t, "one-owner", "shop", asYAML(t, want))
+		if diff := cmp.Diff(asYAML(t, alone.Object["spec"]), asYAML(t, got.Object["spec"])); diff != "" {
 			t.Errorf("spec (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestAppService_of_two_owners_that_disagree_names_the_field(t *testing.T) {
-	applied(t, "disagree", "shop", shops)
+func TestAppService_with_conflicting_owners_names_the_field(t *testing.T) {
+	mustApply(t, "disagree", "shop", shops)
 	for title, test := range map[string]struct{ spec, want string }{
-		"one variable":     {"env: [{name: A, value: other}]", `.spec.env[name="A"].value`},
-		"one port":         {"ports: [{name: other, port: 80}]", `.spec.ports[port=80,protocol="TCP"].name`},
-		"one rule":         {"replicaPolicy: {rules: [{name: big, weight: 3}]}", `.spec.replicaPolicy.rules[name="big"].weight`},
-		"one override":     {"overrides: [{name: eu, env: [{name: A, value: c}]}]", `.spec.overrides[name="eu"].env[name="A"].value`},
-		"a list that is 1": {"envFrom: [{secretRef: {name: keys}}]", ".spec.envFrom"},
+		"one variable":   {"env: [{name: A, value: other}]", `.spec.env[name="A"].value`},
+		"one port":       {"ports: [{name: other, port: 80}]", `.spec.ports[port=80,protocol="TCP"].name`},
+		"one rule":       {"replicaPolicy: {rules: [{name: big, weight: 3}]}", `.spec.replicaPolicy.rules[name="big"].weight`},
+		"one override":   {"overrides: [{name: eu, env: [{name: A, value: c}]}]", `.spec.overrides[name="eu"].env[name="A"].value`},
+		"an atomic list": {"envFrom: [{secretRef: {name: keys}}]", ".spec.envFrom"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			_, err := apply(t, "disagree", "platform", test.spec)
@@ -142,69 +142,71 @@ func TestAppService_of_two_owners_that_disagree_names_the_field(t *testing.T) {
 	}
 }
 
-// An autoscaler, or `kubectl scale`, and a manifest without replicas keep out of each other's way. What docs/fields.md says of the others is tried here.
+// The cases of docs/fields.md: `kubectl scale` or an autoscaler, and a manifest with or without
+// replicas.
 func TestAppService_that_is_scaled(t *testing.T) {
 	const two = "image: registry.example/web:2\n"
-	t.Run("keeps its replicas when its manifest has none", func(t *testing.T) {
-		is(t, 1, applied(t, "scaled-1", "git", image))
-		scaled(t, "scaled-1", 5)
-		is(t, 5, applied(t, "scaled-1", "git", two))
+	t.Run("keeps its replicas if the manifest has none", func(t *testing.T) {
+		checkReplicas(t, 1, mustApply(t, "scaled-1", "git", image))
+		scaleApp(t, "scaled-1", 5)
+		checkReplicas(t, 5, mustApply(t, "scaled-1", "git", two))
 	})
-	t.Run("tells a manifest that has replicas that they are another's", func(t *testing.T) {
-		applied(t, "scaled-2", "git", image+"replicas: 3")
-		scaled(t, "scaled-2", 5)
+	t.Run("refuses a manifest with replicas because of a conflict", func(t *testing.T) {
+		mustApply(t, "scaled-2", "git", image+"replicas: 3")
+		scaleApp(t, "scaled-2", 5)
 		_, err := apply(t, "scaled-2", "git", image+"replicas: 3")
 		if want := `conflict with "kubectl" with subresource "scale"`; !apierrors.IsConflict(err) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".spec.replicas") {
 			t.Errorf("%v, want a %s", err, want)
 		}
 	})
-	t.Run("keeps its replicas when its manifest has them no more", func(t *testing.T) {
-		applied(t, "scaled-3", "git", image+"replicas: 3")
-		scaled(t, "scaled-3", 5)
-		is(t, 5, applied(t, "scaled-3", "git", two))
+	t.Run("keeps its replicas when they are removed from the manifest", func(t *testing.T) {
+		mustApply(t, "scaled-3", "git", image+"replicas: 3")
+		scaleApp(t, "scaled-3", 5)
+		checkReplicas(t, 5, mustApply(t, "scaled-3", "git", two))
 	})
-	t.Run("has one replica when its manifest has them no more before it was scaled", func(t *testing.T) {
-		applied(t, "scaled-4", "git", image+"replicas: 3")
-		is(t, 1, applied(t, "scaled-4", "git", two))
+	t.Run("has one replica when they are removed from the manifest before it is scaled", func(t *testing.T) {
+		mustApply(t, "scaled-4", "git", image+"replicas: 3")
+		checkReplicas(t, 1, mustApply(t, "scaled-4", "git", two))
 	})
-	t.Run("keeps its replicas when another took them on before that", func(t *testing.T) {
-		applied(t, "scaled-5", "git", image+"replicas: 3")
-		applied(t, "scaled-5", "handover", "replicas: 3")
-		is(t, 3, applied(t, "scaled-5", "git", two))
-		scaled(t, "scaled-5", 5)
-		is(t, 5, applied(t, "scaled-5", "git", image))
+	t.Run("keeps its replicas when another owner applied them before that", func(t *testing.T) {
+		mustApply(t, "scaled-5", "git", image+"replicas: 3")
+		mustApply(t, "scaled-5", "handover", "replicas: 3")
+		checkReplicas(t, 3, mustApply(t, "scaled-5", "git", two))
+		scaleApp(t, "scaled-5", 5)
+		checkReplicas(t, 5, mustApply(t, "scaled-5", "git", image))
 	})
-	// https://github.com/kubernetes/kubernetes/issues/131892: that somebody scaled it is written down only where the replicas had an owner before.
-	t.Run("does not tell a manifest that has replicas anew", func(t *testing.T) {
-		applied(t, "scaled-6", "git", image)
-		scaled(t, "scaled-6", 5)
-		is(t, 3, applied(t, "scaled-6", "git", image+"replicas: 3"))
+	// The API server records who scaled only if the replicas had an owner before:
+	// https://github.com/kubernetes/kubernetes/issues/131892
+	t.Run("does not refuse a manifest that adds replicas", func(t *testing.T) {
+		mustApply(t, "scaled-6", "git", image)
+		scaleApp(t, "scaled-6", 5)
+		checkReplicas(t, 3, mustApply(t, "scaled-6", "git", image+"replicas: 3"))
 	})
-	t.Run("by an autoscaler keeps its replicas as well", func(t *testing.T) {
-		applied(t, "scaled-7", "git", image+"replicas: 3")
-		autoscaled(t, "scaled-7", 5)
-		is(t, 5, applied(t, "scaled-7", "git", two))
-		autoscaled(t, "scaled-7", 6)
-		is(t, 6, applied(t, "scaled-7", "git", image))
+	t.Run("keeps the replicas that an autoscaler set", func(t *testing.T) {
+		mustApply(t, "scaled-7", "git", image+"replicas: 3")
+		autoscaleApp(t, "scaled-7", 5)
+		checkReplicas(t, 5, mustApply(t, "scaled-7", "git", two))
+		autoscaleApp(t, "scaled-7", 6)
+		checkReplicas(t, 6, mustApply(t, "scaled-7", "git", image))
 	})
-	t.Run("by an autoscaler does not tell a manifest that has replicas", func(t *testing.T) {
-		applied(t, "scaled-8", "git", image+"replicas: 3")
-		autoscaled(t, "scaled-8", 5)
-		is(t, 3, applied(t, "scaled-8", "git", image+"replicas: 3"))
+	t.Run("does not refuse a manifest with replicas after an autoscaler scaled", func(t *testing.T) {
+		mustApply(t, "scaled-8", "git", image+"replicas: 3")
+		autoscaleApp(t, "scaled-8", 5)
+		checkReplicas(t, 3, mustApply(t, "scaled-8", "git", image+"replicas: 3"))
 	})
 }
 
-// scaled does as `kubectl scale` does.
-func scaled(t *testing.T, name string, replicas int32) {
+// scaleApp scales like `kubectl scale`.
+func scaleApp(t *testing.T, name string, replicas int32) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	if err := hub.SubResource("scale").Patch(t.Context(), manifest(t, name, image), patch, client.FieldOwner("kubectl")); err != nil {
+	if err := hub.SubResource("scale").Patch(t.Context(), newManifest(t, name, image), patch, client.FieldOwner("kubectl")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// autoscaled does as a HorizontalPodAutoscaler does.
-func autoscaled(t *testing.T, name string, replicas int32) {
+// autoscaleApp scales like a HorizontalPodAutoscaler.
+func autoscaleApp(t *testing.T, name string, replicas int32) {
 	t.Helper()
 	app, scale := &v1alpha1.AppService{}, &autoscalingv1.Scale{}
 	app.Namespace, app.Name = "default", name
@@ -217,15 +219,15 @@ func autoscaled(t *testing.T, name string, replicas int32) {
 	}
 }
 
-func is(t *testing.T, want int64, app *unstructured.Unstructured) {
+func checkReplicas(t *testing.T, want int64, app *unstructured.Unstructured) {
 	t.Helper()
 	if got, _, err := unstructured.NestedInt64(app.Object, "spec", "replicas"); err != nil || got != want {
 		t.Errorf("%d replicas, want %d (%v)", got, want, err)
 	}
 }
 
-// applied is the AppService when an owner has applied what it has of its spec.
-func applied(t *testing.T, name, owner, spec string) *unstructured.Unstructured {
+// mustApply returns the AppService after an owner has applied a part of its spec.
+func mustApply(t *testing.T, name, owner, spec string) *unstructured.Unstructured {
 	t.Helper()
 	object, err := apply(t, name, owner, spec)
 	if err != nil {
@@ -236,6 +238,6 @@ func applied(t *testing.T, name, owner, spec string) *unstructured.Unstructured 
 
 func apply(t *testing.T, name, owner, spec string) (*unstructured.Unstructured, error) {
 	t.Helper()
-	object := manifest(t, name, spec)
+	object := newManifest(t, name, spec)
 	return object, hub.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(owner))
 }

@@ -47,7 +47,7 @@ func TestApplyConfiguration_applies_and_extracts_an_AppService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(document(t, typedApp()), document(t, extracted)); diff != "" {
+	if diff := cmp.Diff(asYAML(t, typedApp()), asYAML(t, extracted)); diff != "" {
 		t.Errorf("extracted (-applied +extracted):\n%s", diff)
 	}
 	// Extract, modify, apply: what the configuration no longer has is removed.
@@ -81,7 +81,7 @@ func TestApplyConfiguration_applies_and_extracts_a_MemberCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(document(t, build()), document(t, extracted)); diff != "" {
+	if diff := cmp.Diff(asYAML(t, build()), asYAML(t, extracted)); diff != "" {
 		t.Errorf("extracted (-applied +extracted):\n%s", diff)
 	}
 }

@@ -8,7 +8,9 @@ import (
 )
 
 // AppServiceStatus is the state of the AppService on all clusters.
-// The entries of clusters are also the plan: an entry is written before anything is created on its cluster, and removed after the deletion of everything there is confirmed.
+// The entries of clusters are also the plan.
+// Fleetwright writes an entry before it creates anything on the cluster.
+// It removes the entry after the deletion of all objects there is confirmed.
 type AppServiceStatus struct {
 	// ObservedGeneration is the generation that the status describes.
 	// It is -1 before the first reconciliation.
@@ -27,7 +29,8 @@ type AppServiceStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// Selector is the label selector of the pods on every member, for the scale subresource. Pods of a Deployment that was adopted lack its label where the Deployment's own selector was kept.
+	// Selector is the label selector of the pods on every member, for the scale subresource.
+	// It does not select the pods of an adopted Deployment that kept its own selector.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
@@ -39,14 +42,15 @@ type AppServiceStatus struct {
 	// +optional
 	Placement PlacementStatus `json:"placement,omitzero"`
 
-	// PlannedSpecs are the specs that this hub has planned, newest first, the last 64.
-	// An object on a member that was applied for another spec since the oldest of them is evidence that the hub was restored from a backup.
+	// PlannedSpecs are the last 64 specs that this hub has planned, newest first.
+	// If a member has an object for a later spec that is not listed, the hub was restored.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	PlannedSpecs []PlannedSpec `json:"plannedSpecs,omitempty"`
 
-	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the annotation contains a digest.
+	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts.
+	// It is present if the annotation contains a digest.
 	// The list applies as long as the annotation contains the digest.
 	// +optional
 	// +listType=atomic
@@ -56,7 +60,8 @@ type AppServiceStatus struct {
 	// +optional
 	Removals RemovalsStatus `json:"removals,omitzero"`
 
-	// Clusters has an entry for each cluster that runs this AppService, is to run it, or may still have objects of it.
+	// Clusters has an entry for each cluster of the plan.
+	// It also has an entry for each cluster that may still have objects of the AppService.
 	// The entries are sorted by name.
 	// +optional
 	// +listType=map
@@ -68,13 +73,15 @@ type AppServiceStatus struct {
 type PlannedSpec struct {
 	// Generation is the generation of the AppService that had the spec.
 	Generation int64 `json:"generation"`
-	// Hash is a hash of the spec. It is empty where the history begins with a generation that an older version planned.
+	// Hash is a hash of the spec.
+	// It is empty in the oldest item if an older version of Fleetwright planned that generation.
 	Hash string `json:"hash"`
 }
 
 // ClusterSummary counts the entries of status.clusters, and sums up their replicas.
 type ClusterSummary struct {
-	// Clusters is the number of clusters in the plan: all entries except those that are Removing or Detached.
+	// Clusters is the number of clusters in the plan.
+	// It counts all entries except those that are Removing or Detached.
 	Clusters int32 `json:"clusters"`
 	// Ready is the number of these clusters that are Ready at the current generation.
 	Ready int32 `json:"ready"`
@@ -82,9 +89,10 @@ type ClusterSummary struct {
 	Display string `json:"display"`
 	// Replicas is the number of desired pods on all clusters of the plan.
 	Replicas int32 `json:"replicas"`
-	// ReadyReplicas is the number of ready pods on all clusters that can be observed, including clusters that are Removing.
+	// ReadyReplicas is the number of ready pods on all clusters that can be observed.
+	// It includes clusters that are Removing.
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// LastKnownReadyReplicas is the last known number of ready pods on clusters that cannot be observed.
+	// LastKnownReadyReplicas is the last known number of ready pods on unobservable clusters.
 	// These clusters are Unknown, Detached, or unreachable while Removing.
 	// ReadyReplicas does not count these pods.
 	// +optional
@@ -119,25 +127,26 @@ type PlacementStatus struct {
 	Excluded []ExcludedClusters `json:"excluded,omitempty"`
 }
 
-// RemovalsStatus counts the removals that have started: those that a user approved, and those without an edit.
+// RemovalsStatus counts the removals that have started.
+// It counts those that a user approved, and those that no edit caused.
 type RemovalsStatus struct {
-	// Accepted is how many removals the annotation fleetwright.dev/accept-removals has allowed at AcceptedGeneration.
-	// A new generation begins at none.
+	// Accepted is the number of started removals that fleetwright.dev/accept-removals approved.
+	// It counts from zero for each generation.
 	// +optional
 	Accepted int32 `json:"accepted,omitempty"`
-	// AcceptedGeneration is the generation of the AppService that Accepted is about.
+	// AcceptedGeneration is the generation of the AppService that Accepted counts for.
 	// +optional
 	AcceptedGeneration int64 `json:"acceptedGeneration,omitempty"`
-	// WithoutEdit are the removals of the last hour that followed from no edit and that nobody accepted.
-	// Further ones wait when they are too many.
+	// WithoutEdit counts the removals of the last hour that no edit caused and no user approved.
+	// If there are too many, further removals wait for approval.
 	// +optional
 	// +listType=atomic
 	WithoutEdit []RemovalCount `json:"withoutEdit,omitempty"`
 }
 
-// RemovalCount counts the removals that began within five minutes.
+// RemovalCount counts the removals that started within five minutes.
 type RemovalCount struct {
-	// StartTime is when the five minutes began.
+	// StartTime is the start of the five minutes.
 	StartTime metav1.Time `json:"startTime"`
 	// Count is the number of removals that started.
 	Count int32 `json:"count"`
@@ -181,33 +190,39 @@ const (
 	ClusterDetached ClusterPhase = "Detached"
 )
 
-// TransitionType is what is under way between an AppService and a cluster.
+// TransitionType is the kind of change that is in progress on a cluster.
 // +kubebuilder:validation:Enum=ScaleDownPending;RemovalPending;RemovalNeedsApproval;Removing
 type TransitionType string
 
 const (
-	// TransitionScaleDownPending: the cluster keeps more replicas than its share until others are ready elsewhere.
+	// TransitionScaleDownPending: the cluster keeps more replicas than its share until replicas on
+	// other clusters are ready.
 	TransitionScaleDownPending TransitionType = "ScaleDownPending"
-	// TransitionRemovalPending: the cluster is no longer in the plan, and its removal waits for clusters to become ready, or for its turn.
+	// TransitionRemovalPending: the cluster is no longer in the plan. Its removal waits until other
+	// clusters are ready, or until other removals have finished.
 	TransitionRemovalPending TransitionType = "RemovalPending"
-	// TransitionRemovalNeedsApproval: the cluster is no longer in the plan, and keeps the workload until somebody accepts its removal.
+	// TransitionRemovalNeedsApproval: the cluster is no longer in the plan, and keeps the workload
+	// until a user approves its removal.
 	TransitionRemovalNeedsApproval TransitionType = "RemovalNeedsApproval"
 	// TransitionRemoving: the workload is being removed from the cluster.
 	TransitionRemoving TransitionType = "Removing"
 )
 
-// TransitionCause is why a cluster left the plan, or is to run fewer replicas.
+// TransitionCause is the cause of a removal or a scale-down.
 // +kubebuilder:validation:Enum=Edit;Deletion;Drift;Displaced;Recovered;Rejoined
 type TransitionCause string
 
 const (
-	// CauseEdit: spec.placement was edited, so that it leaves the cluster; or the AppService was, so that it runs fewer replicas there.
+	// CauseEdit: an edit of spec.placement removed the cluster from the plan, or an edit of the
+	// AppService lowered the cluster's replicas.
 	CauseEdit TransitionCause = "Edit"
 	// CauseDeletion: the AppService is being deleted.
 	CauseDeletion TransitionCause = "Deletion"
-	// CauseDrift: clusters changed, such as their labels or taints, and the AppService was not edited.
+	// CauseDrift: clusters changed, for example their labels or taints, and the AppService was not
+	// edited.
 	CauseDrift TransitionCause = "Drift"
-	// CauseDisplaced: spec.placement.limit is reached by other clusters, such as one that has returned.
+	// CauseDisplaced: other clusters reach spec.placement.limit, for example because one is Ready
+	// again.
 	CauseDisplaced TransitionCause = "Displaced"
 	// CauseRecovered: the workload was found on a cluster that had no entry, as after a restore.
 	CauseRecovered TransitionCause = "Recovered"
@@ -215,107 +230,122 @@ const (
 	CauseRejoined TransitionCause = "Rejoined"
 )
 
-// ClusterTransition is what is under way between an AppService and a cluster, and why.
-// The planner remembers it from one decision to the next.
+// ClusterTransition is the change that is in progress on a cluster, and its cause.
+// The planner reads it again for its next decision.
 type ClusterTransition struct {
 	// Type is ScaleDownPending, RemovalPending, RemovalNeedsApproval or Removing.
 	Type TransitionType `json:"type"`
-	// Cause is why: Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
+	// Cause is Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
 	Cause TransitionCause `json:"cause"`
-	// Accepted reports that the annotation fleetwright.dev/accept-removals covers the removal.
+	// Accepted is true if the annotation fleetwright.dev/accept-removals approves the removal.
 	// +optional
 	Accepted bool `json:"accepted,omitempty"`
 }
 
-// ClusterStatus is the entry of one cluster: its desired state, its transition, and its observed state.
-// Everything that the planner remembers about a cluster is a field; nothing is read back from a reason or a message.
+// ClusterStatus is the entry of one cluster.
+// It has the desired state, the transition, and the observed state.
+// Everything that the planner remembers about a cluster is a typed field.
+// Fleetwright never parses a reason or a message.
 //
 // +structType=atomic
 type ClusterStatus struct {
-	// Name is that of the MemberCluster.
+	// Name is the name of the MemberCluster.
 	Name string `json:"name"`
 
-	// Desired: what the cluster is to run.
+	// Desired state.
 
-	// Generation is the generation of the AppService that the cluster is to run.
+	// Generation is the generation of the AppService that is desired on the cluster.
 	// An entry that leaves the plan keeps its generation.
 	// It is 0 if objects were found on a cluster without an entry.
 	Generation int64 `json:"generation"`
-	// Replicas is how many pods the cluster is to run, or to begin with where an autoscaler scales them.
+	// Replicas is the desired number of pods on the cluster.
+	// If an autoscaler scales the pods, it is their initial number.
 	Replicas int32 `json:"replicas"`
-	// MinReplicas is the least that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
+	// MinReplicas is minReplicas of the HorizontalPodAutoscaler on the cluster.
+	// It is absent without spec.autoscaling.
 	// +optional
 	MinReplicas int32 `json:"minReplicas,omitempty"`
-	// MaxReplicas is the most that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
+	// MaxReplicas is maxReplicas of the HorizontalPodAutoscaler on the cluster.
+	// It is absent without spec.autoscaling.
 	// +optional
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
-	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable.
-	// It follows the cluster when that changes by a tenth or more.
+	// Weight is the allocatable CPU, in thousandths, that the cluster's share was computed from.
+	// It is updated when the allocatable CPU changes by a tenth or more.
+	// It is absent unless replicaPolicy.weights is Allocatable.
 	// +optional
 	Weight int64 `json:"weight,omitempty"`
 
-	// Transition: what is under way on the cluster.
+	// Transition.
 
-	// Surging reports that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
-	// Removals and scale-downs on other clusters wait for it. It may be so during a transition too.
+	// Surging is true while new replicas on the cluster are not ready yet.
+	// They are new because the cluster joined the plan, or because its share was raised.
+	// Removals and scale-downs on other clusters wait for them.
+	// It can be true during a transition too.
 	// +optional
 	Surging bool `json:"surging,omitempty"`
-	// Transition is what is under way on the cluster; absent while the cluster is as planned.
+	// Transition is the removal or scale-down that is in progress on the cluster, if any.
 	// +optional
 	Transition ClusterTransition `json:"transition,omitzero"`
 
-	// Observed: what was seen on the cluster.
+	// Observed state.
 
-	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
+	// Phase is Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
 	Phase ClusterPhase `json:"phase"`
 	// LastTransitionTime is when the phase last changed.
 	// While the phase is Unknown, the observed state is as old as this time.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
-	// LastKnownPhase is the phase when the cluster was observed last; present only while it cannot be observed.
+	// LastKnownPhase is the phase when the cluster was last observed.
+	// It is present only while the cluster cannot be observed.
 	// +optional
 	LastKnownPhase ClusterPhase `json:"lastKnownPhase,omitempty"`
-	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
+	// ObservedGeneration is the newest generation that is known to be applied on the cluster.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// ReadyReplicas is how many pods of the cluster are ready, as last known.
+	// ReadyReplicas is the last known number of ready pods on the cluster.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// UnreadyReplicas is how many pods of the cluster are not ready, as last known.
+	// UnreadyReplicas is the last known number of pods on the cluster that are not ready.
 	// +optional
 	UnreadyReplicas int32 `json:"unreadyReplicas,omitempty"`
-	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
+	// Reason is the reason why the phase is not Ready. docs/operations.md lists the reasons.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says more, for people.
-	// The first 50 entries of a reason, by name, have one, as long as all of them together stay below 256 KiB.
+	// Message explains the reason and names the next step.
+	// Only the first 50 entries of a reason have one, in order of name.
+	// All messages together have at most 256 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// HubBehind says that the cluster holds what this hub has never planned, so the hub is behind, as after a restore.
-	// It stays until somebody accepts it, also when the AppService is edited.
-	// While any cluster has it, nothing of the AppService is created, changed or deleted on any cluster.
+	// HubBehind is present if the cluster has an object for a spec that this hub never planned.
+	// The hub was then probably restored from a backup.
+	// HubBehind stays until a user accepts it, even if the AppService is edited.
+	// While any entry has it, Fleetwright changes no object of the AppService on any cluster.
 	// +optional
 	HubBehind *HubBehind `json:"hubBehind,omitempty"`
-	// Addresses are where a Service of type LoadBalancer is reached from outside: IPs or host names, sorted, the first eight, as last known.
-	// They are left out, in order of name, where those of all clusters together would exceed 256 KiB.
+	// Addresses are the last known external IPs or host names of a Service of type LoadBalancer.
+	// They are the first eight in sorted order.
+	// The addresses of all clusters together have at most 256 KiB.
+	// Beyond that, the entries that come last in order of name have none.
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// CurrentReplicas returns how many pods the cluster has, as last known.
+// CurrentReplicas returns the last known number of pods on the cluster.
 func (c *ClusterStatus) CurrentReplicas() int32 { return c.ReadyReplicas + c.UnreadyReplicas }
 
 // HubBehind describes the objects on a cluster that are newer than the hub.
 type HubBehind struct {
 	// Kind is the kind of the newest of these objects.
 	Kind string `json:"kind"`
-	// Generation is the generation of the AppService that the newest of these objects was applied for.
+	// Generation is the generation of the AppService that this object was applied for.
 	Generation int64 `json:"generation"`
-	// UID is that of the AppService that the object was applied for, where it is another one of the same name that was created later.
+	// UID is the UID of the AppService that this object was applied for.
+	// It is present if that AppService has the same name, but was created later.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
-	// Accept is the value of the annotation fleetwright.dev/accept-hub that accepts it: the objects are then overwritten with what the hub has.
+	// Accept is the value of the annotation fleetwright.dev/accept-hub that accepts this.
+	// Fleetwright then overwrites the objects with the current state of the hub.
 	Accept string `json:"accept"`
 }
 
@@ -334,7 +364,8 @@ func (s *AppServiceStatus) Cluster(name string) *ClusterStatus {
 	return nil
 }
 
-// SamePlan reports whether two entries have the same desired state, regardless of what was observed.
+// SamePlan reports whether two entries have the same desired state, regardless of the observed
+// state.
 func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 	return c.Name == other.Name &&
 		c.Generation == other.Generation &&

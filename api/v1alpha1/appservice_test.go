@@ -11,8 +11,8 @@ const (
 	least = image + "replicas: 1\n"
 )
 
-func TestAppService_is_accepted_and_filled_in(t *testing.T) {
-	accepts(t, map[string]accepted{
+func TestAppService_is_accepted_and_defaulted(t *testing.T) {
+	testAccepted(t, map[string]accepted{
 		"an image alone gets one replica": {
 			spec: image,
 			want: image + "replicas: 1",
@@ -49,7 +49,7 @@ ports:
 - {name: last, port: 65535, targetPort: 1, nodePort: 30000, protocol: SCTP, appProtocol: example.com/x}
 `,
 		},
-		"one number by two protocols": {
+		"one port number with two protocols": {
 			spec: image + `
 replicas: 1
 ports:
@@ -100,20 +100,20 @@ placement:
 	})
 }
 
-func TestAppService_is_refused_and_told_why(t *testing.T) {
+func TestAppService_is_refused_with_a_message(t *testing.T) {
 	const (
-		badName     = "<nil>: Invalid value: metadata.name must be at most 63 lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit: each member gets a Service of this name"
+		badName     = "<nil>: Invalid value: metadata.name must be at most 63 lower-case letters, digits and '-', start with a letter, and end with a letter or digit, because each member gets a Service of this name"
 		rfc1123     = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 		noImage     = "image must name a container image, such as registry.example/team/app:1.2, without spaces"
-		badPortName = "a port's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+		badPortName = "a port's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	)
-	refuses(t, map[string]refused{
+	testRefused(t, map[string]refused{
 		"a name of 64 letters": {
 			name: strings.Repeat("a", 64),
 			spec: image,
 			want: badName,
 		},
-		"a name that begins with a digit": {
+		"a name that starts with a digit": {
 			name: "1web",
 			spec: image,
 			want: badName,
@@ -165,15 +165,15 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 			spec: image + "replicas: -1",
 			want: "[.spec.replicas: Invalid value: -1: should be a non-negative integer, spec.replicas: Invalid value: -1: replicas must be zero or more]",
 		},
-		"replicas that are no number": {
+		"replicas that are not a number": {
 			spec: image + "replicas: many",
 			want: `[spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string", .spec.replicas: Invalid value: 0: .spec.replicas accessor error: many is of the type string, expected int64` + unchecked,
 		},
-		"replicas that no int32 holds": {
+		"replicas that exceed int32": {
 			spec: image + "replicas: 2147483648",
 			want: `[<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.replicas, .spec.replicas: Invalid value: 2147483648: should be less than or equal to 2147483647]`,
 		},
-		"a field that there is not": {
+		"an unknown field": {
 			spec: image + "replica: 1",
 			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.replica"`,
 		},
@@ -185,11 +185,11 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 			spec: image + "ports: [{port: 80, name: http}, {port: 81}]",
 			want: "spec.ports: Invalid value: each port needs a name when there is more than one",
 		},
-		"two ports of one name": {
+		"two ports with the same name": {
 			spec: image + "ports: [{port: 80, name: http}, {port: 81, name: http}]",
-			want: "spec.ports: Invalid value: port names must differ",
+			want: "spec.ports: Invalid value: port names must be unique",
 		},
-		"two ports of one number": {
+		"two ports with the same number": {
 			spec: image + "ports: [{port: 80, name: a}, {port: 80, name: b}]",
 			want: `spec.ports[1]: Duplicate value: {"port":80,"protocol":"TCP"}`,
 		},
@@ -221,7 +221,7 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 			spec: image + "ports: [{port: 80, nodePort: 70000}]",
 			want: "spec.ports[0].nodePort: Invalid value: 70000: nodePort must be from 1 to 65535, and in the range of the members, usually 30000 to 32767",
 		},
-		"a protocol that there is not": {
+		"an unknown protocol": {
 			spec: image + "ports: [{port: 80, protocol: HTTP}]",
 			want: `[spec.ports[0].protocol: Unsupported value: "HTTP": supported values: "TCP", "UDP", "SCTP"` + unchecked,
 		},
@@ -249,11 +249,11 @@ func TestAppService_is_refused_and_told_why(t *testing.T) {
 			spec: image + "resources: {requests: {cpu: 0.5}}",
 			want: `[spec.resources.requests.cpu: Invalid value: "number": spec.resources.requests.cpu in body must be of type integer,string: "number", <nil>: Invalid value: "": "spec.resources.requests.cpu" must validate at least one schema (anyOf), spec.resources.requests.cpu: Invalid value: "number": spec.resources.requests.cpu in body must be of type integer: "number", <nil>: Invalid value: "": Checked value must be of type integer (default format) in spec.resources.requests.cpu` + unchecked,
 		},
-		"a quantity that is none": {
+		"a quantity that is not a number": {
 			spec: image + "resources: {requests: {cpu: much}}",
 			want: `spec.resources.requests.cpu: Invalid value: "much": spec.resources.requests.cpu in body should match '^(\+|-)?(([0-9]{1,18}(\.[0-9]{0,18})?)|(\.[0-9]{1,18}))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$'`,
 		},
-		"an operator that there is not": {
+		"an unknown operator": {
 			spec: image + "placement: {clusterSelector: {matchExpressions: [{key: a, operator: Like, values: [x]}]}}",
 			want: `[spec.placement.clusterSelector.matchExpressions[0].operator: Unsupported value: "Like": supported values: "In", "NotIn", "Exists", "DoesNotExist"` + unchecked,
 		},

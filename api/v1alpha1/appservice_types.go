@@ -7,9 +7,12 @@ import (
 )
 
 // AppService runs one workload on many clusters.
-// On each cluster that its placement chooses, Fleetwright creates a Deployment and, if the AppService has ports, a Service.
-// Both have the namespace and the name of the AppService.
-// With autoscaling it also creates a HorizontalPodAutoscaler, and with disruptionBudget a PodDisruptionBudget. status.clusters has an entry for each of these clusters.
+// On each cluster that its placement chooses, Fleetwright creates a Deployment.
+// If the AppService has ports, it also creates a Service.
+// With autoscaling it creates a HorizontalPodAutoscaler.
+// With disruptionBudget it creates a PodDisruptionBudget.
+// These objects have the namespace and the name of the AppService.
+// status.clusters has an entry for each of these clusters.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=appservices,singular=appservice,shortName=appsvc,categories={all,fleet}
@@ -21,7 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.spec.image`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Where the workload runs, or where it does not run and why"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 63 lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit: each member gets a Service of this name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 63 lower-case letters, digits and '-', start with a letter, and end with a letter or digit, because each member gets a Service of this name"
 type AppService struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -37,14 +40,15 @@ type AppService struct {
 	Status AppServiceStatus `json:"status,omitzero"`
 }
 
-// AppServiceSpec describes the workload of each chosen cluster, in the terms of the Pod, Deployment and Service APIs, and chooses the clusters.
+// AppServiceSpec describes the workload of each chosen cluster, and chooses the clusters.
+// Its fields follow the Pod, Deployment and Service APIs.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.autoscaling) && has(self.externallyScaled) && self.externallyScaled)",message="externallyScaled says that something else scales the pods: take it out, or take out autoscaling"
-// +kubebuilder:validation:XValidation:rule="!has(self.service) || has(self.ports) && self.ports.size() > 0",message="service needs ports, as without them there is no Service: add ports, or leave service out"
-// +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer"
-// +kubebuilder:validation:XValidation:rule="!has(self.replicaPolicy) || self.replicaPolicy.type != 'Divided' || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules"
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas where autoscaling scales them: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters"
-// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, c.name != (has(self.containerName) ? self.containerName : 'app'))",message="an init container must not have the name of the main container: change its name, or containerName"
+// +kubebuilder:validation:XValidation:rule="!(has(self.autoscaling) && has(self.externallyScaled) && self.externallyScaled)",message="externallyScaled and autoscaling exclude each other: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || has(self.ports) && self.ports.size() > 0",message="service needs ports, because there is no Service without ports: add ports, or remove service"
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="service.type ClusterIP has no nodePort: remove the nodePorts, or set service.type to NodePort or LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicaPolicy) || self.replicaPolicy.type != 'Divided' || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas if replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas with autoscaling: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters"
+// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, c.name != (has(self.containerName) ? self.containerName : 'app'))",message="an init container must not have the name of the main container: change its name or containerName"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.targetPort) || type(p.targetPort) == int || has(self.containerPorts) && self.containerPorts.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol) || has(self.initContainers) && self.initContainers.exists(i, has(i.restartPolicy) && has(i.ports) && i.ports.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol)))",message="a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
 type AppServiceSpec struct {
 	// Image is the container image, as in a Pod.
@@ -53,9 +57,10 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image"`
 
-	// Replicas is the number of pods on each chosen cluster, or on all of them together if replicaPolicy divides them.
+	// Replicas is the number of pods on each chosen cluster.
+	// If replicaPolicy divides the replicas, it is the number on all clusters together.
 	// Zero keeps the Deployment and the Service, without pods.
-	// If an autoscaler scales the pods (autoscaling or externallyScaled), it is the initial number of pods of a cluster.
+	// With autoscaling or externallyScaled, it is the initial number of pods of a cluster.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be zero or more"
@@ -67,13 +72,14 @@ type AppServiceSpec struct {
 	ReplicaPolicy *ReplicaPolicy `json:"replicaPolicy,omitempty"`
 
 	// Autoscaling creates a HorizontalPodAutoscaler on each member.
-	// Its bounds apply to each cluster, or are divided among the clusters if replicaPolicy divides the replicas.
+	// Its bounds apply to each cluster.
+	// If replicaPolicy divides the replicas, the clusters divide the bounds too.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// ExternallyScaled declares that another controller on the members, such as KEDA, scales the Deployments.
+	// ExternallyScaled declares that another controller scales the Deployments, such as KEDA.
 	// Replicas is then the initial number of pods, and Fleetwright does not change it later.
-	// A HorizontalPodAutoscaler on a member that Fleetwright did not create is detected without this field.
+	// Fleetwright detects a foreign HorizontalPodAutoscaler on a member without this field.
 	// +optional
 	ExternallyScaled bool `json:"externallyScaled,omitempty"`
 
@@ -82,7 +88,7 @@ type AppServiceSpec struct {
 	// A change replaces the pods, like any change of the pod template.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="containerName must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="containerName must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	ContainerName string `json:"containerName,omitempty"`
 
 	// Command replaces the image's entrypoint, as in a Pod.
@@ -99,7 +105,8 @@ type AppServiceSpec struct {
 
 	// Env is the container's environment, as in a Pod.
 	// A ConfigMap or Secret that it references must exist on the member.
-	// Values may contain $(cluster.name) and $(cluster.labels['KEY']), which are replaced by the name and a label of the MemberCluster.
+	// Values may contain $(cluster.name) and $(cluster.labels['KEY']).
+	// They are replaced by the name and a label of the MemberCluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -116,7 +123,8 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="has(self.configMapRef) != has(self.secretRef)",message="envFrom needs exactly one of configMapRef, secretRef"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// ContainerPorts are the ports that the container declares, as in a Pod, so that probes and targetPort can refer to them by name.
+	// ContainerPorts are the ports that the container declares, as in a Pod.
+	// Probes and targetPort can refer to them by name.
 	// An empty list declares no port.
 	// Without the field, the container declares the targetPort of each entry of ports.
 	// +optional
@@ -124,7 +132,7 @@ type AppServiceSpec struct {
 	// +listMapKey=containerPort
 	// +listMapKey=protocol
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="the names of a container's ports must differ"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="the names of a container's ports must be unique"
 	ContainerPorts []ContainerPort `json:"containerPorts,omitzero"`
 
 	// Ports are the ports of the Service on each member. Without ports there is no Service.
@@ -136,7 +144,7 @@ type AppServiceSpec struct {
 	// +listMapKey=protocol
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, has(p.name) && p.name != '')",message="each port needs a name when there is more than one"
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must differ"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="port names must be unique"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.targetPort) || type(p.targetPort) != int || p.targetPort >= 1 && p.targetPort <= 65535)",message="each targetPort must be from 1 to 65535, or the name of a container's port"
 	Ports []ServicePort `json:"ports,omitempty"`
 
@@ -148,7 +156,8 @@ type AppServiceSpec struct {
 	// +optional
 	Deployment *Deployment `json:"deployment,omitempty"`
 
-	// InitContainers run before the main container, or beside it with restartPolicy Always, as in a Pod.
+	// InitContainers run before the main container, as in a Pod.
+	// With restartPolicy Always they keep running beside it.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -202,7 +211,8 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.preStop) || !has(self.preStop.exec) || has(self.preStop.exec.command) && self.preStop.exec.command.size() > 0",message="lifecycle.preStop.exec needs a command"
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
 
-	// SecurityContext is the security context of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// SecurityContext is the security context of the container, as in a Pod.
+	// It has runAsNonRoot, capabilities and so on.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 
@@ -216,7 +226,7 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// ImagePullSecrets are the members' own Secrets by which the image is pulled, as in a Pod.
+	// ImagePullSecrets name the Secrets on the member that the image is pulled with, as in a Pod.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -226,7 +236,7 @@ type AppServiceSpec struct {
 	// PodLabels are additional labels of the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="podLabels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys"
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 
 	// PodAnnotations are annotations of the pods.
@@ -247,7 +257,7 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// Affinity constrains the nodes of the pods, and the pods that share a node with them, as in a Pod.
+	// Affinity constrains on which nodes and beside which other pods the pods run, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.nodeAffinity) || !has(self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution) || self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.size() > 0",message="affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution needs at least one of nodeSelectorTerms: add a term, or remove the field to allow every node"
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
@@ -278,11 +288,12 @@ type AppServiceSpec struct {
 	// Strategy defines how new pods replace old pods, as in a Deployment.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type in ['RollingUpdate', 'Recreate']",message="strategy.type must be RollingUpdate or Recreate"
-	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Recreate' || !has(self.rollingUpdate)",message="strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type"
-	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.maxSurge) || !has(self.rollingUpdate.maxUnavailable) || !(self.rollingUpdate.maxSurge == 0 || self.rollingUpdate.maxSurge == '0%') || !(self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%')",message="strategy.rollingUpdate.maxSurge and maxUnavailable must not both be zero: no pod could ever be replaced"
+	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Recreate' || !has(self.rollingUpdate)",message="strategy.rollingUpdate needs strategy.type RollingUpdate: remove rollingUpdate, or change the type"
+	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.maxSurge) || !has(self.rollingUpdate.maxUnavailable) || !(self.rollingUpdate.maxSurge == 0 || self.rollingUpdate.maxSurge == '0%') || !(self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%')",message="strategy.rollingUpdate.maxSurge and maxUnavailable must not both be zero, because no pod could be replaced: increase one of them"
 	Strategy appsv1.DeploymentStrategy `json:"strategy,omitzero"`
 
-	// ProgressDeadlineSeconds is the time that a rollout may go without progress before the cluster is Failed, as in a Deployment.
+	// ProgressDeadlineSeconds is how long a rollout may make no progress, as in a Deployment.
+	// After that, the cluster is Failed.
 	// It defaults to 600.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="progressDeadlineSeconds must be one or more"
@@ -293,8 +304,9 @@ type AppServiceSpec struct {
 	// +optional
 	DisruptionBudget *DisruptionBudget `json:"disruptionBudget,omitempty"`
 
-	// Placement chooses the clusters: those that match every field that is set, and that are Ready and schedulable when they are chosen.
-	// Without it, every member is chosen.
+	// Placement chooses the clusters that match every field that is set.
+	// A cluster must be Ready and schedulable when it is chosen.
+	// Without a placement, every member is chosen.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
 
@@ -306,16 +318,20 @@ type AppServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// ConflictPolicy defines what happens if an object with this name exists on a cluster and does not belong to Fleetwright.
+	// ConflictPolicy defines what happens to an existing object with the name of the AppService.
+	// It concerns objects on members that do not belong to Fleetwright.
 	// Fail leaves the object unchanged and reports a Conflict.
-	// AdoptIfIdentical adopts the object if it already has every field that would be applied; no pod restarts.
-	// Adopt adopts the object and applies the AppService to it; the pods are replaced if their template changes.
+	// AdoptIfIdentical adopts the object if it already has every field that would be applied.
+	// No pod restarts.
+	// Adopt adopts the object and applies the AppService to it.
+	// The pods are replaced if their template changes.
 	// An object of another hub is never changed.
 	// +optional
 	// +kubebuilder:default=Fail
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 
-	// DeletionPolicy defines what happens to the objects on a cluster when the AppService is deleted, or when its plan no longer has the cluster.
+	// DeletionPolicy defines what happens to the objects on a cluster that leaves the plan.
+	// It also applies to all clusters when the AppService is deleted.
 	// Delete deletes the objects.
 	// Orphan keeps them running and removes Fleetwright's labels and annotations.
 	// +optional
@@ -335,15 +351,17 @@ type ConflictPolicy string
 const (
 	// ConflictFail leaves the object unchanged and reports its owner.
 	ConflictFail ConflictPolicy = "Fail"
-	// ConflictAdoptIfIdentical adopts an object that already has every field that would be applied, except Fleetwright's labels and annotations.
-	// An adopted Deployment keeps its selector and its pods, and the Service selects the pods by that selector.
+	// ConflictAdoptIfIdentical adopts an object that already has every field that would be
+	// applied, except Fleetwright's labels and annotations. An adopted Deployment keeps its
+	// selector and its pods, and the Service selects the pods by that selector.
 	ConflictAdoptIfIdentical ConflictPolicy = "AdoptIfIdentical"
 	// ConflictAdopt adopts the object and applies the AppService to it.
 	// Pods are replaced only if their template changes.
 	ConflictAdopt ConflictPolicy = "Adopt"
 )
 
-// DeletionPolicy defines what happens to the objects of an AppService on a cluster that it no longer runs on.
+// DeletionPolicy defines what happens to the objects of an AppService on a cluster that leaves its
+// plan.
 // +kubebuilder:validation:Enum=Delete;Orphan
 type DeletionPolicy string
 

@@ -17,11 +17,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// health is what Argo CD shows of an object.
+// health is the health of an object in Argo CD.
 type health struct{ Status, Message string }
 
-// argo does with an object what Argo CD does with it: its Lua, with the few libraries that it lets a health check have.
-func argo(t *testing.T, object *unstructured.Unstructured) health {
+// argoHealth returns the health that Argo CD would compute, in Lua with the libraries that Argo CD
+// allows.
+func argoHealth(t *testing.T, object *unstructured.Unstructured) health {
 	t.Helper()
 	content, err := os.ReadFile("../../config/argocd/argocd-cm.yaml")
 	if err != nil {
@@ -43,7 +44,7 @@ func argo(t *testing.T, object *unstructured.Unstructured) health {
 			t.Fatal(err)
 		}
 	}
-	state.SetGlobal("obj", inLua(state, object.Object))
+	state.SetGlobal("obj", toLua(state, object.Object))
 	if err := state.DoString(script); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func argo(t *testing.T, object *unstructured.Unstructured) health {
 	return health{answer.RawGetString("status").String(), answer.RawGetString("message").String()}
 }
 
-func inLua(state *lua.LState, value any) lua.LValue {
+func toLua(state *lua.LState, value any) lua.LValue {
 	switch value := value.(type) {
 	case bool:
 		return lua.LBool(value)
@@ -67,31 +68,31 @@ func inLua(state *lua.LState, value any) lua.LValue {
 	case []any:
 		list := state.NewTable()
 		for _, item := range value {
-			list.Append(inLua(state, item))
+			list.Append(toLua(state, item))
 		}
 		return list
 	case map[string]any:
 		table := state.NewTable()
 		for key, item := range value {
-			table.RawSetString(key, inLua(state, item))
+			table.RawSetString(key, toLua(state, item))
 		}
 		return table
 	}
 	return lua.LNil
 }
 
-func TestMemberCluster_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
+func TestMemberCluster_has_the_right_status_in_kstatus_and_Argo_CD(t *testing.T) {
 	type outcome struct {
 		Status kstatus.Status
 		Argo   health
 	}
 	ready := func(status metav1.ConditionStatus, reason string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: "said of Ready"}
+		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: "message of Ready"}
 	}
 	credentials := func(status metav1.ConditionStatus, reason string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionCredentialsValid, Status: status, Reason: reason, Message: "said of the credentials"}
+		return metav1.Condition{Type: v1alpha1.ConditionCredentialsValid, Status: status, Reason: reason, Message: "message of CredentialsValid"}
 	}
-	uncounted := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonForbidden}
+	allocatableUnknown := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonForbidden}
 	tests := map[string]struct {
 		conditions []metav1.Condition
 		deleted    bool
@@ -102,23 +103,23 @@ func TestMemberCluster_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 		},
 		"connecting": {
 			conditions: []metav1.Condition{ready(metav1.ConditionFalse, v1alpha1.ReasonConnecting), credentials(metav1.ConditionUnknown, v1alpha1.ReasonNotVerified)},
-			want:       outcome{kstatus.InProgressStatus, health{"Progressing", "said of Ready"}},
+			want:       outcome{kstatus.InProgressStatus, health{"Progressing", "message of Ready"}},
 		},
-		"connected, and its nodes cannot be counted": {
-			conditions: []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonConnected), credentials(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon), uncounted},
-			want:       outcome{kstatus.CurrentStatus, health{"Healthy", "said of Ready"}},
+		"connected, without permission to list nodes": {
+			conditions: []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonConnected), credentials(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon), allocatableUnknown},
+			want:       outcome{kstatus.CurrentStatus, health{"Healthy", "message of Ready"}},
 		},
 		"connected, with a newer kubeconfig that is refused": {
 			conditions: []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonConnected), credentials(metav1.ConditionFalse, v1alpha1.ReasonExecRefused)},
-			want:       outcome{kstatus.CurrentStatus, health{"Degraded", "said of the credentials"}},
+			want:       outcome{kstatus.CurrentStatus, health{"Degraded", "message of CredentialsValid"}},
 		},
 		"unreachable": {
 			conditions: []metav1.Condition{ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable), credentials(metav1.ConditionTrue, v1alpha1.ReasonAccepted)},
-			want:       outcome{kstatus.InProgressStatus, health{"Degraded", "said of Ready"}},
+			want:       outcome{kstatus.InProgressStatus, health{"Degraded", "message of Ready"}},
 		},
-		"another cluster answers": {
+		"another cluster behind the Secret": {
 			conditions: []metav1.Condition{ready(metav1.ConditionFalse, v1alpha1.ReasonIdentityChanged)},
-			want:       outcome{kstatus.InProgressStatus, health{"Degraded", "said of Ready"}},
+			want:       outcome{kstatus.InProgressStatus, health{"Degraded", "message of Ready"}},
 		},
 		"being deleted": {
 			conditions: []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonConnected)},
@@ -158,7 +159,7 @@ func TestMemberCluster_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, outcome{result.Status, argo(t, object)}); diff != "" {
+			if diff := cmp.Diff(test.want, outcome{result.Status, argoHealth(t, object)}); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})

@@ -26,18 +26,20 @@ type ContainerPort struct {
 
 // InitContainer is an init container of the pods, as in a Pod.
 // Init containers run to completion, one after the other, before the main container starts.
-// An init container with restartPolicy Always is a sidecar: it starts before the main container and keeps running.
+// An init container with restartPolicy Always is a sidecar.
+// A sidecar starts before the main container and keeps running.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.restartPolicy) || !has(self.livenessProbe) && !has(self.readinessProbe) && !has(self.startupProbe) && !has(self.lifecycle)",message="only an init container with restartPolicy Always has probes and a lifecycle: set restartPolicy, or leave them out"
+// +kubebuilder:validation:XValidation:rule="has(self.restartPolicy) || !has(self.livenessProbe) && !has(self.readinessProbe) && !has(self.startupProbe) && !has(self.lifecycle)",message="only an init container with restartPolicy Always can have probes and a lifecycle: set restartPolicy, or remove them"
 type InitContainer struct {
 	// Name of the container. It must be unique among the containers of the pods.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="an init container's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="an init container's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	Name string `json:"name"`
 
 	// Image is the container image, as in a Pod.
-	// Of the fields of an override, only imageRegistry changes it; image and imageTag apply to the main container.
+	// Only imageRegistry of an override changes it.
+	// The image and imageTag of an override apply to the main container.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
@@ -86,7 +88,7 @@ type InitContainer struct {
 	// +listMapKey=containerPort
 	// +listMapKey=protocol
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="the names of a container's ports must differ"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="the names of a container's ports must be unique"
 	Ports []ContainerPort `json:"ports,omitempty"`
 
 	// Resources are the container's requests and limits, as in a Pod.
@@ -112,7 +114,7 @@ type InitContainer struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 
-	// StartupProbe delays the containers after a sidecar until the sidecar has started, as in a Pod.
+	// StartupProbe delays the next containers until the sidecar has started, as in a Pod.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.grpc), has(self.httpGet), has(self.tcpSocket)].filter(x, x).size() == 1",message="a probe needs exactly one of exec, grpc, httpGet, tcpSocket"
 	// +kubebuilder:validation:XValidation:rule="!has(self.exec) || has(self.exec.command) && self.exec.command.size() > 0",message="a probe's exec needs a command"
@@ -126,7 +128,8 @@ type InitContainer struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.preStop) || !has(self.preStop.exec) || has(self.preStop.exec.command) && self.preStop.exec.command.size() > 0",message="lifecycle.preStop.exec needs a command"
 	Lifecycle *corev1.Lifecycle `json:"lifecycle,omitempty"`
 
-	// SecurityContext is the security context of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// SecurityContext is the security context of the container, as in a Pod.
+	// It has runAsNonRoot, capabilities and so on.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 }
@@ -139,7 +142,7 @@ type Deployment struct {
 	// Labels are additional labels of the Deployment. Use spec.podLabels for the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="deployment.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="deployment.labels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys"
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// Annotations of the Deployment.
@@ -147,6 +150,6 @@ type Deployment struct {
 	// Use spec.podAnnotations for the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !k.startsWith('fleetwright.dev/') && !k.startsWith('deployment.kubernetes.io/') && k != 'kubectl.kubernetes.io/last-applied-configuration')",message="deployment.annotations must not hold fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration: Fleetwright, the Deployment controller and kubectl write those, take other keys"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !k.startsWith('fleetwright.dev/') && !k.startsWith('deployment.kubernetes.io/') && k != 'kubectl.kubernetes.io/last-applied-configuration')",message="deployment.annotations must not have the keys fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration, which Fleetwright, the Deployment controller and kubectl set: use other keys"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }

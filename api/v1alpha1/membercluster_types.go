@@ -10,7 +10,8 @@ import (
 )
 
 // MemberCluster is a cluster that AppServices can run on.
-// Fleetwright creates it from a kubeconfig Secret and copies the labels of the Secret, except the labels of tools (see docs/kubeconfig.md).
+// Fleetwright creates it from a kubeconfig Secret and copies the labels of the Secret.
+// It does not copy the labels of tools (see docs/kubeconfig.md).
 // The spec belongs to the administrator.
 // A MemberCluster outlives its Secret: see status.secretMissingSince.
 //
@@ -69,7 +70,9 @@ type Taint struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value,omitempty"`
-	// Effect is NoSchedule, which repels new AppServices, or NoExecute, which also removes AppServices that already run on the cluster.
+	// Effect is NoSchedule or NoExecute.
+	// NoSchedule repels new AppServices.
+	// NoExecute also removes AppServices that already run on the cluster.
 	// +required
 	Effect TaintEffect `json:"effect"`
 }
@@ -81,7 +84,8 @@ type TaintEffect string
 const (
 	// TaintNoSchedule repels new AppServices. AppServices that already run on the cluster stay.
 	TaintNoSchedule TaintEffect = "NoSchedule"
-	// TaintNoExecute repels new AppServices, and removes AppServices that already run on the cluster.
+	// TaintNoExecute repels new AppServices, and removes AppServices that already run on the
+	// cluster.
 	TaintNoExecute TaintEffect = "NoExecute"
 )
 
@@ -117,11 +121,14 @@ type MemberClusterStatus struct {
 	// +optional
 	CredentialsExpirationTime *metav1.Time `json:"credentialsExpirationTime,omitempty"`
 
-	// SecretMissingSince is the time at which the Secret was first missing: it was deleted, it is no longer selected, or it belongs to another member.
-	// It is absent while the Secret exists.
+	// SecretMissingSince is the time since which the Secret is missing.
+	// A Secret is missing if it was deleted, is no longer selected, or belongs to another member.
+	// The field is absent while the Secret exists.
 	// While the Secret is missing, the cluster is disengaged and its workloads keep running.
-	// When the Secret returns, the MemberCluster keeps its spec, its labels, its tombstones and its identity.
-	// Fleetwright deletes the MemberCluster 10 minutes after this time, but only if its spec and status.abandoned are empty and nobody else has set labels or annotations on it.
+	// Meanwhile, the MemberCluster keeps its spec, labels, tombstones and identity.
+	// Fleetwright deletes the MemberCluster 10 minutes after this time if it holds no settings.
+	// It holds settings if its spec or status.abandoned is not empty.
+	// Labels or annotations that others have set on it are settings too.
 	// +optional
 	SecretMissingSince *metav1.Time `json:"secretMissingSince,omitempty"`
 
@@ -129,7 +136,8 @@ type MemberClusterStatus struct {
 	// +optional
 	AppServices int32 `json:"appServices,omitempty"`
 
-	// Abandoned are the tombstones of AppServices that were released from the cluster while it was unreachable, for example by annotation fleetwright.dev/abandon.
+	// Abandoned are the tombstones of AppServices that no longer wait for the cluster.
+	// The cluster was unreachable when they were released, for example by fleetwright.dev/abandon.
 	// When the cluster is reachable again, the objects of deleted AppServices are deleted.
 	// +optional
 	// +listType=map
@@ -137,7 +145,8 @@ type MemberClusterStatus struct {
 	Abandoned []AbandonedAppService `json:"abandoned,omitempty"`
 }
 
-// AbandonedAppService is the tombstone of an AppService whose objects may still exist on a cluster, because the cluster was unreachable when they were to be deleted.
+// AbandonedAppService is the tombstone of an AppService on a cluster.
+// Objects of the AppService may still exist there, because the cluster was unreachable.
 type AbandonedAppService struct {
 	// Namespace of the AppService and of its objects.
 	Namespace string `json:"namespace"`
@@ -169,5 +178,6 @@ func (m *MemberCluster) IsReady() bool {
 }
 
 // HasSecret reports whether the member's Secret exists, or was not looked up yet.
-// A MemberCluster without its Secret runs no new workloads, and its entries in AppServices are Detached.
+// A MemberCluster without its Secret gets no new workloads, and its entries in AppServices are
+// Detached.
 func (m *MemberCluster) HasSecret() bool { return m.Status.SecretMissingSince == nil }

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// nonsense holds values that Kubernetes refuses. Each is a fragment of an AppService's spec; where says which part of a
-// Kubernetes object takes the same fragment.
-var nonsense = map[string]struct {
+// invalidValues are values that Kubernetes refuses. Each is a fragment of an AppService's spec;
+// where returns a Kubernetes object with the same fragment.
+var invalidValues = map[string]struct {
 	where func(fragment map[string]any) map[string]any
 	spec  string
 }{
@@ -57,28 +57,28 @@ var nonsense = map[string]struct {
 	"scaling down by no policy":                          {ofAutoscaler, `autoscaling: {maxReplicas: 2, behavior: {scaleDown: {policies: []}}}`},
 }
 
-// What Kubernetes refuses in a Pod, an AppService is refused for, too. Otherwise the value is dropped on the way to the
-// member, or the mistake shows only in a cluster status.
-func TestNonsense_that_Kubernetes_refuses_is_refused(t *testing.T) {
-	for title, test := range nonsense {
+// An AppService is refused if Kubernetes would refuse its Pod. Otherwise the value would be dropped
+// on the way to the member, or the error would show only in a cluster status.
+func TestAppService_is_refused_for_values_that_Kubernetes_refuses(t *testing.T) {
+	for title, test := range invalidValues {
 		t.Run(title, func(t *testing.T) {
-			counterpart := &unstructured.Unstructured{Object: test.where(parse(t, test.spec))}
+			counterpart := &unstructured.Unstructured{Object: test.where(parseYAML(t, test.spec))}
 			counterpart.SetNamespace("default")
 			counterpart.SetName("web")
 			if err := hub.Create(t.Context(), counterpart, client.DryRunAll); err == nil {
-				t.Errorf("Kubernetes accepts it in a %s: this test needs another value", counterpart.GetKind())
+				t.Errorf("Kubernetes accepts the value in a %s: this test needs another value", counterpart.GetKind())
 			}
-			_, err := tried(t, manifest(t, "web", image+test.spec))
+			_, err := dryRunCreate(t, newManifest(t, "web", image+test.spec))
 			if err == nil {
-				t.Fatal("AppService is accepted")
+				t.Fatal("the AppService is accepted")
 			}
 			t.Log(err)
 		})
 	}
 }
 
-// The same, without the mistake.
-func TestSense_that_Kubernetes_accepts_is_accepted(t *testing.T) {
+// Similar values that are valid.
+func TestAppService_is_accepted_with_values_that_Kubernetes_accepts(t *testing.T) {
 	for title, test := range map[string]struct {
 		where func(fragment map[string]any) map[string]any
 		spec  string
@@ -96,20 +96,20 @@ func TestSense_that_Kubernetes_accepts_is_accepted(t *testing.T) {
 		"an empty scaling behavior":         {ofAutoscaler, `autoscaling: {maxReplicas: 2, behavior: {scaleUp: {}, scaleDown: {}}}`},
 	} {
 		t.Run(title, func(t *testing.T) {
-			counterpart := &unstructured.Unstructured{Object: test.where(parse(t, test.spec))}
+			counterpart := &unstructured.Unstructured{Object: test.where(parseYAML(t, test.spec))}
 			counterpart.SetNamespace("default")
 			counterpart.SetName("web")
 			if err := hub.Create(t.Context(), counterpart, client.DryRunAll); err != nil {
 				t.Error(err)
 			}
-			if _, err := tried(t, manifest(t, "web", image+test.spec)); err != nil {
+			if _, err := dryRunCreate(t, newManifest(t, "web", image+test.spec)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// The objects of Kubernetes that hold a fragment.
+// Kubernetes objects with a fragment.
 
 func ofContainer(fragment map[string]any) map[string]any {
 	container := map[string]any{"name": "app", "image": "web:1"}

@@ -11,12 +11,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-func TestOverride_is_accepted_and_kept(t *testing.T) {
-	accepts(t, map[string]accepted{
-		"one that changes nothing": {
+func TestOverride_is_accepted_and_stored(t *testing.T) {
+	testAccepted(t, map[string]accepted{
+		"an override that changes nothing": {
 			spec: least + "overrides: [{name: none}]",
 		},
-		"one of everything": {
+		"an override with all fields": {
 			spec: least + `
 overrides:
 - name: eu
@@ -59,22 +59,22 @@ overrides:
 	})
 }
 
-func TestOverride_is_refused_and_told_why(t *testing.T) {
+func TestOverride_is_refused_with_a_message(t *testing.T) {
 	const (
-		images   = "spec.overrides[0]: Invalid value: an override has either image, or imageRegistry and imageTag, which change a part of the image: leave out the one or the others"
+		images   = "spec.overrides[0]: Invalid value: an override cannot have image together with imageRegistry or imageTag: remove image, or remove the others"
 		registry = "imageRegistry must be a registry, such as registry.example:5000 or registry.example/mirror, without a scheme"
 		tag      = "imageTag must be a tag, such as 1.2, or a digest, sha256: and 64 digits of 0-9 and a-f"
-		from     = "spec.overrides[0].patches[0].operations[0]: Invalid value: op copy and move need from, the JSON pointer of what is taken; leave it out for every other op"
+		from     = "spec.overrides[0].patches[0].operations[0]: Invalid value: op copy and move need from, other operations must not have it: set from to the JSON pointer of the source, or remove it"
 	)
 	patch := func(operation string) string {
 		return image + "overrides: [{name: a, patches: [{target: Deployment, operations: [" + operation + "]}]}]"
 	}
-	refuses(t, map[string]refused{
-		"one without a name": {
+	testRefused(t, map[string]refused{
+		"an override without a name": {
 			spec: image + "overrides: [{replicas: 1}]",
 			want: "[spec.overrides[0].name: Required value" + unchecked,
 		},
-		"two of one name": {
+		"two overrides with the same name": {
 			spec: image + "overrides: [{name: a}, {name: a}]",
 			want: `spec.overrides[1]: Duplicate value: {"name":"a"}`,
 		},
@@ -102,7 +102,7 @@ func TestOverride_is_refused_and_told_why(t *testing.T) {
 			spec: image + `overrides: [{name: a, imageTag: ":1.2"}]`,
 			want: `spec.overrides[0].imageTag: Invalid value: ":1.2": ` + tag,
 		},
-		"a digest that is cut short": {
+		"a digest that is too short": {
 			spec: image + `overrides: [{name: a, imageTag: "sha256:0123"}]`,
 			want: `spec.overrides[0].imageTag: Invalid value: "sha256:0123": ` + tag,
 		},
@@ -110,7 +110,7 @@ func TestOverride_is_refused_and_told_why(t *testing.T) {
 			spec: image + "overrides: [{name: a, replicas: -1}]",
 			want: "spec.overrides[0].replicas: Invalid value: -1: replicas must be zero or more",
 		},
-		"a type of Service that there is not": {
+		"an unknown type of Service": {
 			spec: image + "overrides: [{name: a, serviceType: ExternalName}]",
 			want: `[spec.overrides[0].serviceType: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer"` + unchecked,
 		},
@@ -118,11 +118,11 @@ func TestOverride_is_refused_and_told_why(t *testing.T) {
 			spec: image + "overrides: [{name: a, resources: {claims: [{name: a}]}}]",
 			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.overrides[0].resources.claims"`,
 		},
-		"an operator that there is not": {
+		"an unknown operator": {
 			spec: image + "overrides: [{name: a, clusterSelector: {matchExpressions: [{key: a, operator: Gt, values: ['1']}]}}]",
 			want: `[spec.overrides[0].clusterSelector.matchExpressions[0].operator: Unsupported value: "Gt": supported values: "In", "NotIn", "Exists", "DoesNotExist"` + unchecked,
 		},
-		"a patch of what a member does not get": {
+		"a patch of a kind that a member does not get": {
 			spec: image + "overrides: [{name: a, patches: [{target: Pod, operations: [{op: remove, path: /a}]}]}]",
 			want: `[spec.overrides[0].patches[0].target: Unsupported value: "Pod": supported values: "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"` + unchecked,
 		},
@@ -130,11 +130,11 @@ func TestOverride_is_refused_and_told_why(t *testing.T) {
 			spec: patch(""),
 			want: "spec.overrides[0].patches[0].operations: Invalid value: 0: spec.overrides[0].patches[0].operations in body should have at least 1 items",
 		},
-		"an op that there is not": {
+		"an unknown op": {
 			spec: patch("{op: merge, path: /a, value: 1}"),
 			want: `[spec.overrides[0].patches[0].operations[0].op: Unsupported value: "merge": supported values: "add", "remove", "replace", "move", "copy", "test"` + unchecked,
 		},
-		"an op that goes nowhere": {
+		"an op without a path": {
 			spec: patch("{op: remove}"),
 			want: "[spec.overrides[0].patches[0].operations[0].path: Required value" + unchecked,
 		},
@@ -146,11 +146,11 @@ func TestOverride_is_refused_and_told_why(t *testing.T) {
 			spec: patch(`{op: replace, path: "", value: {}}`),
 			want: `spec.overrides[0].patches[0].operations[0].path: Invalid value: "": path must be a JSON pointer, such as /spec/template/spec/hostAliases`,
 		},
-		"a move from nowhere": {
+		"a move without from": {
 			spec: patch("{op: move, path: /a}"),
 			want: from,
 		},
-		"a removal from somewhere": {
+		"a removal with from": {
 			spec: patch("{op: remove, path: /a, from: /b}"),
 			want: from,
 		},
@@ -161,23 +161,23 @@ func TestOverride_is_refused_and_told_why(t *testing.T) {
 	})
 }
 
-// The value of an operation is whatever the object has at that place.
-func TestPatch_keeps_a_value_of_any_kind(t *testing.T) {
+// The value of an operation can be any value of a field.
+func TestPatch_keeps_any_JSON_value(t *testing.T) {
 	for title, value := range map[string]string{
-		"a string":              `"s"`,
-		"an empty string":       `""`,
-		"a number":              `5`,
-		"zero":                  `0`,
-		"a fraction":            `0.5`,
-		"the largest number":    `9223372036854775807`,
-		"true":                  `true`,
-		"false":                 `false`,
-		"an object":             `{"a":{"b":[1,null,"c"],"d":null}}`,
-		"an empty object":       `{}`,
-		"a list":                `[{"a":1},[],null,"b"]`,
-		"an empty list":         `[]`,
-		"a text that is null":   `"null"`,
-		"letters of any tongue": `"é→\n"`,
+		"a string":             `"s"`,
+		"an empty string":      `""`,
+		"a number":             `5`,
+		"zero":                 `0`,
+		"a fraction":           `0.5`,
+		"the largest number":   `9223372036854775807`,
+		"true":                 `true`,
+		"false":                `false`,
+		"an object":            `{"a":{"b":[1,null,"c"],"d":null}}`,
+		"an empty object":      `{}`,
+		"a list":               `[{"a":1},[],null,"b"]`,
+		"an empty list":        `[]`,
+		"the string null":      `"null"`,
+		"non-ASCII characters": `"é→\n"`,
 	} {
 		t.Run(title, func(t *testing.T) {
 			app := &v1alpha1.AppService{}
@@ -196,12 +196,12 @@ func TestPatch_keeps_a_value_of_any_kind(t *testing.T) {
 			}
 			stored := got.Spec.Overrides[0].Patches[0].Operations[0].Value
 			if stored == nil {
-				t.Fatal("is gone")
+				t.Fatal("the value is missing")
 			}
 			if diff := cmp.Diff(value, string(stored.Raw)); diff != "" {
 				t.Errorf("value (-written +read):\n%s", diff)
 			}
-			// What a typed client writes back is the same.
+			// A typed client writes back the same value.
 			if err := hub.Update(t.Context(), got); err != nil {
 				t.Fatal(err)
 			}
@@ -212,9 +212,9 @@ func TestPatch_keeps_a_value_of_any_kind(t *testing.T) {
 	}
 }
 
-// No value and null are the same, so that it does not matter through which client an object went. A rule of the CRD cannot
-// see a field of any type: the row of the cluster says that the value is missing.
-func TestPatch_takes_null_for_no_value(t *testing.T) {
+// A missing value and null are the same, because some clients write one as the other. A rule of the
+// CRD cannot check a field of any type: the entry of the cluster reports a missing value.
+func TestPatch_treats_null_as_no_value(t *testing.T) {
 	tests := map[string]accepted{}
 	for _, op := range []string{"add", "replace", "test"} {
 		spec := least + "overrides: [{name: a, patches: [{target: Deployment, operations: [%s]}]}]"
@@ -223,11 +223,11 @@ func TestPatch_takes_null_for_no_value(t *testing.T) {
 			want: fmt.Sprintf(spec, "{op: "+op+", path: /x}"),
 		}
 	}
-	accepts(t, tests)
+	testAccepted(t, tests)
 }
 
-// The rules cost the API server something for each entry, and one that costs too much is an object that nobody can write.
-func TestAppService_of_a_megabyte_is_not_too_much_for_the_rules(t *testing.T) {
+// The API server limits the cost of the rules. An object that exceeds the limit cannot be written.
+func TestAppService_of_a_megabyte_stays_within_the_cost_limit_of_the_rules(t *testing.T) {
 	requirements := strings.Repeat("{key: a, operator: In, values: [b]}, ", 64)
 	operations := strings.Repeat("{op: add, path: /spec/template/spec/hostAliases, value: 1}, ", 64)
 	patches := strings.Repeat("{target: Deployment, operations: ["+operations+"]}, ", 2)
@@ -235,9 +235,9 @@ func TestAppService_of_a_megabyte_is_not_too_much_for_the_rules(t *testing.T) {
 	for i := range 64 {
 		fmt.Fprintf(&overrides, "- {name: o%d, clusterSelector: {matchExpressions: [%s]}, image: %s, patches: [%s]}\n", i, requirements, strings.Repeat("a", 1024), patches)
 	}
-	object := manifest(t, "large", image+"ports:\n"+ports(32)+"placement:\n  clusterNames:\n"+names(1000)+"overrides:\n"+overrides.String())
-	t.Logf("%d bytes", len(document(t, object.Object["spec"])))
-	if _, err := tried(t, object); err != nil {
+	object := newManifest(t, "large", image+"ports:\n"+ports(32)+"placement:\n  clusterNames:\n"+clusterNameList(1000)+"overrides:\n"+overrides.String())
+	t.Logf("%d bytes", len(asYAML(t, object.Object["spec"])))
+	if _, err := dryRunCreate(t, object); err != nil {
 		t.Error(err)
 	}
 }

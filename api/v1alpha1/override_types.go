@@ -9,10 +9,13 @@ import (
 )
 
 // Override changes the workload of the clusters that it matches.
-// An override that cannot be applied to a cluster affects only that cluster: its entry has reason InvalidOverride and names the override, and the cluster keeps what it runs.
-// An invalid clusterSelector stops changes on all clusters, because it is unknown which clusters it matches.
+// An override that cannot be applied to a cluster affects only that cluster.
+// The entry of the cluster has reason InvalidOverride and names the override.
+// The cluster keeps the workload that it runs.
+// An invalid clusterSelector stops changes on all clusters.
+// The reason is that it is unknown which clusters it matches.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRegistry) && !has(self.imageTag)",message="an override has either image, or imageRegistry and imageTag, which change a part of the image: leave out the one or the others"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRegistry) && !has(self.imageTag)",message="an override cannot have image together with imageRegistry or imageTag: remove image, or remove the others"
 type Override struct {
 	// Name of the override. It must be unique. Messages use it.
 	// +required
@@ -27,7 +30,8 @@ type Override struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
 	Image string `json:"image,omitempty"`
-	// ImageRegistry replaces the registry of the image, for example by registry.example:5000 or registry.example/mirror.
+	// ImageRegistry replaces the registry of the image, for example by registry.example:5000.
+	// It can have a path, such as registry.example/mirror.
 	// The rest of the name stays as it is written: nginx:1.29 becomes registry.example/nginx:1.29.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
@@ -113,10 +117,10 @@ const (
 // PatchOperation is an operation of a JSON patch. Op add, replace and test require a value.
 // Without a value, the entry of the cluster has reason InvalidOverride.
 //
-// +kubebuilder:validation:XValidation:rule="(self.op in ['copy', 'move']) == has(self.from)",message="op copy and move need from, the JSON pointer of what is taken; leave it out for every other op"
+// +kubebuilder:validation:XValidation:rule="(self.op in ['copy', 'move']) == has(self.from)",message="op copy and move need from, other operations must not have it: set from to the JSON pointer of the source, or remove it"
 type PatchOperation struct {
 	// Op is the operation: add, remove, replace, move, copy or test.
-	// The patch applies to the object that Fleetwright renders, without the defaults of the cluster.
+	// The patch applies to the object that Fleetwright renders, without the cluster's defaults.
 	// Use add, not replace, for a field that Fleetwright does not set.
 	// +required
 	// +kubebuilder:validation:Enum=add;remove;replace;move;copy;test
@@ -143,7 +147,8 @@ type PatchOperation struct {
 }
 
 // JSON is any JSON value.
-// Each field of this type needs the markers Schemaless and PreserveUnknownFields, because a type cannot have them.
+// Each field of this type needs the markers Schemaless and PreserveUnknownFields.
+// A type cannot have them.
 //
 // +kubebuilder:ac:generate=false
 type JSON struct {
@@ -162,7 +167,7 @@ func (j JSON) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON copies the text.
 func (j *JSON) UnmarshalJSON(text []byte) error {
 	if j == nil {
-		return errors.New("unmarshal JSON into nothing")
+		return errors.New("unmarshal JSON into a nil pointer")
 	}
 	if !bytes.Equal(text, []byte("null")) {
 		j.Raw = slices.Clone(text)

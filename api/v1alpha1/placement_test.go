@@ -11,12 +11,12 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-func TestPlacement_is_accepted_and_filled_in(t *testing.T) {
-	accepts(t, map[string]accepted{
+func TestPlacement_is_accepted_and_defaulted(t *testing.T) {
+	testAccepted(t, map[string]accepted{
 		"a limit, spread": {
 			spec: least + "placement: {limit: 3, spreadKey: region}",
 		},
-		"a limit alone": {
+		"a limit without a spread key": {
 			spec: least + "placement: {limit: 1}",
 		},
 		"tolerations": {
@@ -40,7 +40,7 @@ placement:
 `,
 		},
 		"a thousand names": {
-			spec: least + "placement:\n  clusterNames:\n" + names(1000),
+			spec: least + "placement:\n  clusterNames:\n" + clusterNameList(1000),
 		},
 		"an empty list of values for Exists": {
 			spec: least + "placement: {clusterSelector: {matchExpressions: [{key: a, operator: Exists, values: []}]}}",
@@ -48,20 +48,20 @@ placement:
 	})
 }
 
-func TestPlacement_is_refused_and_told_why(t *testing.T) {
+func TestPlacement_is_refused_with_a_message(t *testing.T) {
 	const (
-		values = "spec.placement.clusterSelector.matchExpressions[0]: Invalid value: In and NotIn need values; Exists and DoesNotExist have none: add values, leave them out, or change the operator"
-		noKey  = "spec.placement.tolerations[0]: Invalid value: a toleration without a key tolerates every taint, and needs operator Exists: set it, or give the key"
+		values = "spec.placement.clusterSelector.matchExpressions[0]: Invalid value: In and NotIn need values, Exists and DoesNotExist must not have values: add or remove values, or change the operator"
+		noKey  = "spec.placement.tolerations[0]: Invalid value: a toleration without a key needs operator Exists: set the key, or set operator to Exists"
 		effect = `[spec.placement.tolerations[0].effect: Unsupported value: "PreferNoSchedule": supported values: "NoSchedule", "NoExecute"` + unchecked
 	)
-	refuses(t, map[string]refused{
-		"a limit of none": {
+	testRefused(t, map[string]refused{
+		"a limit of zero": {
 			spec: image + "placement: {limit: 0}",
-			want: "spec.placement.limit: Invalid value: 0: limit must be one or more; leave it out for all clusters",
+			want: "spec.placement.limit: Invalid value: 0: limit must be one or more: increase it, or remove it for all clusters",
 		},
 		"a spread without a limit": {
 			spec: image + "placement: {spreadKey: region}",
-			want: "spec.placement: Invalid value: spreadKey says over what to spread the clusters that limit allows: set limit as well",
+			want: "spec.placement: Invalid value: spreadKey needs limit: set limit, or remove spreadKey",
 		},
 		"In without values": {
 			spec: image + "placement: {clusterSelector: {matchExpressions: [{key: a, operator: In}]}}",
@@ -97,9 +97,9 @@ func TestPlacement_is_refused_and_told_why(t *testing.T) {
 		},
 		"a toleration of any value, with a value": {
 			spec: image + "placement: {tolerations: [{key: a, operator: Exists, value: b}]}",
-			want: "spec.placement.tolerations[0]: Invalid value: a toleration with operator Exists has no value: leave it out, or make the operator Equal",
+			want: "spec.placement.tolerations[0]: Invalid value: a toleration with operator Exists cannot have a value: remove the value, or set operator to Equal",
 		},
-		"a toleration with an operator that there is not": {
+		"a toleration with an unknown operator": {
 			spec: image + "placement: {tolerations: [{key: a, operator: In}]}",
 			want: `[spec.placement.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"` + unchecked,
 		},
@@ -108,14 +108,14 @@ func TestPlacement_is_refused_and_told_why(t *testing.T) {
 			want: effect,
 		},
 		"1001 names": {
-			spec: image + "placement:\n  clusterNames:\n" + names(1001),
+			spec: image + "placement:\n  clusterNames:\n" + clusterNameList(1001),
 			want: "[spec.placement.clusterNames: Too many: 1001: must have at most 1000 items" + unchecked,
 		},
 	})
 }
 
-func TestReplicaPolicy_is_accepted_and_filled_in(t *testing.T) {
-	accepts(t, map[string]accepted{
+func TestReplicaPolicy_is_accepted_and_defaulted(t *testing.T) {
+	testAccepted(t, map[string]accepted{
 		"an empty policy is Duplicated": {
 			spec: least + "replicaPolicy: {}",
 			want: least + "replicaPolicy: {type: Duplicated, weights: Static}",
@@ -153,30 +153,30 @@ autoscaling: {minReplicas: 4, maxReplicas: 40}
 	})
 }
 
-func TestReplicaPolicy_is_refused_and_told_why(t *testing.T) {
-	const divides = "spec.replicaPolicy: Invalid value: rules and weights divide replicas: make the type Divided, or leave them out"
-	refuses(t, map[string]refused{
-		"rules for what is not divided": {
+func TestReplicaPolicy_is_refused_with_a_message(t *testing.T) {
+	const divides = "spec.replicaPolicy: Invalid value: rules and weights need type Divided: set type to Divided, or remove them"
+	testRefused(t, map[string]refused{
+		"rules without type Divided": {
 			spec: image + "replicaPolicy: {rules: [{name: a}]}",
 			want: divides,
 		},
-		"weights for what is not divided": {
+		"weights without type Divided": {
 			spec: image + "replicaPolicy: {weights: Allocatable}",
 			want: divides,
 		},
-		"a weight beside the capacity": {
+		"a weight with weights Allocatable": {
 			spec: image + "replicaPolicy: {type: Divided, weights: Allocatable, rules: [{name: a, weight: 2}]}",
-			want: "spec.replicaPolicy: Invalid value: the weight of a rule is for weights: Static; leave it out, or make weights Static",
+			want: "spec.replicaPolicy: Invalid value: a rule can have a weight only with weights Static: remove the weight, or set weights to Static",
 		},
 		"a negative weight": {
 			spec: image + "replicaPolicy: {type: Divided, rules: [{name: a, weight: -1}]}",
 			want: "spec.replicaPolicy.rules[0].weight: Invalid value: -1: weight must be from 0 to 1000000",
 		},
-		"a weight beyond all": {
+		"a weight that is too large": {
 			spec: image + "replicaPolicy: {type: Divided, rules: [{name: a, weight: 1000001}]}",
 			want: "spec.replicaPolicy.rules[0].weight: Invalid value: 1000001: weight must be from 0 to 1000000",
 		},
-		"bounds the wrong way round": {
+		"a minimum that exceeds the maximum": {
 			spec: image + "replicaPolicy: {type: Divided, rules: [{name: a, minReplicas: 2, maxReplicas: 1}]}",
 			want: "spec.replicaPolicy.rules[0]: Invalid value: maxReplicas of a rule must be minReplicas or more",
 		},
@@ -188,30 +188,30 @@ func TestReplicaPolicy_is_refused_and_told_why(t *testing.T) {
 			spec: image + "replicaPolicy: {type: Divided, rules: [{weight: 2}]}",
 			want: "[spec.replicaPolicy.rules[0].name: Required value" + unchecked,
 		},
-		"two rules of one name": {
+		"two rules with the same name": {
 			spec: image + "replicaPolicy: {type: Divided, rules: [{name: a}, {name: a}]}",
 			want: `spec.replicaPolicy.rules[1]: Duplicate value: {"name":"a"}`,
 		},
-		"a type that there is not": {
+		"an unknown type": {
 			spec: image + "replicaPolicy: {type: Divide}",
 			want: `[spec.replicaPolicy.type: Unsupported value: "Divide": supported values: "Duplicated", "Divided"` + unchecked,
 		},
-		"weights that there are not": {
+		"unknown weights": {
 			spec: image + "replicaPolicy: {type: Divided, weights: Dynamic}",
 			want: `[spec.replicaPolicy.weights: Unsupported value: "Dynamic": supported values: "Static", "Allocatable"` + unchecked,
 		},
 		"an override of replicas that are divided": {
 			spec: image + "replicaPolicy: {type: Divided}\noverrides: [{name: a, replicas: 2}]",
-			want: "spec: Invalid value: an override cannot set replicas where replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules",
+			want: "spec: Invalid value: an override cannot set replicas if replicaPolicy divides them: use minReplicas and maxReplicas of replicaPolicy.rules",
 		},
 		"an override of replicas that are autoscaled": {
 			spec: image + "autoscaling: {maxReplicas: 5}\noverrides: [{name: a, replicas: 2}]",
-			want: "spec: Invalid value: an override cannot set replicas where autoscaling scales them: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters",
+			want: "spec: Invalid value: an override cannot set replicas with autoscaling: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters",
 		},
 	})
 }
 
-func TestMemberCluster_is_accepted_as_an_administrator_writes_it(t *testing.T) {
+func TestMemberCluster_is_accepted(t *testing.T) {
 	for title, spec := range map[string]string{
 		"nothing":       "{}",
 		"unschedulable": "unschedulable: true",
@@ -223,18 +223,18 @@ taints:
 `,
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := tried(t, cluster(t, spec))
+			got, err := dryRunCreate(t, newMemberCluster(t, spec))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(document(t, parse(t, spec)), document(t, got.Object["spec"])); diff != "" {
+			if diff := cmp.Diff(asYAML(t, parseYAML(t, spec)), asYAML(t, got.Object["spec"])); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestMemberCluster_is_refused_and_told_why(t *testing.T) {
+func TestMemberCluster_is_refused_with_a_message(t *testing.T) {
 	for title, test := range map[string]struct{ spec, want string }{
 		"a taint without a key": {
 			spec: "taints: [{effect: NoSchedule}]",
@@ -252,32 +252,32 @@ func TestMemberCluster_is_refused_and_told_why(t *testing.T) {
 			spec: "taints: [{key: a, effect: PreferNoSchedule}]",
 			want: `spec.taints[0].effect: Unsupported value: "PreferNoSchedule": supported values: "NoSchedule", "NoExecute"`,
 		},
-		"one taint twice": {
+		"a duplicate taint": {
 			spec: "taints: [{key: a, effect: NoSchedule}, {key: a, value: b, effect: NoSchedule}]",
 			want: `spec.taints[1]: Duplicate value: {"effect":"NoSchedule","key":"a"}`,
 		},
 	} {
 		t.Run(title, func(t *testing.T) {
-			_, err := tried(t, cluster(t, test.spec))
+			_, err := dryRunCreate(t, newMemberCluster(t, test.spec))
 			if err == nil {
-				t.Fatal("is accepted")
+				t.Fatal("the object is accepted")
 			}
-			says(t, strings.TrimPrefix(err.Error(), `MemberCluster.fleetwright.dev "east" is invalid: `), test.want)
+			checkMessage(t, strings.TrimPrefix(err.Error(), `MemberCluster.fleetwright.dev "east" is invalid: `), test.want)
 		})
 	}
 }
 
-func cluster(t *testing.T, spec string) *unstructured.Unstructured {
+func newMemberCluster(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),
 		"kind":       "MemberCluster",
 		"metadata":   map[string]any{"name": "east"},
-		"spec":       parse(t, spec),
+		"spec":       parseYAML(t, spec),
 	}}
 }
 
-func names(n int) string {
+func clusterNameList(n int) string {
 	var all strings.Builder
 	for i := range n {
 		fmt.Fprintf(&all, "  - member-%d\n", i)

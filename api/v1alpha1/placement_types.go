@@ -14,11 +14,12 @@ import (
 // An empty Placement chooses every member.
 // A cluster that already runs the AppService stays chosen while it matches.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.spreadKey) || has(self.limit)",message="spreadKey says over what to spread the clusters that limit allows: set limit as well"
+// +kubebuilder:validation:XValidation:rule="!has(self.spreadKey) || has(self.limit)",message="spreadKey needs limit: set limit, or remove spreadKey"
 type Placement struct {
 	ClusterMatch `json:",inline"`
 
-	// Tolerations allow the AppService to run on MemberClusters with taints, as the tolerations of a Pod do for nodes.
+	// Tolerations allow the AppService to run on MemberClusters with taints.
+	// They work like the tolerations of a Pod for the taints of nodes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -26,7 +27,7 @@ type Placement struct {
 
 	// Limit is the maximum number of clusters. Without it, all matching clusters are chosen.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1",message="limit must be one or more; leave it out for all clusters"
+	// +kubebuilder:validation:XValidation:rule="self >= 1",message="limit must be one or more: increase it, or remove it for all clusters"
 	Limit *int32 `json:"limit,omitempty"`
 
 	// SpreadKey is a label of MemberClusters, such as a region.
@@ -69,7 +70,7 @@ type ClusterSelector struct {
 
 // ClusterRequirement is a requirement on the labels of a MemberCluster.
 //
-// +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0",message="In and NotIn need values; Exists and DoesNotExist have none: add values, leave them out, or change the operator"
+// +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0",message="In and NotIn need values, Exists and DoesNotExist must not have values: add or remove values, or change the operator"
 type ClusterRequirement struct {
 	// Key of the label.
 	// +required
@@ -124,8 +125,8 @@ var operators = map[metav1.LabelSelectorOperator]selection.Operator{
 
 // Toleration allows an AppService to run on clusters with a taint that it matches.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value.size() == 0",message="a toleration with operator Exists has no value: leave it out, or make the operator Equal"
-// +kubebuilder:validation:XValidation:rule="has(self.key) && self.key.size() > 0 || has(self.operator) && self.operator == 'Exists'",message="a toleration without a key tolerates every taint, and needs operator Exists: set it, or give the key"
+// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value.size() == 0",message="a toleration with operator Exists cannot have a value: remove the value, or set operator to Equal"
+// +kubebuilder:validation:XValidation:rule="has(self.key) && self.key.size() > 0 || has(self.operator) && self.operator == 'Exists'",message="a toleration without a key needs operator Exists: set the key, or set operator to Exists"
 type Toleration struct {
 	// Key of the tolerated taints. An empty key with operator Exists tolerates every taint.
 	// +optional
@@ -164,11 +165,13 @@ const (
 )
 
 // ReplicaPolicy defines how many of spec.replicas each cluster runs.
-// With type Divided, the sum over all clusters is spec.replicas if the bounds of the rules allow it, the share of a cluster follows its weight, and a change moves as few replicas as possible.
+// With type Divided, the sum over all clusters is spec.replicas if the rules allow it.
+// The share of a cluster follows its weight.
+// A change moves as few replicas as possible.
 // A cluster scales down only after the replicas that moved to other clusters are ready.
 //
-// +kubebuilder:validation:XValidation:rule="self.type == 'Divided' || !has(self.rules) && self.weights != 'Allocatable'",message="rules and weights divide replicas: make the type Divided, or leave them out"
-// +kubebuilder:validation:XValidation:rule="self.weights != 'Allocatable' || !has(self.rules) || self.rules.all(r, !has(r.weight))",message="the weight of a rule is for weights: Static; leave it out, or make weights Static"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Divided' || !has(self.rules) && self.weights != 'Allocatable'",message="rules and weights need type Divided: set type to Divided, or remove them"
+// +kubebuilder:validation:XValidation:rule="self.weights != 'Allocatable' || !has(self.rules) || self.rules.all(r, !has(r.weight))",message="a rule can have a weight only with weights Static: remove the weight, or set weights to Static"
 type ReplicaPolicy struct {
 	// Type is Duplicated or Divided. With Duplicated, each cluster runs all replicas.
 	// With Divided, the clusters divide them. It defaults to Duplicated.
@@ -177,7 +180,8 @@ type ReplicaPolicy struct {
 	Type ReplicaPolicyType `json:"type,omitempty"`
 
 	// Weights is Static or Allocatable. With Static, the rules define the weights.
-	// With Allocatable, the weight of a cluster is the allocatable CPU of its nodes; a cluster whose allocatable CPU is unknown gets the smallest known weight.
+	// With Allocatable, the weight of a cluster is the allocatable CPU of its nodes.
+	// A cluster whose allocatable CPU is unknown gets the smallest known weight.
 	// It defaults to Static.
 	// +optional
 	// +kubebuilder:default=Static
@@ -193,7 +197,8 @@ type ReplicaPolicy struct {
 	Rules []ReplicaRule `json:"rules,omitempty"`
 }
 
-// ReplicaPolicyType defines whether spec.replicas applies to each cluster, or to all clusters together.
+// ReplicaPolicyType defines whether spec.replicas applies to each cluster, or to all clusters
+// together.
 // +kubebuilder:validation:Enum=Duplicated;Divided
 type ReplicaPolicyType string
 

@@ -16,7 +16,6 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The samples are the first thing that anybody applies.
 func TestSamples_are_accepted(t *testing.T) {
 	files, err := filepath.Glob("../../config/samples/*.yaml")
 	if err != nil {
@@ -26,29 +25,29 @@ func TestSamples_are_accepted(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if content, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(content, []byte("# ")) {
-				t.Errorf("does not begin with what it is for (%v)", err)
+				t.Errorf("the sample does not start with a comment about its purpose (%v)", err)
 			}
-			for _, object := range read(t, file) {
+			for _, object := range readFile(t, file) {
 				if object.GroupVersionKind().GroupVersion() != v1alpha1.GroupVersion {
-					continue // of other groups the API server here may know nothing
+					continue // the API server may not have the CRDs of other groups
 				}
 				number++
 				if object.GetKind() == "AppService" && object.GetNamespace() == "" {
 					object.SetNamespace("default") // as kubectl does
 				}
-				if _, err := tried(t, object); err != nil {
+				if _, err := dryRunCreate(t, object); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	if number == 0 {
-		t.Error("config/samples holds nothing of ours")
+		t.Error("config/samples has no object of this API group")
 	}
 }
 
-// read returns the objects of a file, which may hold several documents.
-func read(t *testing.T, file string) []*unstructured.Unstructured {
+// readFile returns the objects of a file with one or more documents.
+func readFile(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {

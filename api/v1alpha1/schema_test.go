@@ -20,8 +20,8 @@ const (
 	memberClusters = "../../config/crd/bases/fleetwright.dev_memberclusters.yaml"
 )
 
-// `kubectl apply` keeps what was applied in an annotation, and annotations have 256 KiB. A request has 3 MiB, and an object in
-// etcd 1.5; with the whole of the Pod API in it, it would come close.
+// `kubectl apply` stores the object in an annotation, and annotations are limited to 256 KiB. etcd
+// limits an object to 1.5 MiB.
 func TestCRD_is_small_enough_to_be_applied(t *testing.T) {
 	for _, file := range []string{appServices, memberClusters} {
 		text, err := os.ReadFile(file)
@@ -39,7 +39,7 @@ func TestCRD_is_small_enough_to_be_applied(t *testing.T) {
 	}
 }
 
-// schema is what `kubectl explain` reads.
+// schema is the part of an OpenAPI schema that `kubectl explain` shows.
 type schema struct {
 	Description          string            `json:"description"`
 	Properties           map[string]schema `json:"properties"`
@@ -47,29 +47,29 @@ type schema struct {
 	AdditionalProperties *schema           `json:"additionalProperties"`
 }
 
-func TestExplain_says_something_of_every_field(t *testing.T) {
+func TestExplain_describes_every_field(t *testing.T) {
 	for file, kind := range map[string]reflect.Type{
 		appServices:    reflect.TypeFor[v1alpha1.AppService](),
 		memberClusters: reflect.TypeFor[v1alpha1.MemberCluster](),
 	} {
 		explained := &explanation{t: t}
-		explained.fields(kind.Name(), kind, schemaOf(t, file))
-		t.Logf("%s: %d fields of ours", kind.Name(), explained.number)
+		explained.checkFields(kind.Name(), kind, schemaOf(t, file))
+		t.Logf("%s: %d fields", kind.Name(), explained.number)
 		if explained.number < 10 {
 			t.Errorf("%s: only %d fields were found", kind.Name(), explained.number)
 		}
 	}
 }
 
-// explanation goes through the fields of the types of this API, and through the schema beside them. What is in a type of Kubernetes is explained
-// by Kubernetes.
+// explanation walks the fields of the types of this API together with the schema. It skips the
+// types of Kubernetes.
 type explanation struct {
 	t      *testing.T
 	number int
 }
 
-func (e *explanation) fields(path string, kind reflect.Type, s schema) {
-	e.reads(path, s.Description)
+func (e *explanation) checkFields(path string, kind reflect.Type, s schema) {
+	e.checkDescription(path, s.Description)
 	known := map[string]bool{"apiVersion": true, "kind": true, "metadata": true}
 	for _, field := range jsonFields(kind) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -79,43 +79,44 @@ func (e *explanation) fields(path string, kind reflect.Type, s schema) {
 		}
 		property, found := s.Properties[name]
 		if !found {
-			e.t.Errorf("%s.%s: is not in the schema", path, name)
+			e.t.Errorf("%s.%s is not in the schema", path, name)
 			continue
 		}
 		e.number++
-		e.reads(path+"."+name, property.Description)
-		if inner := elem(field.Type); isOurs(inner) {
-			e.fields(path+"."+name, inner, within(property))
+		e.checkDescription(path+"."+name, property.Description)
+		if inner := elementType(field.Type); isAPIStruct(inner) {
+			e.checkFields(path+"."+name, inner, elementSchema(property))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		if !known[name] {
-			e.t.Errorf("%s.%s: is in the schema, and in no type", path, name)
+			e.t.Errorf("%s.%s is in the schema, but in no Go type", path, name)
 		}
 	}
 }
 
-// A line of explain that ends in the middle of a sentence is broken again where the terminal ends: ragged.
-var oddities = regexp.MustCompile(`TODO|FIXME|XXX|\+kubebuilder|\+optional|”|“|  |[^.]\n|\s$`)
+// badPatterns are patterns that a description must not have. `kubectl explain` keeps line breaks
+// and wraps long lines, so a line must end with a sentence.
+var badPatterns = regexp.MustCompile(`TODO|FIXME|XXX|\+kubebuilder|\+optional|”|“|  |[^.]\n|\s$`)
 
-func (e *explanation) reads(path, description string) {
+func (e *explanation) checkDescription(path, description string) {
 	switch {
 	case description == "":
-		e.t.Errorf("%s: has no description", path)
+		e.t.Errorf("%s has no description", path)
 	case !strings.HasSuffix(description, "."):
-		e.t.Errorf("%s: %q: is no sentence", path, description)
-	case oddities.MatchString(description):
-		e.t.Errorf("%s: %q: %q reads badly", path, description, oddities.FindString(description))
+		e.t.Errorf("%s: the description %q is not a sentence", path, description)
+	case badPatterns.MatchString(description):
+		e.t.Errorf("%s: the description %q must not contain %q", path, description, badPatterns.FindString(description))
 	}
 }
 
-// jsonFields are the fields of a struct, with those of the structs that are inlined.
+// jsonFields returns the fields of a struct, including those of inlined structs.
 func jsonFields(kind reflect.Type) []reflect.StructField {
 	var fields []reflect.StructField
 	for i := range kind.NumField() {
 		field := kind.Field(i)
 		if strings.Contains(field.Tag.Get("json"), ",inline") {
-			if isOurs(field.Type) {
+			if isAPIStruct(field.Type) {
 				fields = append(fields, jsonFields(field.Type)...)
 			}
 			continue
@@ -125,14 +126,14 @@ func jsonFields(kind reflect.Type) []reflect.StructField {
 	return fields
 }
 
-func elem(kind reflect.Type) reflect.Type {
+func elementType(kind reflect.Type) reflect.Type {
 	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map {
 		kind = kind.Elem()
 	}
 	return kind
 }
 
-func within(s schema) schema {
+func elementSchema(s schema) schema {
 	if s.Items != nil {
 		return *s.Items
 	}
@@ -142,8 +143,8 @@ func within(s schema) schema {
 	return s
 }
 
-// isOurs tells whether it is a struct of this API that has fields in the schema.
-func isOurs(kind reflect.Type) bool {
+// isAPIStruct reports whether a type is a struct of this API with fields in the schema.
+func isAPIStruct(kind reflect.Type) bool {
 	return kind.Kind() == reflect.Struct && kind.PkgPath() == reflect.TypeFor[v1alpha1.AppService]().PkgPath() && kind != reflect.TypeFor[v1alpha1.JSON]()
 }
 

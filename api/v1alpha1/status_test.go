@@ -22,116 +22,116 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
-// What Flux, Helm and Argo CD make of an AppService, as the API server gives it out: kstatus calls
-// Current what it does not understand, so each state is tried.
-func TestAppService_is_understood_by_kstatus_and_Argo_CD(t *testing.T) {
+// Flux, Helm and Argo CD use these results. kstatus reports Current for a status that it does not
+// understand, so the test has each state.
+func TestAppService_has_the_right_status_in_kstatus_and_Argo_CD(t *testing.T) {
 	type outcome struct {
 		Status  kstatus.Status
 		Message string
 		Argo    health
 	}
 	tests := map[string]struct {
-		happen []func(*testing.T, *v1alpha1.AppService)
-		want   outcome
+		steps []func(*testing.T, *v1alpha1.AppService)
+		want  outcome
 	}{
 		"new": {
-			want: outcome{kstatus.InProgressStatus, "AppService generation is 1, but latest observed generation is -1", health{"Progressing", "waiting for Fleetwright to look at the last change"}},
+			want: outcome{kstatus.InProgressStatus, "AppService generation is 1, but latest observed generation is -1", health{"Progressing", "waiting for Fleetwright to observe the last change"}},
 		},
-		"placed nowhere": {
-			happen: steps(rolledUp()),
-			want:   outcome{kstatus.InProgressStatus, "no cluster is chosen; see status.placement.excluded", health{"Progressing", "no cluster is chosen; see status.placement.excluded"}},
+		"without a cluster": {
+			steps: steps(writeStatus()),
+			want:  outcome{kstatus.InProgressStatus, "no cluster is chosen; see status.placement.excluded", health{"Progressing", "no cluster is chosen; see status.placement.excluded"}},
 		},
 		"planned": {
-			happen: steps(rolledUp(on("east"))),
-			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Pending)", health{"Progressing", "1 of 1 cluster not ready: east (Pending)"}},
+			steps: steps(writeStatus(placeOn("east"))),
+			want:  outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Pending)", health{"Progressing", "1 of 1 cluster not ready: east (Pending)"}},
 		},
 		"progressing": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterProgressing))),
-			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Because)", health{"Progressing", "1 of 1 cluster not ready: east (Because)"}},
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterProgressing))),
+			want:  outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (Because)", health{"Progressing", "1 of 1 cluster not ready: east (Because)"}},
 		},
 		"ready": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady))),
-			want:   outcome{kstatus.CurrentStatus, "Resource is Ready", health{"Healthy", "running on 1 cluster: east"}},
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady))),
+			want:  outcome{kstatus.CurrentStatus, "Resource is Ready", health{"Healthy", "running on 1 cluster: east"}},
 		},
-		"ready once, and changed since": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), changed),
-			want:   outcome{kstatus.InProgressStatus, "AppService generation is 2, but latest observed generation is 1", health{"Progressing", "waiting for Fleetwright to look at the last change"}},
+		"edited after it was ready": {
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady)), editApp),
+			want:  outcome{kstatus.InProgressStatus, "AppService generation is 2, but latest observed generation is 1", health{"Progressing", "waiting for Fleetwright to observe the last change"}},
 		},
-		"ready, and to be removed from another cluster": {
-			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterReady)),
-				rolledUp(on("east"), off("west"), saw("east", v1alpha1.ClusterReady))),
+		"ready, while it is removed from another cluster": {
+			steps: steps(writeStatus(placeOn("east"), placeOn("west"), observe("east", v1alpha1.ClusterReady)),
+				writeStatus(placeOn("east"), excludeFrom("west"), observe("east", v1alpha1.ClusterReady))),
 			want: outcome{kstatus.InProgressStatus, "removing it from 1 cluster", health{"Progressing", "removing it from 1 cluster"}},
 		},
-		"ready once, and unreachable now": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), rolledUp(on("east"), unreachable("east"))),
-			want:   outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (ClusterUnreachable)", health{"Unknown", "1 of 1 cluster not ready: east (ClusterUnreachable)"}},
+		"unreachable after it was ready": {
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady)), writeStatus(placeOn("east"), unreachable("east"))),
+			want:  outcome{kstatus.InProgressStatus, "1 of 1 cluster not ready: east (ClusterUnreachable)", health{"Unknown", "1 of 1 cluster not ready: east (ClusterUnreachable)"}},
 		},
-		"failed on one cluster, while another goes on": {
-			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterFailed))),
-			want:   outcome{kstatus.InProgressStatus, "2 of 2 clusters not ready: east (Because), west (Pending)", health{"Progressing", "2 of 2 clusters not ready: east (Because), west (Pending)"}},
+		"failed on one cluster, while another progresses": {
+			steps: steps(writeStatus(placeOn("east"), placeOn("west"), observe("east", v1alpha1.ClusterFailed))),
+			want:  outcome{kstatus.InProgressStatus, "2 of 2 clusters not ready: east (Because), west (Pending)", health{"Progressing", "2 of 2 clusters not ready: east (Because), west (Pending)"}},
 		},
-		"stalled: failed, and nothing else goes on": {
-			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterFailed), saw("west", v1alpha1.ClusterReady))),
-			want:   outcome{kstatus.FailedStatus, "1 of 2 clusters not ready: east (Because)", health{"Degraded", "1 of 2 clusters not ready: east (Because)"}},
+		"stalled: failed, while no other cluster progresses": {
+			steps: steps(writeStatus(placeOn("east"), placeOn("west"), observe("east", v1alpha1.ClusterFailed), observe("west", v1alpha1.ClusterReady))),
+			want:  outcome{kstatus.FailedStatus, "1 of 2 clusters not ready: east (Because)", health{"Degraded", "1 of 2 clusters not ready: east (Because)"}},
 		},
-		"stalled: a placement that cannot be understood": {
-			happen: steps(rolledUp(func(in *rollout.Input) { in.PlanError = errors.New("spec.placement.clusterSelector: no") })),
-			want:   outcome{kstatus.FailedStatus, "spec.placement.clusterSelector: no", health{"Degraded", "spec.placement.clusterSelector: no"}},
+		"stalled: an invalid placement": {
+			steps: steps(writeStatus(func(in *rollout.Input) { in.PlanError = errors.New("spec.placement.clusterSelector: no") })),
+			want:  outcome{kstatus.FailedStatus, "spec.placement.clusterSelector: no", health{"Degraded", "spec.placement.clusterSelector: no"}},
 		},
 		"failed on one cluster, and another is unreachable": {
-			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterFailed), unreachable("west"))),
+			steps: steps(writeStatus(placeOn("east"), placeOn("west"), observe("east", v1alpha1.ClusterFailed), unreachable("west"))),
 			want: outcome{kstatus.InProgressStatus, "2 of 2 clusters not ready: east (Because), west (ClusterUnreachable)",
 				health{"Progressing", "2 of 2 clusters not ready: east (Because), west (ClusterUnreachable)"}},
 		},
 		"ready on all clusters but one that is unreachable": {
-			happen: steps(rolledUp(on("east"), on("west"), saw("east", v1alpha1.ClusterReady), unreachable("west"))),
+			steps: steps(writeStatus(placeOn("east"), placeOn("west"), observe("east", v1alpha1.ClusterReady), unreachable("west"))),
 			want: outcome{kstatus.InProgressStatus, "1 of 2 clusters not ready: west (ClusterUnreachable)",
 				health{"Unknown", "1 of 2 clusters not ready: west (ClusterUnreachable)"}},
 		},
-		"suspended, with something to do": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), suspended, rolledUp(on("east"), saw("east", v1alpha1.ClusterReady))),
+		"suspended with pending changes": {
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady)), suspendApp, writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady))),
 			want: outcome{kstatus.InProgressStatus, "suspended: generation 2 is not rolled out to 1 cluster: east",
 				health{"Suspended", "suspended: generation 2 is not rolled out to 1 cluster: east"}},
 		},
-		"suspended from the beginning": {
-			happen: steps(suspended, rolledUp(on("east"))),
-			want:   outcome{kstatus.InProgressStatus, "suspended: it is not added to 1 cluster: east", health{"Suspended", "suspended: it is not added to 1 cluster: east"}},
+		"suspended when it is created": {
+			steps: steps(suspendApp, writeStatus(placeOn("east"))),
+			want:  outcome{kstatus.InProgressStatus, "suspended: it is not added to 1 cluster: east", health{"Suspended", "suspended: it is not added to 1 cluster: east"}},
 		},
 		"being deleted, and unreachable": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), deleted, rolledUp(on("east"), unreachable("east"))),
-			want:   outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion", health{"Progressing", "being removed from its clusters"}},
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady)), deleteApp, writeStatus(placeOn("east"), unreachable("east"))),
+			want:  outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion", health{"Progressing", "being removed from its clusters"}},
 		},
 		"being deleted": {
-			happen: steps(rolledUp(on("east"), saw("east", v1alpha1.ClusterReady)), deleted, rolledUp(on("east"))),
-			want:   outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion", health{"Progressing", "being removed from its clusters"}},
+			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady)), deleteApp, writeStatus(placeOn("east"))),
+			want:  outcome{kstatus.TerminatingStatus, "Resource scheduled for deletion", health{"Progressing", "being removed from its clusters"}},
 		},
 	}
 	number := 0
 	for title, test := range tests {
 		number++
 		t.Run(title, func(t *testing.T) {
-			app := created(t, fmt.Sprintf("kstatus-%d", number))
-			for _, step := range test.happen {
+			app := createApp(t, fmt.Sprintf("kstatus-%d", number))
+			for _, step := range test.steps {
 				step(t, app)
 			}
-			object := readBack(t, app)
+			object := getUnstructured(t, app)
 			result, err := kstatus.Compute(object)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, outcome{result.Status, result.Message, argo(t, object)}); diff != "" {
+			if diff := cmp.Diff(test.want, outcome{result.Status, result.Message, argoHealth(t, object)}); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Law 5: what the planner reads back is what it wrote, or it would write again.
-func TestAppService_status_is_read_back_as_it_was_written(t *testing.T) {
-	app := created(t, "read-back")
-	happened := []func(*rollout.Input){on("east"), on("north"), on("west"), unreachable("north"), saw("east", v1alpha1.ClusterReady), saw("west", v1alpha1.ClusterFailed)}
-	written := statusOf(input(app, happened...))
-	rolledUp(happened...)(t, app)
+// Invariant 5: if the planner read another status than it wrote, it would write again.
+func TestAppService_status_is_the_same_after_writing_and_reading(t *testing.T) {
+	app := createApp(t, "read-back")
+	changes := []func(*rollout.Input){placeOn("east"), placeOn("north"), placeOn("west"), unreachable("north"), observe("east", v1alpha1.ClusterReady), observe("west", v1alpha1.ClusterFailed)}
+	written := statusOf(newInput(app, changes...))
+	writeStatus(changes...)(t, app)
 	again := &v1alpha1.AppService{}
 	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(app), again); err != nil {
 		t.Fatal(err)
@@ -139,15 +139,15 @@ func TestAppService_status_is_read_back_as_it_was_written(t *testing.T) {
 	if diff := cmp.Diff(written, again.Status); diff != "" {
 		t.Errorf("status (-written +read):\n%s", diff)
 	}
-	if diff := cmp.Diff(again.Status, statusOf(input(again, append(happened, later)...))); diff != "" {
-		t.Errorf("status (-read +made of it later):\n%s", diff)
+	if diff := cmp.Diff(again.Status, statusOf(newInput(again, append(changes, anHourLater)...))); diff != "" {
+		t.Errorf("status (-read +computed later):\n%s", diff)
 	}
 }
 
-// One row that the schema refuses would hold up the status of all clusters.
-func TestAppService_status_takes_a_message_of_1024_characters_and_no_more(t *testing.T) {
-	app := created(t, "long-message")
-	app.Status = statusOf(input(app, on("east")))
+// One entry that the schema refuses would block the status of all clusters.
+func TestAppService_status_limits_a_message_to_1024_characters(t *testing.T) {
+	app := createApp(t, "long-message")
+	app.Status = statusOf(newInput(app, placeOn("east")))
 	app.Status.Clusters[0].Message = strings.Repeat("é", 1024)
 	if err := hub.Status().Update(t.Context(), app); err != nil {
 		t.Fatal(err)
@@ -155,31 +155,31 @@ func TestAppService_status_takes_a_message_of_1024_characters_and_no_more(t *tes
 	app.Status.Clusters[0].Message += "é"
 	err := hub.Status().Update(t.Context(), app)
 	if err == nil {
-		t.Fatal("is accepted")
+		t.Fatal("the object is accepted")
 	}
-	says(t, strings.TrimPrefix(err.Error(), `AppService.fleetwright.dev "long-message" is invalid: `), `[status.clusters[0].message: Too long: may not be more than 1024 bytes`+unchecked)
+	checkMessage(t, strings.TrimPrefix(err.Error(), `AppService.fleetwright.dev "long-message" is invalid: `), `[status.clusters[0].message: Too long: may not be more than 1024 bytes`+unchecked)
 }
 
-// The hub's etcd takes an object of 1.5 MiB.
-func TestAppService_status_has_room_for_a_thousand_clusters(t *testing.T) {
+// The hub's etcd limits an object to 1.5 MiB.
+func TestAppService_status_of_a_thousand_clusters_is_accepted(t *testing.T) {
 	var everywhere, ready, failed []func(*rollout.Input)
 	for i := range 1000 {
 		name := fmt.Sprintf("member-%04d", i)
-		everywhere = append(everywhere, on(name))
-		ready = append(ready, saw(name, v1alpha1.ClusterReady))
-		failed = append(failed, saw(name, v1alpha1.ClusterFailed, strings.Repeat("x", 512)))
+		everywhere = append(everywhere, placeOn(name))
+		ready = append(ready, observe(name, v1alpha1.ClusterReady))
+		failed = append(failed, observe(name, v1alpha1.ClusterFailed, strings.Repeat("x", 512)))
 	}
-	app := created(t, "thousand")
+	app := createApp(t, "thousand")
 	for _, step := range []struct {
-		title  string
-		happen []func(*rollout.Input)
+		title   string
+		changes []func(*rollout.Input)
 	}{
 		{"all Ready", ready},
 		{"all Failed with 512 bytes of message", failed},
 	} {
 		t.Run(step.title, func(t *testing.T) {
-			rolledUp(append(everywhere, step.happen...)...)(t, app)
-			content, err := json.Marshal(readBack(t, app))
+			writeStatus(append(everywhere, step.changes...)...)(t, app)
+			content, err := json.Marshal(getUnstructured(t, app))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,10 +193,10 @@ func TestAppService_status_has_room_for_a_thousand_clusters(t *testing.T) {
 }
 
 func TestAppService_scales(t *testing.T) {
-	app := created(t, "scale")
-	rolledUp(on("east"), saw("east", v1alpha1.ClusterReady))(t, app)
+	app := createApp(t, "scale")
+	writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady))(t, app)
 
-	t.Run("it tells how many pods a cluster has, and how to find them", func(t *testing.T) {
+	t.Run("the scale subresource has the number of pods and their selector", func(t *testing.T) {
 		scale := &autoscalingv1.Scale{}
 		if err := hub.SubResource("scale").Get(t.Context(), app, scale); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestAppService_scales(t *testing.T) {
 			t.Errorf("spec (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("it takes another number, as a new generation", func(t *testing.T) {
+	t.Run("scaling creates a new generation", func(t *testing.T) {
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
 		if err := hub.SubResource("scale").Update(t.Context(), app, client.WithSubResourceBody(scale)); err != nil {
 			t.Fatal(err)
@@ -222,21 +222,21 @@ func TestAppService_scales(t *testing.T) {
 			t.Errorf("%d replicas in generation %d, want 5 in 2", got.DesiredReplicas(), got.Generation)
 		}
 	})
-	t.Run("it refuses a negative number", func(t *testing.T) {
+	t.Run("a negative number is refused", func(t *testing.T) {
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: -1}}
 		if err := hub.SubResource("scale").Update(t.Context(), app, client.WithSubResourceBody(scale)); err == nil {
-			t.Error("is accepted")
+			t.Error("the object is accepted")
 		}
 	})
 }
 
-func TestMemberCluster_is_InProgress_until_it_is_looked_at(t *testing.T) {
+func TestMemberCluster_is_InProgress_before_the_first_reconcile(t *testing.T) {
 	member := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),
 		"kind":       "MemberCluster",
 		"metadata":   map[string]any{"name": "east"},
 	}}
-	got, err := tried(t, member)
+	got, err := dryRunCreate(t, member)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,14 +250,14 @@ func TestMemberCluster_is_InProgress_until_it_is_looked_at(t *testing.T) {
 	}
 }
 
-// What happens to an AppService.
+// Steps of an AppService.
 
 func steps(steps ...func(*testing.T, *v1alpha1.AppService)) []func(*testing.T, *v1alpha1.AppService) {
 	return steps
 }
 
-// created is an AppService that the API server has, with our finalizer, until the test ends.
-func created(t *testing.T, name string) *v1alpha1.AppService {
+// createApp creates an AppService with our finalizer.
+func createApp(t *testing.T, name string) *v1alpha1.AppService {
 	t.Helper()
 	app := &v1alpha1.AppService{}
 	app.Namespace, app.Name, app.Finalizers = "default", name, []string{v1alpha1.Finalizer}
@@ -268,18 +268,18 @@ func created(t *testing.T, name string) *v1alpha1.AppService {
 	return app
 }
 
-// rolledUp writes the status that is made of what happened.
-func rolledUp(happened ...func(*rollout.Input)) func(*testing.T, *v1alpha1.AppService) {
+// writeStatus writes the status that follows from the changes.
+func writeStatus(changes ...func(*rollout.Input)) func(*testing.T, *v1alpha1.AppService) {
 	return func(t *testing.T, app *v1alpha1.AppService) {
 		t.Helper()
-		app.Status = statusOf(input(app, happened...))
+		app.Status = statusOf(newInput(app, changes...))
 		if err := hub.Status().Update(t.Context(), app); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func changed(t *testing.T, app *v1alpha1.AppService) {
+func editApp(t *testing.T, app *v1alpha1.AppService) {
 	t.Helper()
 	app.Spec.Image += "2"
 	if err := hub.Update(t.Context(), app); err != nil {
@@ -287,7 +287,7 @@ func changed(t *testing.T, app *v1alpha1.AppService) {
 	}
 }
 
-func suspended(t *testing.T, app *v1alpha1.AppService) {
+func suspendApp(t *testing.T, app *v1alpha1.AppService) {
 	t.Helper()
 	app.Spec.Suspend = true
 	if err := hub.Update(t.Context(), app); err != nil {
@@ -295,7 +295,7 @@ func suspended(t *testing.T, app *v1alpha1.AppService) {
 	}
 }
 
-func deleted(t *testing.T, app *v1alpha1.AppService) {
+func deleteApp(t *testing.T, app *v1alpha1.AppService) {
 	t.Helper()
 	if err := hub.Delete(t.Context(), app); err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func deleted(t *testing.T, app *v1alpha1.AppService) {
 	}
 }
 
-func readBack(t *testing.T, app *v1alpha1.AppService) *unstructured.Unstructured {
+func getUnstructured(t *testing.T, app *v1alpha1.AppService) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AppService"))
@@ -315,7 +315,7 @@ func readBack(t *testing.T, app *v1alpha1.AppService) *unstructured.Unstructured
 	return object
 }
 
-func input(app *v1alpha1.AppService, happened ...func(*rollout.Input)) rollout.Input {
+func newInput(app *v1alpha1.AppService, changes ...func(*rollout.Input)) rollout.Input {
 	in := rollout.Input{
 		App:          app,
 		Plan:         placement.Plan{},
@@ -323,22 +323,22 @@ func input(app *v1alpha1.AppService, happened ...func(*rollout.Input)) rollout.I
 		Observations: map[string]observation.Observation{},
 		Now:          metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.Local),
 	}
-	for _, happen := range happened {
-		happen(&in)
+	for _, change := range changes {
+		change(&in)
 	}
 	return in
 }
 
-// on and off put a member that is Ready into the plan, or leave it out. They come in the order of the names.
-func on(cluster string) func(*rollout.Input) {
-	return joined(placement.Decision{Cluster: cluster, Replicas: 2})
+// placeOn adds a Ready member to the plan, and excludeFrom excludes it. Call them in order of name.
+func placeOn(cluster string) func(*rollout.Input) {
+	return withMember(placement.Decision{Cluster: cluster, Replicas: 2})
 }
 
-func off(cluster string) func(*rollout.Input) {
-	return joined(placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonNotNamed})
+func excludeFrom(cluster string) func(*rollout.Input) {
+	return withMember(placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonNotNamed})
 }
 
-func joined(decision placement.Decision) func(*rollout.Input) {
+func withMember(decision placement.Decision) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		in.Plan = append(in.Plan, decision)
 		in.Members[decision.Cluster] = &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: decision.Cluster}}
@@ -350,7 +350,7 @@ func unreachable(cluster string) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Members[cluster].Status.Conditions[0].Status = metav1.ConditionFalse }
 }
 
-func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*rollout.Input) {
+func observe(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		seen := observation.Observation{UID: in.App.UID, Generation: in.App.Generation, Phase: phase, Applied: in.App.Generation, Planned: 2, Replicas: 2, ReadyReplicas: 2}
 		if phase != v1alpha1.ClusterReady {
@@ -360,7 +360,7 @@ func saw(cluster string, phase v1alpha1.ClusterPhase, message ...string) func(*r
 	}
 }
 
-func later(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(time.Hour)) }
+func anHourLater(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(time.Hour)) }
 
 // statusOf returns the status that the planner would write.
 func statusOf(in rollout.Input) v1alpha1.AppServiceStatus {

@@ -18,21 +18,21 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hub is a client of an API server that has the CRDs, and refuses fields that they do not know.
+// hub is a client of an API server with the CRDs. It uses strict validation.
 var hub client.Client
 
-// careless is one for which the API server drops them.
-var careless client.Client
+// lenientHub is a client without strict validation: the API server drops unknown fields.
+var lenientHub client.Client
 
-// admin is an administrator of the same API server, who uses kubectl.
+// admin is an administrator of the API server, for kubectl.
 var admin *envtest.AuthenticatedUser
 
-// older is whether the API server is older than the one in whose words refusals are written here.
-var older bool
+// serverIsOlder is true if the API server is older than the one whose messages the tests expect.
+var serverIsOlder bool
 
 func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
 
-// withHub runs the tests on a real API server: only that says what the schema accepts.
+// withHub runs the tests with a real API server, because only that evaluates the schema.
 func withHub(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
@@ -52,16 +52,16 @@ func withHub(run func() int) int {
 		if err := v1alpha1.AddToScheme(scheme); err != nil {
 			return 1, err
 		}
-		careless, err = client.New(config, client.Options{Scheme: scheme})
+		lenientHub, err = client.New(config, client.Options{Scheme: scheme})
 		if err != nil {
 			return 1, err
 		}
-		hub = client.WithFieldValidation(careless, metav1.FieldValidationStrict)
+		hub = client.WithFieldValidation(lenientHub, metav1.FieldValidationStrict)
 		admin, err = environment.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, config)
 		if err != nil {
 			return 1, err
 		}
-		if older, err = isOlder(config); err != nil {
+		if serverIsOlder, err = isOlder(config); err != nil {
 			return 1, err
 		}
 		return run(), nil
@@ -89,18 +89,18 @@ func isOlder(config *rest.Config) (bool, error) {
 	return err == nil && release.LessThan(version.MajorMinor(1, 36)), err
 }
 
-// manifest is an AppService as people write it.
-func manifest(t *testing.T, name, spec string) *unstructured.Unstructured {
+// newManifest returns an AppService like a user's manifest.
+func newManifest(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),
 		"kind":       "AppService",
 		"metadata":   map[string]any{"namespace": "default", "name": name},
-		"spec":       parse(t, spec),
+		"spec":       parseYAML(t, spec),
 	}}
 }
 
-func parse(t *testing.T, text string) map[string]any {
+func parseYAML(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var parsed map[string]any
 	if err := yaml.UnmarshalStrict([]byte(text), &parsed); err != nil {
@@ -109,16 +109,16 @@ func parse(t *testing.T, text string) map[string]any {
 	return parsed
 }
 
-// tried returns what the API server would make of an object.
-func tried(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// dryRunCreate returns the object that the API server would store.
+func dryRunCreate(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	t.Helper()
 	answer := object.DeepCopy()
 	err := hub.Create(t.Context(), answer, client.DryRunAll)
 	return answer, err
 }
 
-// document is a value as YAML, in which 1 and 1.0 are the same.
-func document(t *testing.T, value any) string {
+// asYAML returns a value as YAML, in which 1 and 1.0 are the same.
+func asYAML(t *testing.T, value any) string {
 	t.Helper()
 	content, err := yaml.Marshal(value)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// unchecked is what the API server adds when the schema already refuses an object, so that no rule was asked.
+// unchecked is the text that the API server adds if the schema refuses an object before the rules.
 const unchecked = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]"
 
-// accepted is an AppService that the API server takes.
+// accepted is an AppService that the API server accepts.
 type accepted struct {
 	name string // web by default
 	spec string
 	want string // the spec that is stored; as written by default. Its policies are the defaults unless it names them.
 }
 
-func accepts(t *testing.T, tests map[string]accepted) {
+func testAccepted(t *testing.T, tests map[string]accepted) {
 	t.Helper()
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -33,30 +33,31 @@ func accepts(t *testing.T, tests map[string]accepted) {
 			if test.want == "" {
 				test.want = test.spec
 			}
-			want := parse(t, test.want)
+			want := parseYAML(t, test.want)
 			for field, standard := range map[string]string{"conflictPolicy": "Fail", "deletionPolicy": "Delete"} {
 				if want[field] == nil {
 					want[field] = standard
 				}
 			}
-			got, err := tried(t, manifest(t, test.name, test.spec))
+			got, err := dryRunCreate(t, newManifest(t, test.name, test.spec))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(document(t, want), document(t, got.Object["spec"])); diff != "" {
+			if diff := cmp.Diff(asYAML(t, want), asYAML(t, got.Object["spec"])); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			survives(t, got.Object)
-			// Without it kstatus would call an AppService that nobody has looked at yet Current.
-			if diff := cmp.Diff(document(t, map[string]any{"observedGeneration": -1}), document(t, got.Object["status"])); diff != "" {
+			checkRoundTrip(t, got.Object)
+			// Without this default, kstatus would report Current before the first reconcile.
+			if diff := cmp.Diff(asYAML(t, map[string]any{"observedGeneration": -1}), asYAML(t, got.Object["status"])); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// survives checks that what the API server stores is all in the Go types: a client that reads and writes an AppService loses nothing of it.
-func survives(t *testing.T, stored map[string]any) {
+// checkRoundTrip checks that the Go types have all stored fields: a client that reads and writes an
+// AppService loses no field.
+func checkRoundTrip(t *testing.T, stored map[string]any) {
 	t.Helper()
 	app := &v1alpha1.AppService{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(stored, app, true); err != nil {
@@ -66,21 +67,21 @@ func survives(t *testing.T, stored map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(document(t, dense(stored["spec"])), document(t, dense(again["spec"]))); diff != "" {
+	if diff := cmp.Diff(asYAML(t, dropEmpty(stored["spec"])), asYAML(t, dropEmpty(again["spec"]))); diff != "" {
 		t.Errorf("spec (-stored +read and written):\n%s", diff)
 	}
 }
 
-// dense leaves out what is empty, which says the same as what is absent.
-func dense(value any) any {
+// dropEmpty removes empty values, which are equivalent to missing ones.
+func dropEmpty(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		full := map[string]any{}
 		for key, inner := range value {
 			if quantities, are := inner.(map[string]any); are && (key == "requests" || key == "limits") {
-				inner = canonical(quantities)
+				inner = canonicalQuantities(quantities)
 			}
-			if inner = dense(inner); inner != nil && inner != "" && inner != false {
+			if inner = dropEmpty(inner); inner != nil && inner != "" && inner != false {
 				full[key] = inner
 			}
 		}
@@ -91,15 +92,15 @@ func dense(value any) any {
 		}
 		full := make([]any, 0, len(value))
 		for _, inner := range value {
-			full = append(full, dense(inner))
+			full = append(full, dropEmpty(inner))
 		}
 		return full
 	}
 	return value
 }
 
-// canonical writes quantities in the one way in which a client does.
-func canonical(quantities map[string]any) map[string]any {
+// canonicalQuantities formats quantities as a client does.
+func canonicalQuantities(quantities map[string]any) map[string]any {
 	written := map[string]any{}
 	for name, quantity := range quantities {
 		parsed := resource.MustParse(fmt.Sprint(quantity))
@@ -108,34 +109,35 @@ func canonical(quantities map[string]any) map[string]any {
 	return written
 }
 
-// refused is an AppService that the API server does not take.
+// refused is an AppService that the API server refuses.
 type refused struct {
 	name string // web by default
 	spec string
-	want string // what is said of it
+	want string // the error message
 }
 
-func refuses(t *testing.T, tests map[string]refused) {
+func testRefused(t *testing.T, tests map[string]refused) {
 	t.Helper()
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			if test.name == "" {
 				test.name = "web"
 			}
-			_, err := tried(t, manifest(t, test.name, test.spec))
+			_, err := dryRunCreate(t, newManifest(t, test.name, test.spec))
 			if err == nil {
-				t.Fatal("is accepted")
+				t.Fatal("the object is accepted")
 			}
-			says(t, strings.TrimPrefix(err.Error(), fmt.Sprintf("AppService.fleetwright.dev %q is invalid: ", test.name)), test.want)
+			checkMessage(t, strings.TrimPrefix(err.Error(), fmt.Sprintf("AppService.fleetwright.dev %q is invalid: ", test.name)), test.want)
 		})
 	}
 }
 
-// says compares what is said of a refused object: to the letter with Kubernetes 1.36. Older ones name the type of a value that a rule refuses, or
-// write it as Go does, and leave out some checks of formats that others repeat; of those all else is compared: the fields, what they are refused for, and our words.
-func says(t *testing.T, got, want string) {
+// checkMessage compares the error message of a refused object. With Kubernetes 1.36, the text must
+// be equal. Older versions format the refused value in another way and leave out some checks of
+// formats, so these parts are ignored.
+func checkMessage(t *testing.T, got, want string) {
 	t.Helper()
-	if older {
+	if serverIsOlder {
 		got, want = withoutValues(got), withoutValues(want)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

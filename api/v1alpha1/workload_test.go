@@ -9,13 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestWorkload_is_accepted_and_filled_in(t *testing.T) {
-	accepts(t, map[string]accepted{
-		"the least is enough": {
+func TestWorkload_is_accepted_and_defaulted(t *testing.T) {
+	testAccepted(t, map[string]accepted{
+		"the minimum of fields": {
 			spec: image + "replicas: 2\nports: [{port: 80, targetPort: 80, nodePort: 30002}]",
 			want: image + "replicas: 2\nports: [{port: 80, protocol: TCP, targetPort: 80, nodePort: 30002}]",
 		},
-		"the whole of a container": {
+		"all fields of a container": {
 			spec: least + `
 command: [/web]
 args: [--verbose, ""]
@@ -42,7 +42,7 @@ startupProbe: {exec: {command: ["true"]}, failureThreshold: 30}
 		"another name of the container": {
 			spec: least + "containerName: web-1",
 		},
-		"an init container and a sidecar, with all that they can have": {
+		"an init container and a sidecar, with all fields": {
 			spec: least + `
 initContainers:
 - {name: init, image: "init:1", command: [a], args: [b], env: [{name: A, value: $(cluster.name)}], envFrom: [{secretRef: {name: a}}]}
@@ -66,7 +66,7 @@ containerPorts: [{name: http, containerPort: 8080, protocol: TCP}, {name: http-2
 ports: [{name: a, port: 80, protocol: TCP, targetPort: http}, {name: b, port: 80, protocol: UDP, targetPort: http-2}, {name: c, port: 81, protocol: TCP, targetPort: 9090}]
 `,
 		},
-		"no port of the container at all": {
+		"an empty list of container ports": {
 			spec: least + "containerPorts: []\nports: [{port: 80, protocol: TCP}]",
 		},
 		"labels and annotations of the Deployment and the Service": {
@@ -80,7 +80,7 @@ service: {labels: {team: shop}, annotations: {a: b}}
 			spec: least + "readinessProbe: {grpc: {port: 9000}}",
 			want: least + `readinessProbe: {grpc: {port: 9000, service: ""}}`,
 		},
-		"the whole of a pod": {
+		"all fields of a pod": {
 			spec: least + `
 podSecurityContext: {runAsUser: 1000, fsGroup: 1000, supplementalGroups: [1, 2]}
 serviceAccountName: web
@@ -129,7 +129,7 @@ volumeMounts:
 - {name: a, mountPath: /b, subPath: b}
 `,
 		},
-		"a claim of each pod's own, with its metadata": {
+		"an ephemeral claim of each pod, with metadata": {
 			spec: least + `
 volumes:
 - name: scratch
@@ -164,7 +164,7 @@ service: {type: LoadBalancer, annotations: {service.example/internal: "true", wh
 			spec: least + "autoscaling: {maxReplicas: 5}",
 			want: least + "autoscaling: {minReplicas: 1, maxReplicas: 5}",
 		},
-		"an autoscaler with all it can have": {
+		"an autoscaler with all fields": {
 			spec: least + `
 externallyScaled: false
 autoscaling:
@@ -177,13 +177,13 @@ autoscaling:
     scaleDown: {stabilizationWindowSeconds: 60, policies: [{type: Pods, value: 1, periodSeconds: 60}]}
 `,
 		},
-		"scaled by something else": {
+		"externallyScaled": {
 			spec: least + "externallyScaled: true",
 		},
 		"a budget by a number": {
 			spec: least + "disruptionBudget: {minAvailable: 0}",
 		},
-		"a budget of all": {
+		"a budget of 100 %": {
 			spec: least + "disruptionBudget: {minAvailable: 100%}",
 		},
 		"a budget by a percentage": {
@@ -192,18 +192,18 @@ autoscaling:
 	})
 }
 
-func TestWorkload_is_refused_and_told_why(t *testing.T) {
+func TestWorkload_is_refused_with_a_message(t *testing.T) {
 	const (
-		noService   = "spec: Invalid value: service needs ports, as without them there is no Service: add ports, or leave service out"
-		oneVolume   = "a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret; others, such as hostPath, the restricted Pod Security Standard forbids"
-		badVolume   = "a volume's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
-		reserved    = "spec.podLabels: Invalid value: podLabels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
-		sameName    = "spec: Invalid value: an init container must not have the name of the main container: change its name, or containerName"
-		noSidecar   = "spec.initContainers[0]: Invalid value: only an init container with restartPolicy Always has probes and a lifecycle: set restartPolicy, or leave them out"
+		noService   = "spec: Invalid value: service needs ports, because there is no Service without ports: add ports, or remove service"
+		oneVolume   = "a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret: the restricted Pod Security Standard forbids other kinds, such as hostPath"
+		badVolume   = "a volume's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
+		reserved    = "spec.podLabels: Invalid value: podLabels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys"
+		sameName    = "spec: Invalid value: an init container must not have the name of the main container: change its name or containerName"
+		noSidecar   = "spec.initContainers[0]: Invalid value: only an init container with restartPolicy Always can have probes and a lifecycle: set restartPolicy, or remove them"
 		noSuchPort  = "spec: Invalid value: a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
-		oneOfBudget = "spec.disruptionBudget: Invalid value: disruptionBudget needs either minAvailable or maxUnavailable: set one, and not both"
+		oneOfBudget = "spec.disruptionBudget: Invalid value: disruptionBudget needs exactly one of minAvailable and maxUnavailable: set one of them"
 	)
-	refuses(t, map[string]refused{
+	testRefused(t, map[string]refused{
 		"a service without ports": {
 			spec: image + "service: {type: LoadBalancer}",
 			want: noService,
@@ -214,37 +214,37 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"a ClusterIP with a nodePort": {
 			spec: image + "service: {type: ClusterIP}\nports: [{port: 80, nodePort: 30000}]",
-			want: "spec: Invalid value: service.type ClusterIP has no nodePort: take the nodePorts out, or make it NodePort or LoadBalancer",
+			want: "spec: Invalid value: service.type ClusterIP has no nodePort: remove the nodePorts, or set service.type to NodePort or LoadBalancer",
 		},
-		"a type of Service that there is not": {
+		"an unknown type of Service": {
 			spec: image + "service: {type: ExternalName}\nports: [{port: 80}]",
 			want: `[spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer"` + unchecked,
 		},
 		"an annotation of the Service that is Fleetwright's": {
 			spec: image + "service: {annotations: {fleetwright.dev/hub: x}}\nports: [{port: 80}]",
-			want: "spec.service.annotations: Invalid value: service.annotations must not hold fleetwright.dev/…: those are Fleetwright's, take other keys",
+			want: "spec.service.annotations: Invalid value: service.annotations must not have keys fleetwright.dev/…, which Fleetwright sets: use other keys",
 		},
-		"a pod's label that is the selector's": {
+		"a pod label of the selector": {
 			spec: image + "podLabels: {fleetwright.dev/appservice: x}",
 			want: reserved,
 		},
-		"a pod's label that says who manages it": {
+		"the pod label managed-by": {
 			spec: image + "podLabels: {app.kubernetes.io/managed-by: x}",
 			want: reserved,
 		},
-		"a pod's label that is its name": {
+		"the pod label name": {
 			spec: image + "podLabels: {app.kubernetes.io/name: x}",
 			want: reserved,
 		},
 		"a container's name in upper case": {
 			spec: image + "containerName: Web",
-			want: `spec.containerName: Invalid value: "Web": containerName must be lower-case letters, digits and '-', beginning and ending with a letter or digit`,
+			want: `spec.containerName: Invalid value: "Web": containerName must be lower-case letters, digits and '-', and start and end with a letter or digit`,
 		},
 		"an init container with the name of the main container": {
 			spec: image + "initContainers: [{name: app, image: a}]",
 			want: sameName,
 		},
-		"an init container with the name that was chosen for the main container": {
+		"an init container with the name in containerName": {
 			spec: image + "containerName: web\ninitContainers: [{name: web, image: a}]",
 			want: sameName,
 		},
@@ -264,7 +264,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "initContainers: [{name: a, image: a, lifecycle: {preStop: {sleep: {seconds: 1}}}}]",
 			want: noSidecar,
 		},
-		"an init container that restarts otherwise": {
+		"an init container with another restartPolicy": {
 			spec: image + "initContainers: [{name: a, image: a, restartPolicy: Never}]",
 			want: `[spec.initContainers[0].restartPolicy: Unsupported value: "Never": supported values: "Always"` + unchecked,
 		},
@@ -272,33 +272,33 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "initContainers: [{name: a, image: a, restartPolicy: Always, startupProbe: {}}]",
 			want: "spec.initContainers[0].startupProbe: Invalid value: a probe needs exactly one of exec, grpc, httpGet, tcpSocket",
 		},
-		"a port of the node in an init container": {
+		"a host port in an init container": {
 			spec: image + "initContainers: [{name: a, image: a, ports: [{containerPort: 80, hostPort: 80}]}]",
 			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.initContainers[0].ports[0].hostPort"`,
 		},
-		"a targetPort that no container names": {
+		"a targetPort that no container declares": {
 			spec: image + "ports: [{port: 80, targetPort: http}]",
 			want: noSuchPort,
 		},
-		"a targetPort that another protocol names": {
+		"a targetPort that is declared with another protocol": {
 			spec: image + "containerPorts: [{name: http, containerPort: 80, protocol: UDP}]\nports: [{port: 80, targetPort: http}]",
 			want: noSuchPort,
 		},
-		"a targetPort of a container that ends": {
+		"a targetPort of an init container that is not a sidecar": {
 			spec: image + "initContainers: [{name: a, image: a, ports: [{name: http, containerPort: 80}]}]\nports: [{port: 80, targetPort: http}]",
 			want: noSuchPort,
 		},
-		"a targetPort that cannot be a name": {
+		"a targetPort that is not a valid name": {
 			spec: image + "ports: [{port: 80, targetPort: HTTP}]",
 			want: "[spec.ports[0].targetPort: Invalid value: \"HTTP\": spec.ports[0].targetPort in body should match '^[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$', " + noSuchPort + "]",
 		},
-		"a targetPort that is no port": {
+		"a targetPort out of range": {
 			spec: image + "ports: [{port: 80, targetPort: 65536}]",
 			want: "spec.ports: Invalid value: each targetPort must be from 1 to 65535, or the name of a container's port",
 		},
-		"two container ports of one name": {
+		"two container ports with the same name": {
 			spec: image + "containerPorts: [{name: a, containerPort: 80}, {name: a, containerPort: 81}]",
-			want: "spec.containerPorts: Invalid value: the names of a container's ports must differ",
+			want: "spec.containerPorts: Invalid value: the names of a container's ports must be unique",
 		},
 		"a container port's name without a letter": {
 			spec: image + `containerPorts: [{name: "80", containerPort: 80}]`,
@@ -306,25 +306,25 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 		},
 		"a label of the Deployment that is Fleetwright's": {
 			spec: image + "deployment: {labels: {app.kubernetes.io/managed-by: Helm}}",
-			want: "spec.deployment.labels: Invalid value: deployment.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys",
+			want: "spec.deployment.labels: Invalid value: deployment.labels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys",
 		},
 		"a label of the Service that is Fleetwright's": {
 			spec: image + "service: {labels: {fleetwright.dev/appservice: a}}\nports: [{port: 80}]",
-			want: "spec.service.labels: Invalid value: service.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys",
+			want: "spec.service.labels: Invalid value: service.labels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys",
 		},
-		"an annotation of the Deployment that is its controller's": {
+		"an annotation of the Deployment controller": {
 			spec: image + `deployment: {annotations: {deployment.kubernetes.io/revision: "1"}}`,
-			want: "spec.deployment.annotations: Invalid value: deployment.annotations must not hold fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration: Fleetwright, the Deployment controller and kubectl write those, take other keys",
+			want: "spec.deployment.annotations: Invalid value: deployment.annotations must not have the keys fleetwright.dev/…, deployment.kubernetes.io/… or kubectl.kubernetes.io/last-applied-configuration, which Fleetwright, the Deployment controller and kubectl set: use other keys",
 		},
-		"a volume of the node": {
+		"a hostPath volume": {
 			spec: image + "volumes: [{name: a, hostPath: {path: /}}]",
 			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.volumes[0].hostPath"`,
 		},
-		"a volume of no kind": {
+		"a volume without a kind": {
 			spec: image + "volumes: [{name: a}]",
 			want: "spec.volumes[0]: Invalid value: " + oneVolume,
 		},
-		"a volume of two kinds": {
+		"a volume with two kinds": {
 			spec: image + "volumes: [{name: a, emptyDir: {}, secret: {secretName: b}}]",
 			want: "spec.volumes[0]: Invalid value: " + oneVolume,
 		},
@@ -344,7 +344,7 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]",
 			want: `spec.volumeMounts[1]: Duplicate value: {"mountPath":"/a"}`,
 		},
-		"a container of one's own": {
+		"a second container": {
 			spec: image + "containers: []",
 			want: `AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.containers"`,
 		},
@@ -352,43 +352,43 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "livenessProbe: {httpGet: {path: /}}",
 			want: "[spec.livenessProbe.httpGet.port: Required value" + unchecked,
 		},
-		"a strategy that there is not": {
+		"an unknown strategy": {
 			spec: image + "strategy: {type: BlueGreen}",
 			want: "spec.strategy: Invalid value: strategy.type must be RollingUpdate or Recreate",
 		},
-		"Recreate with what is for RollingUpdate": {
+		"Recreate with rollingUpdate": {
 			spec: image + "strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}",
-			want: "spec.strategy: Invalid value: strategy.rollingUpdate is for type RollingUpdate: leave it out, or change the type",
+			want: "spec.strategy: Invalid value: strategy.rollingUpdate needs strategy.type RollingUpdate: remove rollingUpdate, or change the type",
 		},
-		"a deadline of no time": {
+		"a progress deadline of zero": {
 			spec: image + "progressDeadlineSeconds: 0",
 			want: "spec.progressDeadlineSeconds: Invalid value: 0: progressDeadlineSeconds must be one or more",
 		},
-		"a period of grace below zero": {
+		"a negative grace period": {
 			spec: image + "terminationGracePeriodSeconds: -1",
 			want: "spec.terminationGracePeriodSeconds: Invalid value: -1: terminationGracePeriodSeconds must be zero or more",
 		},
-		"one constraint of spreading twice": {
+		"a duplicate spread constraint": {
 			spec: image + "topologySpreadConstraints: [{topologyKey: a, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}, {topologyKey: a, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]",
 			want: `spec.topologySpreadConstraints[1]: Duplicate value: {"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"}`,
 		},
 		"autoscaling and externallyScaled": {
 			spec: image + "autoscaling: {maxReplicas: 5}\nexternallyScaled: true",
-			want: "spec: Invalid value: externallyScaled says that something else scales the pods: take it out, or take out autoscaling",
+			want: "spec: Invalid value: externallyScaled and autoscaling exclude each other: remove one of them",
 		},
-		"autoscaling without a bound": {
+		"autoscaling without maxReplicas": {
 			spec: image + "autoscaling: {}",
 			want: "[spec.autoscaling.maxReplicas: Required value" + unchecked,
 		},
-		"autoscaling to fewer than its least": {
+		"autoscaling with maxReplicas below minReplicas": {
 			spec: image + "autoscaling: {minReplicas: 3, maxReplicas: 2}",
 			want: "spec.autoscaling: Invalid value: autoscaling.maxReplicas must be minReplicas or more",
 		},
-		"autoscaling to none": {
+		"autoscaling with minReplicas of zero": {
 			spec: image + "autoscaling: {minReplicas: 0, maxReplicas: 2}",
 			want: "spec.autoscaling.minReplicas: Invalid value: 0: autoscaling.minReplicas must be one or more",
 		},
-		"autoscaling to at most none": {
+		"autoscaling with maxReplicas of zero": {
 			spec: image + "autoscaling: {maxReplicas: 0}",
 			want: "[spec.autoscaling: Invalid value: autoscaling.maxReplicas must be minReplicas or more, spec.autoscaling.maxReplicas: Invalid value: 0: autoscaling.maxReplicas must be one or more]",
 		},
@@ -396,15 +396,15 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "autoscaling:\n  maxReplicas: 2\n  metrics:\n" + strings.Repeat("  - {type: Resource, resource: {name: cpu, target: {type: Utilization}}}\n", 17),
 			want: "[spec.autoscaling.metrics: Too many: 17: must have at most 16 items" + unchecked,
 		},
-		"a budget of nothing": {
+		"an empty budget": {
 			spec: image + "disruptionBudget: {}",
 			want: oneOfBudget,
 		},
-		"a budget of both": {
+		"a budget with both fields": {
 			spec: image + "disruptionBudget: {minAvailable: 1, maxUnavailable: 1}",
 			want: oneOfBudget,
 		},
-		"a budget that is negative": {
+		"a negative budget": {
 			spec: image + "disruptionBudget: {minAvailable: -1}",
 			want: "spec.disruptionBudget.minAvailable: Invalid value: -1: minAvailable must be a number of zero or more, or a percentage from 0% to 100%",
 		},
@@ -412,31 +412,31 @@ func TestWorkload_is_refused_and_told_why(t *testing.T) {
 			spec: image + "disruptionBudget: {maxUnavailable: half}",
 			want: `spec.disruptionBudget.maxUnavailable: Invalid value: "half": maxUnavailable must be a number of zero or more, or a percentage from 0% to 100%`,
 		},
-		"a budget of more than all": {
+		"a budget above 100 %": {
 			spec: image + "disruptionBudget: {maxUnavailable: 101%}",
 			want: `spec.disruptionBudget.maxUnavailable: Invalid value: "101%": maxUnavailable must be a number of zero or more, or a percentage from 0% to 100%`,
 		},
-		"a budget with a policy that there is not": {
+		"a budget with an unknown policy": {
 			spec: image + "disruptionBudget: {maxUnavailable: 1, unhealthyPodEvictionPolicy: Never}",
 			want: `[spec.disruptionBudget.unhealthyPodEvictionPolicy: Unsupported value: "Never": supported values: "IfHealthyBudget", "AlwaysAllow"` + unchecked,
 		},
-		"a conflictPolicy that there is not": {
+		"an unknown conflictPolicy": {
 			spec: image + "conflictPolicy: Overwrite",
 			want: `[spec.conflictPolicy: Unsupported value: "Overwrite": supported values: "Fail", "AdoptIfIdentical", "Adopt"` + unchecked,
 		},
-		"a deletionPolicy that there is not": {
+		"an unknown deletionPolicy": {
 			spec: image + "deletionPolicy: Keep",
 			want: `[spec.deletionPolicy: Unsupported value: "Keep": supported values: "Delete", "Orphan"` + unchecked,
 		},
 	})
 }
 
-// A client that does not ask for strict validation, old or careless, has its unknown fields dropped without a word.
-func TestVolume_of_the_node_is_refused_to_a_client_that_lets_fields_be_dropped(t *testing.T) {
+// Without strict validation, the API server silently drops unknown fields, and the volume is empty.
+func TestHostPath_is_refused_without_strict_validation(t *testing.T) {
 	for _, validation := range []string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn} {
 		t.Run(validation, func(t *testing.T) {
-			object := manifest(t, "web", image+"volumes: [{name: a, hostPath: {path: /}}]")
-			err := careless.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(validation))
+			object := newManifest(t, "web", image+"volumes: [{name: a, hostPath: {path: /}}]")
+			err := lenientHub.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(validation))
 			if want := "spec.volumes[0]: Invalid value: a volume must have exactly one of"; err == nil || !strings.Contains(withoutValues(err.Error()), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
@@ -452,21 +452,22 @@ func ports(n int) string {
 	return all.String()
 }
 
-// To read such a number takes all the time and memory there is: one AppService would end every operator that lists it.
-func TestQuantities_that_nothing_can_be_are_refused(t *testing.T) {
+// Parsing such a quantity exhausts CPU and memory: one AppService would crash every operator that
+// lists it.
+func TestQuantities_that_are_expensive_to_parse_are_refused(t *testing.T) {
 	for _, quantity := range []string{"1234567890123456789e2147483639", "1e-2000000000", "1e100", "1234567890123456789", "0.1234567890123456789"} {
 		for name, spec := range map[string]string{
 			"a limit":     "resources: {limits: {memory: %q}}",
 			"an override": "overrides: [{name: x, resources: {requests: {cpu: %q}}}]",
 			"a volume":    "volumes: [{name: v, emptyDir: {sizeLimit: %q}}]",
 		} {
-			if _, err := tried(t, manifest(t, "web", image+fmt.Sprintf(spec, quantity))); err == nil {
+			if _, err := dryRunCreate(t, newManifest(t, "web", image+fmt.Sprintf(spec, quantity))); err == nil {
 				t.Errorf("%s of %s is accepted", name, quantity)
 			}
 		}
 	}
 	for _, quantity := range []string{"100m", "1.5Gi", "12e6", "1E", "123456789012345678", "0.5"} {
-		if _, err := tried(t, manifest(t, "web", image+fmt.Sprintf("resources: {limits: {memory: %q}}", quantity))); err != nil {
+		if _, err := dryRunCreate(t, newManifest(t, "web", image+fmt.Sprintf("resources: {limits: {memory: %q}}", quantity))); err != nil {
 			t.Errorf("%s: %v", quantity, err)
 		}
 	}

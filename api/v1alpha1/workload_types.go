@@ -12,7 +12,7 @@ type ServicePort struct {
 	// Name of the port within the Service. It is required if there is more than one port.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a port's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a port's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	Name string `json:"name,omitempty"`
 
 	// Protocol is TCP, UDP or SCTP.
@@ -26,7 +26,8 @@ type ServicePort struct {
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="port must be from 1 to 65535"
 	Port int32 `json:"port"`
 
-	// TargetPort is the port of the container: a number, or the name of a port in containerPorts or in the ports of a sidecar.
+	// TargetPort is the port of the container, as a number or as a name.
+	// The name refers to a port in containerPorts or in the ports of a sidecar.
 	// It defaults to port.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
@@ -58,26 +59,27 @@ type Service struct {
 	// Labels are additional labels of the Service.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="service.labels must not hold app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…: those are Fleetwright's, take other keys"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/managed-by']) && !k.startsWith('fleetwright.dev/'))",message="service.labels must not have the keys app.kubernetes.io/name, app.kubernetes.io/managed-by or fleetwright.dev/…, which Fleetwright sets: use other keys"
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// Annotations of the Service, for example for the load balancer of a cloud.
 	// Values may contain $(cluster.name) and $(cluster.labels['KEY']).
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !k.startsWith('fleetwright.dev/'))",message="service.annotations must not hold fleetwright.dev/…: those are Fleetwright's, take other keys"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !k.startsWith('fleetwright.dev/'))",message="service.annotations must not have keys fleetwright.dev/…, which Fleetwright sets: use other keys"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Volume is a volume of the pods, as in a Pod, of one of the kinds that the restricted Pod Security Standard allows.
+// Volume is a volume of the pods, as in a Pod.
+// It has one of the kinds that the restricted Pod Security Standard allows.
 // Objects that it references must exist on the member.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.configMap), has(self.csi), has(self.downwardAPI), has(self.emptyDir), has(self.ephemeral), has(self.persistentVolumeClaim), has(self.projected), has(self.secret)].filter(x, x).size() == 1",message="a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret; others, such as hostPath, the restricted Pod Security Standard forbids"
+// +kubebuilder:validation:XValidation:rule="[has(self.configMap), has(self.csi), has(self.downwardAPI), has(self.emptyDir), has(self.ephemeral), has(self.persistentVolumeClaim), has(self.projected), has(self.secret)].filter(x, x).size() == 1",message="a volume must have exactly one of configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected, secret: the restricted Pod Security Standard forbids other kinds, such as hostPath"
 type Volume struct {
 	// Name of the volume. The volumeMounts refer to it.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a volume's name must be lower-case letters, digits and '-', beginning and ending with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a volume's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	Name string `json:"name"`
 
 	// ConfigMap provides the keys of a ConfigMap as files.
@@ -118,7 +120,8 @@ type Volume struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.maxReplicas >= self.minReplicas",message="autoscaling.maxReplicas must be minReplicas or more"
 type Autoscaling struct {
-	// MinReplicas is the minimum for each cluster, or for all clusters together if replicaPolicy divides the replicas.
+	// MinReplicas is the minimum for each cluster.
+	// If replicaPolicy divides the replicas, it is the minimum for all clusters together.
 	// A cluster whose share is zero runs no pods.
 	// For a pod on every cluster, minReplicas must be at least the number of clusters.
 	// +optional
@@ -126,7 +129,8 @@ type Autoscaling struct {
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="autoscaling.minReplicas must be one or more"
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// MaxReplicas is the maximum for each cluster, or for all clusters together if replicaPolicy divides the replicas.
+	// MaxReplicas is the maximum for each cluster.
+	// If replicaPolicy divides the replicas, it is the maximum for all clusters together.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="autoscaling.maxReplicas must be one or more"
 	MaxReplicas int32 `json:"maxReplicas"`
@@ -140,14 +144,14 @@ type Autoscaling struct {
 
 	// Behavior defines how fast the autoscaler scales up and down, as in a HorizontalPodAutoscaler.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.scaleUp) || !has(self.scaleUp.policies) || self.scaleUp.policies.size() > 0",message="autoscaling.behavior.scaleUp.policies needs at least one policy: add one, or leave policies out"
-	// +kubebuilder:validation:XValidation:rule="!has(self.scaleDown) || !has(self.scaleDown.policies) || self.scaleDown.policies.size() > 0",message="autoscaling.behavior.scaleDown.policies needs at least one policy: add one, or leave policies out"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleUp) || !has(self.scaleUp.policies) || self.scaleUp.policies.size() > 0",message="autoscaling.behavior.scaleUp.policies needs at least one policy: add one, or remove policies"
+	// +kubebuilder:validation:XValidation:rule="!has(self.scaleDown) || !has(self.scaleDown.policies) || self.scaleDown.policies.size() > 0",message="autoscaling.behavior.scaleDown.policies needs at least one policy: add one, or remove policies"
 	Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior,omitempty"`
 }
 
 // DisruptionBudget defines the PodDisruptionBudget on each member, for the pods of that cluster.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="disruptionBudget needs either minAvailable or maxUnavailable: set one, and not both"
+// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="disruptionBudget needs exactly one of minAvailable and maxUnavailable: set one of them"
 type DisruptionBudget struct {
 	// MinAvailable is the number or percentage of pods of a cluster that must stay available.
 	// Set either minAvailable or maxUnavailable.
@@ -163,7 +167,8 @@ type DisruptionBudget struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="maxUnavailable must be a number of zero or more, or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// UnhealthyPodEvictionPolicy defines whether pods that are not ready may always be evicted, as in a PodDisruptionBudget.
+	// UnhealthyPodEvictionPolicy defines whether pods that are not ready may always be evicted.
+	// It works as in a PodDisruptionBudget.
 	// +optional
 	// +kubebuilder:validation:Enum=IfHealthyBudget;AlwaysAllow
 	UnhealthyPodEvictionPolicy *policyv1.UnhealthyPodEvictionPolicyType `json:"unhealthyPodEvictionPolicy,omitempty"`

@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case errors.Is(err, errForeign):
 		r.events.Eventf(member, profile, corev1.EventTypeWarning, v1alpha1.ReasonClusterProfileConflict, "Publish",
-			"ClusterProfile %s/%s belongs to cluster manager %q and is left alone; rename the member, or delete that ClusterProfile",
+			"ClusterProfile %s/%s belongs to cluster manager %q and is not changed; rename the member, or delete that ClusterProfile",
 			profile.Namespace, profile.Name, managerOf(profile))
 		return reconcile.Result{}, nil
 	case err != nil:

@@ -46,14 +46,14 @@ func accept(in input) (*Config, *RejectedError) {
 
 func noExec(in input) *RejectedError {
 	if in.user.Exec != nil {
-		return reject(v1alpha1.ReasonExecRefused, "the kubeconfig asks to run a program (exec); use a token or a client certificate")
+		return reject(v1alpha1.ReasonExecRefused, "the kubeconfig runs a program (exec); use a token or a client certificate")
 	}
 	return nil
 }
 
 func noAuthProvider(in input) *RejectedError {
 	if in.user.AuthProvider != nil {
-		return reject(v1alpha1.ReasonAuthProviderRefused, "the kubeconfig asks for an auth-provider; use a token or a client certificate")
+		return reject(v1alpha1.ReasonAuthProviderRefused, "the kubeconfig uses an auth-provider; use a token or a client certificate")
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func noFiles(in input) *RejectedError {
 
 func noProxy(in input) *RejectedError {
 	if in.cluster.ProxyURL != "" && !in.policy.AllowProxy {
-		return reject(v1alpha1.ReasonProxyRefused, "the kubeconfig names a proxy (proxy-url); --allow-member-proxies permits it")
+		return reject(v1alpha1.ReasonProxyRefused, "the kubeconfig uses a proxy (proxy-url); --allow-member-proxies permits it")
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func noImpersonation(in input) *RejectedError {
 
 func noBasicAuth(in input) *RejectedError {
 	if in.user.Username != "" || in.user.Password != "" {
-		return reject(v1alpha1.ReasonBasicAuthRefused, "the kubeconfig holds a user name or password; use a token or a client certificate")
+		return reject(v1alpha1.ReasonBasicAuthRefused, "the kubeconfig contains a user name or password; use a token or a client certificate")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func verifiedTLS(in input) *RejectedError {
 	case in.cluster.InsecureSkipTLSVerify && in.policy.AllowInsecureTLS:
 		return nil
 	case in.cluster.InsecureSkipTLSVerify:
-		return reject(v1alpha1.ReasonInsecureTLSRefused, "the kubeconfig turns off the check of the server's certificate (insecure-skip-tls-verify); embed the CA instead")
+		return reject(v1alpha1.ReasonInsecureTLSRefused, "the kubeconfig disables the verification of the server certificate (insecure-skip-tls-verify); embed the CA instead")
 	case len(in.cluster.CertificateAuthorityData) == 0:
 		return reject(v1alpha1.ReasonInsecureTLSRefused, "the kubeconfig has no certificate-authority-data; embed the cluster's CA")
 	}
@@ -123,7 +123,7 @@ func isPort(port string) bool {
 // headerSafeToken rejects a token that would end its HTTP header.
 func headerSafeToken(in input) *RejectedError {
 	if strings.ContainsFunc(in.user.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "the token has a character that no token has, such as a line break or a space")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "the token has an invalid character, such as a line break or a space")
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func (c *Config) parseCA(input) *RejectedError {
 	}
 	certificates, err := cert.ParseCertsPEM(c.CA)
 	if err != nil {
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "certificate-authority-data is not certificates in PEM form")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "certificate-authority-data has no certificates in PEM format")
 	}
 	for _, certificate := range certificates {
 		if hasLargeKey(certificate) {
@@ -130,7 +130,7 @@ func (c *Config) parseCertificate(in input) *RejectedError {
 	}
 	pair, err := tls.X509KeyPair(in.user.ClientCertificateData, in.user.ClientKeyData)
 	if err != nil {
-		return reject(v1alpha1.ReasonKubeconfigMalformed, "client-certificate-data and client-key-data are not a certificate and its key in PEM form, not encrypted")
+		return reject(v1alpha1.ReasonKubeconfigMalformed, "client-certificate-data and client-key-data must be a certificate and its unencrypted key in PEM format")
 	}
 	if hasLargeKey(pair.Leaf) {
 		return reject(v1alpha1.ReasonKubeconfigMalformed, "client-certificate-data has an RSA key of more than %d bits", maxRSABits)

@@ -44,17 +44,17 @@ func checkAddress(allowLoopback bool) func(network, address string, c syscall.Ra
 	return func(_, address string, _ syscall.RawConn) error {
 		dialled, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return rejectAddress("the server's address cannot be read")
+			return rejectAddress("the server's address cannot be parsed")
 		}
 		ip := unwrapEmbeddedIPv4(dialled.Addr())
 		switch {
 		case ip.IsLoopback() && allowLoopback:
 			return nil
 		case ip.IsLoopback():
-			return rejectAddress("the server's address is the hub's own loopback; --allow-loopback-members permits it")
+			return rejectAddress("the server's address is a loopback address; --allow-loopback-members permits it")
 		case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
 			slices.ContainsFunc(forbiddenPrefixes, func(p netip.Prefix) bool { return p.Contains(ip) }):
-			return rejectAddress("the server's address is link-local, multicast, unspecified, reserved or of a metadata service, where no member can be")
+			return rejectAddress("the server's address is link-local, multicast, unspecified, reserved or of a metadata service; a member cannot have it")
 		}
 		return nil
 	}

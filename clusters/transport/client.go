@@ -157,28 +157,6 @@ func (c *Client) Close() {
 	c.tracker.CloseAll()
 }
 
-// transports sends lists over one connection and everything else over another. A connection keeps
-// its read buffers at the size of the largest read: after a list, 16 KiB for HTTP/2 frames and up
-// to 40 KiB for TLS records; after the small events of idle watches, little. The connection for
-// lists is therefore closed soon after the last list, and an idle member holds only the other
-// connection.
-type transports struct {
-	lists, rest *http.Transport
-}
-
-// RoundTrip sends the request. Of the read requests, only lists and watches have a query.
-func (t transports) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method == http.MethodGet && request.URL.RawQuery != "" && !request.URL.Query().Has("watch") {
-		return t.lists.RoundTrip(request)
-	}
-	return t.rest.RoundTrip(request)
-}
-
-func (t transports) closeIdle() {
-	t.lists.CloseIdleConnections()
-	t.rest.CloseIdleConnections()
-}
-
 // placeholderHost replaces the address of the member in client-go's metrics and errors.
 // rest_client_requests_total has the host as a label, and errors quote it. With the placeholder, no
 // address appears there, and all members share one series.

@@ -21,7 +21,7 @@
 //   - authTransport (auth.go) adds the bearer token, and redacts it from error responses;
 //   - responseLimiter (limit.go) throttles responses and refuses those that are too large;
 //     quantityScanner (quantities.go) finds numbers that are expensive to parse;
-//   - transports (client.go) sends lists over a separate connection, so that the other connection
+//   - transports (transports.go) sends lists over a separate connection, so that the other connection
 //     keeps small buffers;
 //   - checkAddress (address.go) accepts or rejects each address when it is dialled.
 //

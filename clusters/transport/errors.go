@@ -58,14 +58,14 @@ func IsWrongServer(err error) bool {
 // credentialAlerts are the TLS alerts (RFC 8446, section 6.2) with which a server rejects a client
 // certificate.
 var credentialAlerts = map[tls.AlertError]string{
-	42:  "the member refuses the client certificate as bad",
+	42:  "the member rejects the client certificate as invalid",
 	43:  "the member does not support the client certificate",
-	44:  "the member says that the client certificate is revoked",
-	45:  "the member says that the client certificate has expired",
-	46:  "the member refuses the client certificate",
+	44:  "the member reports that the client certificate is revoked",
+	45:  "the member reports that the client certificate has expired",
+	46:  "the member rejects the client certificate",
 	48:  "the member does not know the authority that signed the client certificate",
-	49:  "the member refuses access for the client certificate",
-	116: "the member demands a client certificate",
+	49:  "the member denies access to the client certificate",
+	116: "the member requires a client certificate",
 }
 
 // CredentialAlert returns what the server's TLS alert says about the client certificate, or "" if
@@ -117,7 +117,7 @@ func SafeMessage(err error) string {
 	case errors.As(err, &authority):
 		return "its certificate is not signed by the CA in the kubeconfig"
 	case errors.As(err, &name):
-		return "its certificate is for another name than the kubeconfig's server"
+		return "its certificate is for another name than the server of the kubeconfig"
 	case errors.As(err, &invalid):
 		return invalidity(invalid.Reason)
 	case errors.Is(err, http.ErrSchemeMismatch):
@@ -127,7 +127,7 @@ func SafeMessage(err error) string {
 	case CredentialAlert(err) != "":
 		return CredentialAlert(err)
 	case RemoteAlert(err) != "":
-		return "it refuses the TLS handshake (" + RemoteAlert(err) + "); it may demand a client certificate"
+		return "it rejects the TLS handshake (" + RemoteAlert(err) + "); it may require a client certificate"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timed out"
 	case IsNetworkError(err):

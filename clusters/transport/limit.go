@@ -42,7 +42,7 @@ var errEventTooLarge = &LimitError{Message: "the member sends an object of more 
 
 // listTooLarge is the error of a list over the limit.
 func listTooLarge(limit int64) error {
-	return &LimitError{Message: fmt.Sprintf("a list of the member is larger than %s; if the member is to be trusted, raise --member-max-list and the memory limit of the operator",
+	return &LimitError{Message: fmt.Sprintf("a list of the member is larger than %s; if you trust the member, raise --member-max-list and the memory limit of the operator",
 		resource.NewQuantity(limit, resource.BinarySI))}
 }
 
@@ -233,7 +233,7 @@ func wait(ctx context.Context, limiter *rate.Limiter, tokens int) error {
 				return ctx.Err()
 			}
 			// The deadline is earlier than the time at which the limiter permits the read.
-			return fmt.Errorf("read as fast as the limit for one member permits: %w", context.DeadlineExceeded)
+			return fmt.Errorf("wait for the read limit of the member: %w", context.DeadlineExceeded)
 		}
 	}
 	return nil

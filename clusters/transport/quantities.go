@@ -7,7 +7,7 @@ import (
 )
 
 // ErrQuantityTooExpensive ends a response with a number that the hub would take too long to parse.
-var ErrQuantityTooExpensive = errors.New("the member sends a number that nothing can be")
+var ErrQuantityTooExpensive = errors.New("the member sends a quantity that is too expensive to parse")
 
 // exponentCosts are the costs of a quantity by the number of digits in its exponent, in addition to
 // its bytes. Measured: decoding 1e-9999 takes 30 µs, and each further digit takes thirty times as

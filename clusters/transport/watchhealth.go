@@ -34,7 +34,10 @@ type WatchHealth struct {
 	// OnRefused is called when a retry is pointless: the member forbids lists or watches, or
 	// exceeds a limit.
 	OnRefused func()
-	Log       logr.Logger
+	// OnFailed is called, if it is not nil, when a single failure makes PersistentError return an
+	// error: a response exceeds a limit, or a watch is silent.
+	OnFailed func()
+	Log      logr.Logger
 	// Silence is how long a watch may send nothing.
 	Silence time.Duration
 
@@ -80,7 +83,7 @@ func (w *WatchHealth) HandleError(ctx context.Context, reflector *toolscache.Ref
 	if ctx.Err() != nil || !IsRequired(ctx) || errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
-	w.Log.Info("A watch fails", "of", reflector.TypeDescription(), "why", SafeMessage(err))
+	w.Log.Info("A watch failed", "type", reflector.TypeDescription(), "reason", SafeMessage(err))
 	if errors.As(err, new(*LimitError)) { // a retry would be as large
 		w.markFailed(requiredKind(ctx), err)
 	}
@@ -145,9 +148,12 @@ func (w *WatchHealth) markFailed(kind string, err error) {
 	now := time.Now()
 	w.recordFailures(kind, err, now, failureThreshold)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if f := w.kinds[kind]; f != nil {
 		f.first = now.Add(-failureWindow)
+	}
+	w.mu.Unlock()
+	if w.OnFailed != nil {
+		w.OnFailed()
 	}
 }
 

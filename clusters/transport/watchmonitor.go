@@ -33,9 +33,9 @@ const (
 )
 
 var (
-	errShortWatch  = errors.New("they end as soon as they begin")
-	errSlowList    = errors.New("a list does not come to its end")
-	errSilentWatch = errors.New("they tell nothing, not even that there is nothing to tell")
+	errShortWatch  = errors.New("they end immediately")
+	errSlowList    = errors.New("a list does not complete")
+	errSilentWatch = errors.New("they send nothing, not even bookmarks")
 )
 
 // RoundTrip sends the request.

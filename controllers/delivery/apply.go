@@ -95,7 +95,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
 		OnRestart: func(existing client.Object, change string) {
 			r.announcer.announce(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
-				"taking over %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)
+				"adopting %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)
 		},
 	}, desired)
 	if err != nil {
@@ -121,11 +121,11 @@ func (r *reconciler) record(ctx context.Context, t task, kind string, result obj
 	case object.Corrected:
 		t.memory.drift.corrected(time.Now())
 		corrections.WithLabelValues(r.cluster).Inc()
-		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonDriftCorrected, "Correct", "%s; it was put back", result.Drift())
+		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonDriftCorrected, "Correct", "%s; the change was reverted", result.Drift())
 	case object.Adopted:
-		note, owner := "%s %s was taken over for AppService %s", client.ObjectKeyFromObject(t.app).String()
+		note, owner := "%s %s was adopted for AppService %s", client.ObjectKeyFromObject(t.app).String()
 		if result.PreviousUID != "" {
-			note, owner = "%s %s was taken over from the AppService with UID %s", string(result.PreviousUID)
+			note, owner = "%s %s was inherited from the AppService with UID %s", string(result.PreviousUID)
 		}
 		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonAdopted, "Adopt", note, kind, result.Object.GetName(), owner)
 	}

@@ -39,7 +39,7 @@ func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Res
 }
 
 // knownBehind returns what the entry has about a hub that is behind, if the objects in the member's
-// cache bear it out; otherwise nil.
+// cache confirm it; otherwise nil.
 func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
 	if t.entry.HubBehind == nil {
 		return nil, nil

@@ -83,7 +83,7 @@ func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment) (rea
 	err = p.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods))
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", "why is not known: the credentials may not list pods (config/member grants it)"
+		return "", "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"
 	case err != nil:
 		return "", "" // they are listed again
 	}
@@ -107,7 +107,7 @@ func (p podReader) mountFailure(ctx context.Context, pods []corev1.Pod) (reason,
 	err := p.List(ctx, &events, client.InNamespace(first.Namespace), client.MatchingFields{"regarding.uid": string(first.UID)}, client.Limit(maxEvents))
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", fmt.Sprintf("%d of %d pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)", count, len(pods))
+		return "", fmt.Sprintf("%d of %d pods may wait for a volume; the cause is unknown: the credentials do not allow listing events; apply config/member to the member", count, len(pods))
 	case err != nil:
 		return "", "" // they are listed again
 	}

@@ -11,100 +11,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-func container(state corev1.ContainerState) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "web:1", State: state}}}
-}
+type reasonAndMessage struct{ Reason, Message string }
 
-func waiting(reason, message string) corev1.PodStatus {
-	return container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})
-}
-
-func crashing(code int32, reason string) corev1.PodStatus {
-	status := waiting("CrashLoopBackOff", "back-off 5m0s restarting failed container=app pod=web-1")
-	status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
-	return status
-}
-
-func ended(code int32, reason, message string) corev1.PodStatus {
-	return container(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}})
-}
-
-func unschedulable(message string) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
-	}}}
-}
-
-func runningPod(ready corev1.ConditionStatus) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}
-}
-
-func inInit(status corev1.PodStatus) corev1.PodStatus {
-	status.InitContainerStatuses, status.ContainerStatuses = status.ContainerStatuses, []corev1.ContainerStatus{{
-		Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
-	}}
-	status.InitContainerStatuses[0].Name = "init"
-	return status
-}
-
-const notFound = `rpc error: code = NotFound desc = failed to pull and unpack image "web:1": not found`
-
-// unready are pods that are not ready, each with its expected diagnosis. Package diagnosis tests
-// further cases.
-var unready = map[string]struct {
-	pod             corev1.PodStatus
-	reason, message string
-}{
-	"an image that is pulled again later": {
-		waiting("ImagePullBackOff", `Back-off pulling image "web:1": ErrImagePull: `+notFound),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"an image that was just tried": {
-		waiting("ErrImagePull", notFound),
-		v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"an init container's image": {
-		inInit(waiting("ErrImagePull", notFound)),
-		v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + notFound,
-	},
-	"a Secret that is missing": {
-		waiting("CreateContainerConfigError", `secret "db" not found`),
-		v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
-	},
-	"a container that crashes":         {crashing(137, "OOMKilled"), v1alpha1.ReasonCrashLoopBackOff, "container app: it ended with exit code 137 (OOMKilled)"},
-	"a pod without a node":             {unschedulable("0/3 nodes are available: 3 Insufficient cpu."), v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu."},
-	"a pod that runs and is not ready": {runningPod(corev1.ConditionFalse), v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"},
-}
-
-type said struct{ Reason, Message string }
-
-// stuck returns a scene whose Deployment does not become ready, with pods that the test creates.
-// Only the test reconciles.
-func stuck(t *testing.T, statuses ...corev1.PodStatus) *scene {
+// unreadySetup returns a setup whose Deployment does not become ready, with pods that the test
+// creates. Only the test reconciles.
+func unreadySetup(t *testing.T, statuses ...corev1.PodStatus) *setup {
 	t.Helper()
-	s := undelivered(t, replicas(int32(max(1, len(statuses)))))
+	s := newSetup(t, withReplicas(int32(max(1, len(statuses)))))
 	s.connect()
 	s.plan()
-	_, _, err := s.look()
+	_, _, err := s.reconcileOnce()
 	s.must(err)
-	s.halts()
+	s.makeUnavailable()
 	for _, status := range statuses {
-		s.pod(status)
+		s.createPod(status)
 	}
 	return s
 }
 
-// halts sets the status of the Deployment to no available pods.
-func (s *scene) halts(conditions ...appsv1.DeploymentCondition) {
+// makeUnavailable sets the status of the Deployment to no available pods.
+func (s *setup) makeUnavailable(conditions ...appsv1.DeploymentCondition) {
 	s.Helper()
 	eventually(s.T, func() error {
 		d := s.deployment()
@@ -120,50 +55,54 @@ func (s *scene) halts(conditions ...appsv1.DeploymentCondition) {
 	s.must(onMember.Status().Patch(s.Context(), d, client.MergeFrom(before)))
 }
 
-// pod creates a pod of the AppService on the member.
-func (s *scene) pod(status corev1.PodStatus) *corev1.Pod {
+// createPod creates a pod of the AppService on the member.
+func (s *setup) createPod(status corev1.PodStatus) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	s.must(onMember.Create(s.Context(), pod))
-	s.becomes(pod, status)
+	s.setPodStatus(pod, status)
 	return pod
 }
 
-func (s *scene) becomes(pod *corev1.Pod, status corev1.PodStatus) {
+func (s *setup) setPodStatus(pod *corev1.Pod, status corev1.PodStatus) {
 	s.Helper()
 	pod.Status = status
 	s.must(onMember.Status().Update(s.Context(), pod))
 }
 
-// listsPodsNow makes the next listing of the pods due now.
-func (w *witness) listsPodsNow() {
+// makeListingDue makes the next listing of the pods due now.
+func (w *testReconciler) makeListingDue() {
 	w.Helper()
 	memory := w.memories.of(w.app)
 	if memory.pods.interval == 0 {
-		w.Fatal("it does not mean to look at pods")
+		w.Fatal("no listing of the pods is planned")
 	}
 	memory.pods.next = time.Now()
 }
 
-// diagnosed returns the report after the pods were listed.
-func (w *witness) diagnosed() observation.Observation {
+// reportWithPods returns the report after the pods were listed.
+func (w *testReconciler) reportWithPods() observation.Observation {
 	w.Helper()
-	w.look()
-	w.listsPodsNow()
-	seen, _ := w.look()
+	w.reconcileOnce()
+	w.makeListingDue()
+	seen, _ := w.reconcileOnce()
 	return seen
 }
 
-func TestEntry_says_why_it_is_not_ready(t *testing.T) {
-	for name, test := range unready {
+func TestEntry_reports_why_it_is_not_ready(t *testing.T) {
+	t.Parallel()
+	s := unreadySetup(t)
+	pod, w := s.createPod(corev1.PodStatus{}), s.newReconciler()
+	w.reconcileOnce()
+	for name, failure := range podtest.Failures() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stuck(t, test.pod)
-			seen := s.witness().diagnosed()
+			s.setPodStatus(pod, failure.Pod)
+			w.makeListingDue()
+			seen, _ := w.reconcileOnce()
 			want := observation.Observation{
 				UID: s.app.UID, Generation: s.app.Generation, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
-				Reason: test.reason, Message: "1 of 1 pods: " + test.message,
+				Reason: failure.Reason, Message: "1 of 1 pods: " + failure.Message,
 			}
 			if diff := cmp.Diff(want, seen); diff != "" {
 				t.Errorf("reported (-want +got):\n%s", diff)
@@ -174,27 +113,28 @@ func TestEntry_says_why_it_is_not_ready(t *testing.T) {
 
 func TestEntry_has_a_stable_message_while_an_image_is_retried(t *testing.T) {
 	t.Parallel()
-	s := stuck(t)
-	back, tried := unready["an image that is pulled again later"].pod, unready["an image that was just tried"].pod
-	pod, w := s.pod(back), s.witness()
-	first := w.diagnosed()
-	for _, status := range []corev1.PodStatus{tried, back} {
-		s.becomes(pod, status)
-		w.listsPodsNow()
-		if again, _ := w.look(); !first.Same(again) {
+	s := unreadySetup(t)
+	failures := podtest.Failures()
+	backOff, failed := failures["image pull in back-off"].Pod, failures["image pull failed"].Pod
+	pod, w := s.createPod(backOff), s.newReconciler()
+	first := w.reportWithPods()
+	for _, status := range []corev1.PodStatus{failed, backOff} {
+		s.setPodStatus(pod, status)
+		w.makeListingDue()
+		if again, _ := w.reconcileOnce(); !first.Same(again) {
 			t.Errorf("reported %+v, then %+v", first, again)
 		}
 	}
 }
 
-func TestEntry_says_why_pods_are_refused(t *testing.T) {
+func TestEntry_reports_why_pods_are_refused(t *testing.T) {
 	t.Parallel()
-	s := stuck(t)
+	s := unreadySetup(t)
 	quota := `pods "web-1" is forbidden: exceeded quota: small`
-	s.halts(appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: quota})
-	seen, _, err := s.look()
+	s.makeUnavailable(appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: quota})
+	seen, _, err := s.reconcileOnce()
 	s.must(err)
-	if diff := cmp.Diff(said{v1alpha1.ReasonPodsRefused, quota}, said{seen.Reason, seen.Message}); diff != "" {
+	if diff := cmp.Diff(reasonAndMessage{v1alpha1.ReasonPodsRefused, quota}, reasonAndMessage{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if s.sent.count("GET pods") > 0 {
@@ -205,25 +145,25 @@ func TestEntry_says_why_pods_are_refused(t *testing.T) {
 // The member's text appears in an entry that people read on a terminal and that has a length limit.
 func TestEntry_has_a_sanitized_message(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, ended(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
-	seen := s.witness().diagnosed()
-	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it ended with exit code 1 (Error): red ") ||
+	s := unreadySetup(t, podtest.Terminated(1, "Error", "\x1b[31mred\x1b[0m\n\u202e\a"+strings.Repeat("é", 2000)))
+	seen := s.newReconciler().reportWithPods()
+	if !strings.HasPrefix(seen.Message, "1 of 1 pods: container app: it terminated with exit code 1 (Error): red ") ||
 		strings.ContainsAny(seen.Message, "\x1b\n\a\u202e") || len(seen.Message) > 1024 {
 		t.Errorf("got %d bytes: %q", len(seen.Message), seen.Message)
 	}
 }
 
-func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
+func TestEntry_reports_that_listing_pods_is_forbidden(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ErrImagePull", "no"))
+	s := unreadySetup(t, podtest.Waiting("ErrImagePull", "no"))
 	s.sent.answers(func(request string) (*http.Response, error) {
 		if request != "GET pods" {
 			return nil, nil
 		}
-		return refusing(request, http.StatusForbidden, "no")(request)
+		return refuse(request, http.StatusForbidden, "no")(request)
 	})
-	seen := s.witness().diagnosed()
-	if diff := cmp.Diff(said{v1alpha1.ReasonRollingOut, "why is not known: the credentials may not list pods (config/member grants it)"}, said{seen.Reason, seen.Message}); diff != "" {
+	seen := s.newReconciler().reportWithPods()
+	if diff := cmp.Diff(reasonAndMessage{v1alpha1.ReasonRollingOut, "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"}, reasonAndMessage{seen.Reason, seen.Message}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -231,12 +171,12 @@ func TestEntry_says_that_pods_must_not_be_listed(t *testing.T) {
 // Pods of other workloads do not affect the diagnosis of this AppService.
 func TestEntry_ignores_other_pods(t *testing.T) {
 	t.Parallel()
-	s := stuck(t)
+	s := unreadySetup(t)
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other", Labels: workload.Selector("other")}}
 	other.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	s.must(onMember.Create(t.Context(), other))
-	s.becomes(other, waiting("ErrImagePull", "no"))
-	seen := s.witness().diagnosed()
+	s.setPodStatus(other, podtest.Waiting("ErrImagePull", "no"))
+	seen := s.newReconciler().reportWithPods()
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
 	}
@@ -245,25 +185,25 @@ func TestEntry_ignores_other_pods(t *testing.T) {
 // Listing pods is expensive: it happens after 5 s, and then at growing intervals.
 func TestPods_are_listed_rarely(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ErrImagePull", "no"))
-	w := s.witness()
+	s := unreadySetup(t, podtest.Waiting("ErrImagePull", "no"))
+	w := s.newReconciler()
 	about := func(result, want time.Duration) {
 		t.Helper()
 		if result > want || result < want-2*time.Second {
-			t.Errorf("looks again after %v, want %v", result, want)
+			t.Errorf("requeued after %v, want %v", result, want)
 		}
 	}
 	for range 3 { // as after watch events
-		_, result := w.look()
+		_, result := w.reconcileOnce()
 		about(result.RequeueAfter, firstListing)
 	}
 	if got := s.sent.count("GET pods"); got > 0 {
 		t.Errorf("listed pods %d times before it was time", got)
 	}
 	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxListing, maxListing} {
-		w.listsPodsNow()
+		w.makeListingDue()
 		for range 2 {
-			seen, result := w.look()
+			seen, result := w.reconcileOnce()
 			about(result.RequeueAfter, want)
 			if seen.Reason != v1alpha1.ReasonImagePullBackOff {
 				t.Errorf("reported %+v", seen)
@@ -277,9 +217,9 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	// A new generation starts over, and does not report the diagnosis of the previous one.
 	s.edit(editImage)
 	s.plan()
-	w.look()
-	s.halts()
-	seen, result := w.look()
+	w.reconcileOnce()
+	s.makeUnavailable()
+	seen, result := w.reconcileOnce()
 	about(result.RequeueAfter, firstListing)
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
@@ -289,12 +229,12 @@ func TestPods_are_listed_rarely(t *testing.T) {
 // The operator lists the pods by itself after the interval.
 func TestPods_are_listed_after_a_while(t *testing.T) {
 	t.Parallel()
-	s := stuck(t, waiting("ErrImagePull", "no"))
+	s := unreadySetup(t, podtest.Waiting("ErrImagePull", "no"))
 	s.end()
 	s.start()
 	begin := time.Now()
 	eventually(t, func() error {
-		if seen := s.told.last(s.key(), s.cluster); seen.Reason != v1alpha1.ReasonImagePullBackOff {
+		if seen := s.reported.last(s.key(), s.cluster); seen.Reason != v1alpha1.ReasonImagePullBackOff {
 			return fmt.Errorf("reported %+v", seen)
 		}
 		return nil
@@ -306,136 +246,24 @@ func TestPods_are_listed_after_a_while(t *testing.T) {
 
 func TestPods_of_a_workload_that_becomes_ready_are_never_listed(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	s.edit(editImage)
 	s.plan()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 	if got := s.sent.count("GET pods"); got > 0 {
 		t.Errorf("listed pods %d times", got)
 	}
 }
 
 func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
+	t.Parallel()
 	fresh := func(generation int64) podDiagnosis {
-		return podDiagnosis{generation: generation, next: noon.Add(firstListing), interval: firstListing}
+		return podDiagnosis{generation: generation, next: testTime.Add(firstListing), interval: firstListing}
 	}
-	last := podDiagnosis{}.forGeneration(1, noon)
+	last := podDiagnosis{}.forGeneration(1, testTime)
 	last.reason = "x"
-	got := []podDiagnosis{last.forGeneration(1, noon.Add(time.Hour)), last.forGeneration(2, noon)}
+	got := []podDiagnosis{last.forGeneration(1, testTime.Add(time.Hour)), last.forGeneration(2, testTime)}
 	if diff := cmp.Diff([]podDiagnosis{last, fresh(2)}, got, cmp.AllowUnexported(podDiagnosis{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestSanitize(t *testing.T) {
-	tests := map[string]struct{ text, want string }{
-		"words":                    {"as they are: é “x”", "as they are: é “x”"},
-		"lines":                    {"a\nb\tc\r\n", "a b c  "},
-		"colours":                  {"\x1b[1;31mred\x1b[0m", "red"},
-		"a colour that never ends": {"\x1b[31", " [31"},
-		"what turns text around":   {"a\u202eb", "a b"},
-		"no text at all":           {"\xff\xfe", "��"},
-		"just as much as can be":   {strings.Repeat("a", maxMessage), strings.Repeat("a", maxMessage)},
-		"more":                     {strings.Repeat("a", maxMessage+1), strings.Repeat("a", maxMessage) + "…"},
-		"more, cut in a letter":    {"a" + strings.Repeat("é", maxMessage), "a" + strings.Repeat("é", maxMessage/2-1) + "…"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, sanitize(test.text)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// mounting creates a pod with a ConfigMap volume that has not started, and the kubelet's events
-// about it, in ascending order of time.
-func (s *scene) mounting(says ...eventsv1.Event) {
-	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
-	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
-	pod.Spec.Volumes = []corev1.Volume{{Name: "config"}}
-	pod.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
-	s.must(onMember.Create(s.Context(), pod))
-	s.becomes(pod, waiting("ContainerCreating", ""))
-	for i, event := range says {
-		event.Namespace, event.GenerateName = pod.Namespace, pod.Name+"-"
-		event.Regarding = corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
-		event.Type, event.Action, event.ReportingController, event.ReportingInstance = corev1.EventTypeWarning, "Mount", "kubelet", "node-1"
-		event.EventTime = metav1.NewMicroTime(time.Now().Add(time.Duration(i) * time.Minute))
-		s.must(onMember.Create(s.Context(), &event))
-	}
-}
-
-func kubelet(reason, note string) eventsv1.Event { return eventsv1.Event{Reason: reason, Note: note} }
-
-func TestEntry_names_what_a_volume_lacks(t *testing.T) {
-	const (
-		missing = `MountVolume.SetUp failed for volume "config" : configmap "settings" not found`
-		timeout = `Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`
-	)
-	tests := map[string]struct {
-		events []eventsv1.Event
-		want   said
-	}{
-		"a ConfigMap": {
-			[]eventsv1.Event{kubelet("Scheduled", "Successfully assigned"), kubelet("FailedMount", missing)},
-			said{v1alpha1.ReasonFailedMount, `1 of 1 pods are being created: volume "config": configmap "settings" not found`},
-		},
-		"whatever else was said": {
-			[]eventsv1.Event{kubelet("FailedMount", missing), kubelet("FailedMount", timeout)},
-			said{v1alpha1.ReasonFailedMount, `1 of 1 pods are being created: volume "config": configmap "settings" not found`},
-		},
-		"something else": {
-			[]eventsv1.Event{kubelet("FailedMount", timeout)},
-			said{v1alpha1.ReasonFailedMount, "1 of 1 pods are being created: " + timeout},
-		},
-		"nothing any more": {
-			[]eventsv1.Event{kubelet("FailedMount", missing), kubelet("Pulling", "Pulling image")},
-			said{v1alpha1.ReasonRollingOut, "Replicas: 0/1"},
-		},
-		"nothing that is known": {nil, said{v1alpha1.ReasonRollingOut, "Replicas: 0/1"}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stuck(t)
-			s.mounting(test.events...)
-			seen := s.witness().diagnosed()
-			got := said{seen.Reason, seen.Message}
-			if test.want.Reason == v1alpha1.ReasonRollingOut {
-				got.Message = test.want.Message // the message of the Deployment itself
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// A member that joined under an older release grants fewer permissions.
-func TestEntry_says_that_events_must_not_be_listed(t *testing.T) {
-	t.Parallel()
-	s := stuck(t)
-	s.mounting()
-	s.sent.answers(func(request string) (*http.Response, error) {
-		if request != "GET events" {
-			return nil, nil
-		}
-		return refusing(request, http.StatusForbidden, "no")(request)
-	})
-	seen := s.witness().diagnosed()
-	want := said{v1alpha1.ReasonRollingOut, "1 of 1 pods are being created; whether a volume lacks something is not known: the credentials may not list events (config/member grants it)"}
-	if diff := cmp.Diff(want, said{seen.Reason, seen.Message}); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestEvents_are_not_listed_for_pods_without_volumes(t *testing.T) {
-	t.Parallel()
-	s := stuck(t, waiting("ContainerCreating", ""))
-	s.witness().diagnosed()
-	if s.sent.count("GET events") > 0 {
-		t.Error("events were listed")
 	}
 }

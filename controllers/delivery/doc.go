@@ -20,12 +20,12 @@
 //     has not planned, nor while the AppService is suspended.
 //   - Nothing is sent when the member's objects hold every desired field.
 //   - Fields that the member discards are reported and not sent again. They hold up nothing else.
-//   - Objects of others are never touched, unless the conflict policy allows the adoption of an
+//   - Objects of other owners are never touched, unless the conflict policy allows the adoption of an
 //     unmanaged one. Objects of an earlier AppService of this hub, namespace and name are
 //     inherited, or deleted if they are not desired.
-//   - Nothing is deleted, adopted or released without a live read of the AppService that bears it
-//     out, and only by the UID that was read. With the deletion policy Orphan, nothing is deleted
-//     at all.
+//   - Nothing is deleted, adopted or released without a live read of the AppService that
+//     confirms it, and only by the UID that was read. With the deletion policy Orphan, nothing is
+//     deleted at all.
 //   - While any member has an object of the AppService that this hub cannot account for (see
 //     package lineage), nothing of the AppService is created, changed or deleted, until a person
 //     accepts that. It is reported only after a live read of the hub and of the member.

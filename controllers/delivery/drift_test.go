@@ -19,116 +19,118 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// corrected returns the number of corrections on the member.
-func (s *scene) corrected() float64 {
+// correctionCount returns the number of corrections on the member.
+func (s *setup) correctionCount() float64 {
 	s.Helper()
 	var metric dto.Metric
 	s.must(corrections.WithLabelValues(s.cluster).Write(&metric))
 	return metric.GetCounter().GetValue()
 }
 
-// spoil changes the image on the member with another field manager.
-func (s *scene) spoil(image string) {
+// changeImageByOther changes the image on the member with another field manager.
+func (s *setup) changeImageByOther(image string) {
 	s.Helper()
 	d := s.deployment()
-	s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Image = image })
+	s.changeByOther(d, func() { d.Spec.Template.Spec.Containers[0].Image = image })
 }
 
 func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
+	t.Parallel()
 	const image = `spec.template.spec.containers[name="app"].image`
 	tests := map[string]struct {
-		change func(*scene)
+		change func(*setup)
 		want   string
 	}{
-		"a field that is changed": {
-			func(s *scene) { s.spoil("bad:1") },
-			"someone changed " + image + " of Deployment web; it was put back",
+		"a changed field": {
+			func(s *setup) { s.changeImageByOther("bad:1") },
+			"editor changed " + image + " of Deployment web; the change was reverted",
 		},
-		"a field that is taken away": {
-			func(s *scene) {
+		"a removed field": {
+			func(s *setup) {
 				d := s.deployment()
-				s.someone(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
+				s.changeByOther(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
 			},
-			`somebody changed spec.template.spec.containers[name="app"].env[name="A"].name, ` +
-				`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; it was put back`,
+			`an unknown manager changed spec.template.spec.containers[name="app"].env[name="A"].name, ` +
+				`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; the change was reverted`,
 		},
-		"a Service that is led elsewhere": {
-			func(s *scene) {
+		"a changed selector of the Service": {
+			func(s *setup) {
 				service := s.service()
-				s.someone(service, func() { service.Spec.Selector = theirLabels })
+				s.changeByOther(service, func() { service.Spec.Selector = existingLabels })
 			},
-			"someone changed spec.selector of Service web; it was put back",
+			"editor changed spec.selector of Service web; the change was reverted",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t)
+			s := deliveredSetup(t)
 			deployment, service := s.deployment(), s.service()
 			test.change(s)
 			spoiled, spoiledService := s.deployment(), s.service()
 			eventually(t, func() error {
-				if s.corrected() == 0 {
-					return errors.New("nothing was put back")
+				if s.correctionCount() == 0 {
+					return errors.New("nothing was corrected")
 				}
 				return nil
 			})
-			s.runs(running)
-			s.reports(s.ready())
+			s.expectWorkload(running)
+			s.expectReport(s.ready())
 			if diff := cmp.Diff([]any{deployment.Spec, service.Spec}, []any{s.deployment().Spec, s.service().Spec}); diff != "" {
 				t.Errorf("the member runs (-want +got):\n%s", diff)
 			}
 			// A stale cache that still shows the drift causes no second correction.
-			_, _, err := s.lookThrough(hubCached, behind{s.member, []client.Object{spoiled, spoiledService}})
+			_, _, err := s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{spoiled, spoiledService}})
 			s.must(err)
-			if got := s.corrected(); got != 1 {
+			if got := s.correctionCount(); got != 1 {
 				t.Errorf("counted %v corrections, want 1", got)
 			}
-			s.announces(v1alpha1.ReasonDriftCorrected, test.want)
+			s.expectEvents(v1alpha1.ReasonDriftCorrected, test.want)
 		})
 	}
 }
 
 func TestEdit_is_no_drift(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	s.edit(func(app *v1alpha1.AppService) {
 		app.Spec.Image, app.Spec.Replicas, app.Spec.Env, app.Spec.Ports[0].Port = "web:2", new(int32(2)), nil, 81
 	})
 	s.plan()
-	s.reports(s.ready())
-	s.runs("2 × web:2; ClusterIP 81→8080/TCP")
-	if got := s.corrected(); got > 0 {
+	s.expectReport(s.ready())
+	s.expectWorkload("2 × web:2; ClusterIP 81→8080/TCP")
+	if got := s.correctionCount(); got > 0 {
 		t.Errorf("counted %v corrections", got)
 	}
-	s.announces(v1alpha1.ReasonDriftCorrected)
+	s.expectEvents(v1alpha1.ReasonDriftCorrected)
 }
 
 // Ports that another manager has changed can only be replaced as a whole. The AppService still owns
 // them.
-func TestPort_that_was_corrected_goes_with_an_edit(t *testing.T) {
+func TestPort_that_was_corrected_is_removed_by_an_edit(t *testing.T) {
+	t.Parallel()
 	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t, func(app *v1alpha1.AppService) {
+			s := deliveredSetup(t, func(app *v1alpha1.AppService) {
 				app.Spec.Ports = []v1alpha1.ServicePort{{Name: "a", Port: 80, TargetPort: intstr.FromInt32(8080), NodePort: nodePort}, {Name: "b", Port: 81, TargetPort: intstr.FromInt32(8081)}}
 			})
 			service := s.service()
-			// A patch would keep the old ports, because their names are taken.
+			// A patch would keep the old ports, because their names are in use.
 			service.Spec.Type = corev1.ServiceTypeClusterIP
 			service.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 90}, {Name: "b", Port: 91}}
-			s.must(onMember.Update(t.Context(), service, client.FieldOwner("someone")))
-			s.runs("1 × web:1 A=1; " + kind + " 80→8080/TCP 81→8081/TCP")
+			s.must(onMember.Update(t.Context(), service, client.FieldOwner("editor")))
+			s.expectWorkload("1 × web:1 A=1; " + kind + " 80→8080/TCP 81→8081/TCP")
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = app.Spec.Ports[:1] })
 			s.plan()
-			s.reports(s.ready())
-			s.runs("1 × web:1 A=1; " + kind + " 80→8080/TCP")
+			s.expectReport(s.ready())
+			s.expectWorkload("1 × web:1 A=1; " + kind + " 80→8080/TCP")
 		})
 	}
 }
 
-// rival reverts the image after each correction, until the context ends.
-func (s *scene) rival(ctx context.Context, ended chan<- error) {
+// contend reverts the image after each correction, until the context ends.
+func (s *setup) contend(ctx context.Context, ended chan<- error) {
 	patch := client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"rival:1"}]}}}}`))
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -148,75 +150,76 @@ func (s *scene) rival(ctx context.Context, ended chan<- error) {
 
 func TestContention_delays_corrections(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go s.rival(ctx, ended)
-	contended := s.failed(v1alpha1.ReasonFieldConflict, `rival changed spec.template.spec.containers[name="app"].image of Deployment web again and again; `+
-		"it is put back more rarely now")
-	s.reports(contended, whateverRuns)
+	go s.contend(ctx, ended)
+	contended := s.failed(v1alpha1.ReasonFieldConflict, `rival changed spec.template.spec.containers[name="app"].image of Deployment web repeatedly, `+
+		"so it is now reverted less often: stop that manager, or change the AppService")
+	s.expectReport(contended, ignoreReplicas)
 	cancel()
 	s.must(<-ended)
-	if got := s.corrected(); got != maxCorrections {
-		t.Errorf("put back %v times, want %d", got, maxCorrections)
+	if got := s.correctionCount(); got != maxCorrections {
+		t.Errorf("corrected %v times, want %d", got, maxCorrections)
 	}
 
 	// An event of the member does not end the delay.
-	heard := len(s.told.all(s.key(), s.cluster))
+	count := len(s.reported.all(s.key(), s.cluster))
 	s.sent.reset()
 	d := s.deployment()
-	s.someone(d, func() { d.Annotations["note"] = "again" })
+	s.changeByOther(d, func() { d.Annotations["note"] = "again" })
 	eventually(t, func() error {
-		if len(s.told.all(s.key(), s.cluster)) == heard {
-			return errors.New("it has not looked again")
+		if len(s.reported.all(s.key(), s.cluster)) == count {
+			return errors.New("it was not reconciled again")
 		}
 		return nil
 	})
-	s.reports(contended, whateverRuns)
-	s.sendsNo(t, "PATCH")
+	s.expectReport(contended, ignoreReplicas)
+	s.expectNoRequests(t, "PATCH")
 
 	// The delay does not apply to an edit.
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	s.plan()
-	s.reports(s.ready())
-	s.runs("1 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.expectReport(s.ready())
+	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
 func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	s.disengage()
 	s.connect()
-	w := s.witness()
+	w := s.newReconciler()
 	for range maxCorrections {
 		w.memories.of(s.app).drift.corrected(time.Now())
 	}
-	s.spoil("bad:1")
-	seen, result := w.look()
+	s.changeImageByOther("bad:1")
+	seen, result := w.reconcileOnce()
 	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minDriftDelay {
-		t.Errorf("reported %+v, and looks again after %v", seen, result.RequeueAfter)
+		t.Errorf("reported %+v, and requeued after %v", seen, result.RequeueAfter)
 	}
 	w.memories.of(s.app).drift.until = time.Now()
-	w.look()
-	s.runs(running)
+	w.reconcileOnce()
+	s.expectWorkload(running)
 }
 
-// noon is the time at which the contention begins.
-var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+// testTime is when the contention of a test begins.
+var testTime = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // delayAfter returns the delay after corrections at these times.
 func delayAfter(corrections ...time.Duration) time.Duration {
 	var b driftBackoff
 	var last time.Time
 	for _, after := range corrections {
-		last = noon.Add(after)
+		last = testTime.Add(after)
 		b.corrected(last)
 	}
 	return b.wait(last)
 }
 
 func TestDriftBackoff(t *testing.T) {
+	t.Parallel()
 	minutes := func(m ...time.Duration) []time.Duration {
 		all := []time.Duration{0, 1, 2, 3, 4} // five corrections at once
 		for _, m := range m {
@@ -228,17 +231,17 @@ func TestDriftBackoff(t *testing.T) {
 		corrections []time.Duration
 		want        time.Duration
 	}{
-		"none":                              {nil, 0},
-		"four at once":                      {minutes()[:4], 0},
-		"five at once":                      {minutes(), time.Minute},
-		"five in just a minute":             {[]time.Duration{0, 1, 2, 3, time.Minute}, time.Minute},
-		"five in more than a minute":        {[]time.Duration{0, 1, 2, 3, time.Minute + 1}, 0},
-		"of many, five in a minute":         {[]time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 2, time.Hour + 3, time.Hour + 4}, time.Minute},
-		"one more after the truce":          {minutes(1), 2 * time.Minute},
-		"and one more after that":           {minutes(1, 3), 4 * time.Minute},
-		"and so on, to the longest":         {minutes(1, 3, 7, 15, 25, 35), maxDriftDelay},
-		"one after as long a peace again":   {minutes(3), 2 * time.Minute},
-		"one after a peace that was longer": {minutes(4), 0},
+		"none":                               {nil, 0},
+		"four at once":                       {minutes()[:4], 0},
+		"five at once":                       {minutes(), time.Minute},
+		"five in exactly a minute":           {[]time.Duration{0, 1, 2, 3, time.Minute}, time.Minute},
+		"five in more than a minute":         {[]time.Duration{0, 1, 2, 3, time.Minute + 1}, 0},
+		"of many, five in a minute":          {[]time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 2, time.Hour + 3, time.Hour + 4}, time.Minute},
+		"one more after the delay":           {minutes(1), 2 * time.Minute},
+		"two more, each after the delay":     {minutes(1, 3), 4 * time.Minute},
+		"many more, up to the longest delay": {minutes(1, 3, 7, 15, 25, 35), maxDriftDelay},
+		"one after another minute of rest":   {minutes(3), 2 * time.Minute},
+		"one after a longer rest":            {minutes(4), 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -247,49 +250,50 @@ func TestDriftBackoff(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is over in time", func(t *testing.T) {
+	t.Run("ends in time", func(t *testing.T) {
 		var b driftBackoff
 		for range maxCorrections {
-			b.corrected(noon)
+			b.corrected(testTime)
 		}
-		got := []time.Duration{b.wait(noon), b.wait(noon.Add(59 * time.Second)), b.wait(noon.Add(time.Minute))}
+		got := []time.Duration{b.wait(testTime), b.wait(testTime.Add(59 * time.Second)), b.wait(testTime.Add(time.Minute))}
 		if diff := cmp.Diff([]time.Duration{time.Minute, time.Second, 0}, got); diff != "" {
 			t.Errorf("waits (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// A manager that rewrites our hash too hides that the object was applied before.
+// A manager that also rewrites the hash hides that the object was applied before.
 func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *testing.T) {
+	t.Parallel()
 	tests := map[string]*string{"to something else": new("0"), "to nothing": nil}
 	for name, hash := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t)
+			s := deliveredSetup(t)
 			s.disengage()
 			s.connect()
-			w := s.witness()
+			w := s.newReconciler()
 			s.edit(editImage)
 			s.plan()
-			w.look()
+			w.reconcileOnce()
 			for range maxCorrections {
 				s.rewriteHash(hash)
-				seen, _ := w.look()
+				seen, _ := w.reconcileOnce()
 				if seen.Reason == v1alpha1.ReasonFieldConflict {
 					t.Fatalf("reported %+v", seen)
 				}
 			}
 			s.rewriteHash(hash)
-			seen, result := w.look()
+			seen, result := w.reconcileOnce()
 			if seen.Reason != v1alpha1.ReasonFieldConflict || !strings.Contains(seen.Message, "metadata.annotations") || result.RequeueAfter <= 0 {
-				t.Errorf("reported %+v, and looks again after %s", seen, result.RequeueAfter)
+				t.Errorf("reported %+v, and requeued after %s", seen, result.RequeueAfter)
 			}
 		})
 	}
 }
 
 // rewriteHash replaces the hash of the applied object on the Deployment; nil removes it.
-func (s *scene) rewriteHash(hash *string) {
+func (s *setup) rewriteHash(hash *string) {
 	s.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationHash: hash}}})
 	s.must(err)

@@ -44,7 +44,7 @@ func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.R
 		ctrl.LoggerFrom(ctx).V(1).Info("Retrying", "reason", err.Error())
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonNamespaceTerminating, Transient: true, Retry: removalPoll, Message: "the namespace is being deleted on the member; it is made again when it is gone"})
+		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonNamespaceTerminating, Transient: true, Retry: removalPoll, Message: "the member is deleting the namespace; Fleetwright creates it again afterwards"})
 	case isPortTaken(err):
 		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonPortConflict, Message: err.Error()})
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -81,7 +81,7 @@ func redact(err error) string {
 	case network.Timeout():
 		return "the request failed: timed out"
 	}
-	return "the request failed: the connection broke"
+	return "the request failed: the connection was lost"
 }
 
 // isPortTaken reports whether a nodePort belongs to another Service already.

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownCopy returns an object as a member's cache holds it. The copies of two members share no
+// cachedCopy returns an object as a member's cache holds it. The copies of two members share no
 // memory.
-func ownCopy[T client.Object](object T, member string, changes ...func(T)) T {
+func cachedCopy[T client.Object](object T, member string, changes ...func(T)) T {
 	object.SetNamespace("shop")
 	object.SetName("web")
 	object.SetUID(types.UID(member))
@@ -40,17 +40,18 @@ func deploymentOf(member string, changes ...func(*appsv1.Deployment)) *appsv1.De
 		Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "it is",
 		LastUpdateTime: metav1.Unix(int64(len(member)), 0),
 	}}
-	return ownCopy(d, member, changes...)
+	return cachedCopy(d, member, changes...)
 }
 
 func serviceOf(member string, changes ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{}
 	s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.0.0."+member, []string{"10.0.0." + member}
 	s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
-	return ownCopy(s, member, changes...)
+	return cachedCopy(s, member, changes...)
 }
 
 func TestTransform_changes_only_managed_fields(t *testing.T) {
+	t.Parallel()
 	replicas := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }
 	image := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" }
 	quantity := func(d *appsv1.Deployment) {
@@ -61,24 +62,24 @@ func TestTransform_changes_only_managed_fields(t *testing.T) {
 	large := func(d *appsv1.Deployment) { d.Annotations["large"] = strings.Repeat("x", 2*maxShared) }
 	transform := Transform()
 	for name, object := range map[string]client.Object{
-		"the first":                 deploymentOf("1"),
-		"one more":                  deploymentOf("2"),
-		"other replicas":            deploymentOf("3", replicas),
-		"another image":             deploymentOf("4", image),
-		"a quantity a little more":  deploymentOf("5", quantity),
-		"another annotation":        deploymentOf("6", annotated),
-		"another state":             deploymentOf("7", unready),
-		"a large annotation":        deploymentOf("8", large),
-		"no replicas, and no state": deploymentOf("9", func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = nil, nil }),
-		"a Service":                 serviceOf("10"),
-		"one more Service":          serviceOf("11"),
-		"a headless Service":        serviceOf("12", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "None", nil }),
-		"another port":              serviceOf("13", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }),
-		"a Service without a spec":  serviceOf("14", func(s *corev1.Service) { s.Spec = corev1.ServiceSpec{} }),
+		"the first":                  deploymentOf("1"),
+		"one more":                   deploymentOf("2"),
+		"other replicas":             deploymentOf("3", replicas),
+		"another image":              deploymentOf("4", image),
+		"a slightly larger quantity": deploymentOf("5", quantity),
+		"another annotation":         deploymentOf("6", annotated),
+		"another state":              deploymentOf("7", unready),
+		"a large annotation":         deploymentOf("8", large),
+		"no replicas, and no state":  deploymentOf("9", func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = nil, nil }),
+		"a Service":                  serviceOf("10"),
+		"one more Service":           serviceOf("11"),
+		"a headless Service":         serviceOf("12", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "None", nil }),
+		"another port":               serviceOf("13", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }),
+		"a Service without a spec":   serviceOf("14", func(s *corev1.Service) { s.Spec = corev1.ServiceSpec{} }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := object.DeepCopyObject()
-			object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
+			object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "creator"}})
 			got, err := transform(object)
 			if err != nil {
 				t.Fatal(err)
@@ -91,6 +92,7 @@ func TestTransform_changes_only_managed_fields(t *testing.T) {
 }
 
 func TestTransform_interns_common_values(t *testing.T) {
+	t.Parallel()
 	transform := Transform()
 	held := func(object any) any {
 		t.Helper()
@@ -121,6 +123,7 @@ func TestTransform_interns_common_values(t *testing.T) {
 }
 
 func TestTransform_interns_no_large_values(t *testing.T) {
+	t.Parallel()
 	transform := Transform()
 	large := func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("x", maxShared)}
@@ -138,6 +141,7 @@ func TestTransform_interns_no_large_values(t *testing.T) {
 
 // If a member reported a limit of 1e2000000000, the hub would write that many zeros.
 func TestTransform_sanitizes_impossible_quantities(t *testing.T) {
+	t.Parallel()
 	absurd := deploymentOf("1", func(d *appsv1.Deployment) {
 		spec := &d.Spec.Template.Spec
 		spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1e2000000000")

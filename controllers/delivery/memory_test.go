@@ -11,53 +11,56 @@ import (
 )
 
 // An AppService may disappear without a removal: with its namespace, its CRD, or its entry.
-func TestMemory_goes_with_the_AppService_or_its_entry(t *testing.T) {
-	tests := map[string]func(*scene){
-		"when the AppService is gone": func(s *scene) { s.must(onHub.Delete(s.Context(), s.app)) },
-		"when the entry is gone":      func(s *scene) { s.writeRows() },
+func TestMemory_is_dropped_with_the_AppService_or_its_entry(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"when the AppService is gone": func(s *setup) { s.must(onHub.Delete(s.Context(), s.app)) },
+		"when the entry is gone":      func(s *setup) { s.writeEntries() },
 	}
 	for name, goes := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t)
+			s := deliveredSetup(t)
 			s.end()
 			s.connect()
-			w := s.witness()
-			w.look()
+			w := s.newReconciler()
+			w.reconcileOnce()
 			if len(w.memories.byApp) != 1 {
-				t.Fatalf("remembers %v", w.memories.byApp)
+				t.Fatalf("memory: %v", w.memories.byApp)
 			}
 			goes(s)
-			w.look()
+			w.reconcileOnce()
 			if len(w.memories.byApp) != 0 {
-				t.Errorf("remembers %v", w.memories.byApp)
+				t.Errorf("memory: %v", w.memories.byApp)
 			}
 		})
 	}
 }
 
 func TestMemory_is_of_one_UID(t *testing.T) {
+	t.Parallel()
 	var m memories
-	first := row("east", v1alpha1.ClusterReady, 2)
+	first := entry("east", v1alpha1.ClusterReady, 2)
 	before, after := app(first), app(first)
 	after.UID = "another"
 	m.of(before).created["PodDisruptionBudget"] = true
 	if known := m.of(before); !known.created["PodDisruptionBudget"] {
-		t.Error("nothing is remembered")
+		t.Error("the memory is empty")
 	}
 	if known := m.of(after); known.created["PodDisruptionBudget"] || len(m.byApp) != 1 {
-		t.Errorf("remembers %+v", known)
+		t.Errorf("memory: %+v", known)
 	}
 }
 
 // Members that deliver an AppService forget it after it is deleted.
 func TestDispatch_of_an_AppService_that_is_gone(t *testing.T) {
-	s := undelivered(t)
+	t.Parallel()
+	s := newSetup(t)
 	s.connect()
 	q := newQueue("", workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())
 	defer q.ShutDown()
 	s.deliverer.mu.Lock()
-	s.deliverer.engagements[s.clusterName()] = []*engagement{{reporter: s.told, queue: q}}
+	s.deliverer.engagements[s.clusterName()] = []*engagement{{reporter: s.reported, queue: q}}
 	s.deliverer.mu.Unlock()
 	s.plan()
 	enqueued := func() {

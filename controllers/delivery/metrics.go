@@ -12,18 +12,18 @@ import (
 var (
 	corrections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fleetwright_drift_corrections_total",
-		Help: "How often an object on the member was put back that somebody else had changed.",
+		Help: "Number of objects that another field manager had changed, and that were corrected.",
 	}, memberLabel)
 	applies = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fleetwright_applies_total",
-		Help: "How often an object was applied to the member: applied, refused by it, in conflict with what is there, or failed for a reason that may pass.",
+		Help: "Number of objects sent to the member, by outcome: applied, refused by it, in conflict with an existing object, or failed for a reason that may be temporary.",
 	}, []string{memberLabel[0], "outcome"})
 	applyDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "fleetwright_apply_duration_seconds",
-		Help:    "How long it took to apply an object to a member, with the wait for its turn.",
+		Help:    "Duration of applying an object to a member, including the wait for the rate limit.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
 	})
-	queueDepth = prometheus.NewDesc("fleetwright_delivery_queue_depth", "How many AppServices the member is to look at.", memberLabel, nil)
+	queueDepth = prometheus.NewDesc("fleetwright_delivery_queue_depth", "Number of AppServices that are queued for the member.", memberLabel, nil)
 
 	memberLabel = []string{"member"}
 )

@@ -55,7 +55,7 @@ func (o objects) owned() []object.Existing {
 func (o objects) blocker(app *v1alpha1.AppService) *object.Blocker {
 	for _, existing := range o.all() {
 		if object.KindOf(existing) == "Service" && len(app.Spec.Ports) == 0 && !existing.IsInherited() {
-			continue // no Service is wanted, so this one is in nobody's way
+			continue // no Service is wanted, so this one blocks nothing
 		}
 		if blocker := existing.Blocker(app.Spec.ConflictPolicy); blocker != nil {
 			return blocker
@@ -64,7 +64,7 @@ func (o objects) blocker(app *v1alpha1.AppService) *object.Blocker {
 	return nil
 }
 
-// isManaged reports whether the Deployment is a Fleetwright's. Only then it records optional
+// isManaged reports whether a Fleetwright manages the Deployment. Only then it records optional
 // objects.
 func (o objects) isManaged() bool {
 	return o.deployment != nil && o.deployment.Annotations[v1alpha1.AnnotationHub] != ""

@@ -56,7 +56,7 @@ func (r reader) addOptional(ctx context.Context, t task, desired workload.Worklo
 }
 
 // deleteOptional deletes the optional objects that are not desired. It comes before the Deployment,
-// which is the record of them. An autoscaler must be gone before the replicas are ours again.
+// which is the record of them. An autoscaler must be gone before Fleetwright sets the replicas.
 func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workload.Workload) (deleted bool, err error) {
 	for _, k := range optionalKinds {
 		if k.desired(desired) != nil {

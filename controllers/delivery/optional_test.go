@@ -3,13 +3,11 @@ package delivery
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,25 +19,25 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// scaling makes the member create an autoscaler. The entry sets its bounds.
-func scaling(app *v1alpha1.AppService) {
+// withAutoscaler makes the member create an autoscaler. The entry sets its bounds.
+func withAutoscaler(app *v1alpha1.AppService) {
 	app.Spec.Autoscaling = &v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5}
 }
 
-func budgeted(app *v1alpha1.AppService) {
+func withBudget(app *v1alpha1.AppService) {
 	app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
-// between sets the bounds of the cluster's autoscaler in an entry.
-func between(least, most int32) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) {
-		row.MinReplicas, row.MaxReplicas, row.Replicas = least, most, max(row.Replicas, least)
+// withBounds sets the bounds of the cluster's autoscaler in an entry.
+func withBounds(least, most int32) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) {
+		entry.MinReplicas, entry.MaxReplicas, entry.Replicas = least, most, max(entry.Replicas, least)
 	}
 }
 
-// hasOptional waits until the member has exactly these optional objects with the AppService's name:
-// "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
-func (s *scene) hasOptional(want ...string) {
+// expectOptional waits until the member has exactly these optional objects with the AppService's
+// name: "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
+func (s *setup) expectOptional(want ...string) {
 	s.Helper()
 	eventually(s.T, func() error {
 		var got []string
@@ -57,7 +55,7 @@ func (s *scene) hasOptional(want ...string) {
 }
 
 // has reads the member's object with the AppService's name, and reports whether it exists.
-func (s *scene) has(object client.Object) bool {
+func (s *setup) has(object client.Object) bool {
 	s.Helper()
 	err := onMember.Get(s.Context(), s.key(), object)
 	if client.IgnoreNotFound(err) != nil {
@@ -68,39 +66,39 @@ func (s *scene) has(object client.Object) bool {
 
 func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling, budgeted)
-	s.plan(between(2, 5))
-	s.readyWith(2)
-	s.hasOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+	s := startedSetup(t, withAutoscaler, withBudget)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
+	s.expectOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
 
 	// The autoscaler owns the replicas.
 	s.scale(4)
-	s.readyWith(4)
+	s.expectReadyWith(4)
 	s.edit(editImage)
-	s.plan(between(2, 6))
-	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
-	s.readyWith(4)
-	s.runs("4 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.plan(withBounds(2, 6))
+	s.expectOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.expectReadyWith(4)
+	s.expectWorkload("4 × web:2 A=1; ClusterIP 80→8080/TCP")
 
 	// Changes by other managers are corrected, and deleted objects are created again.
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	s.has(scaler)
-	s.someone(scaler, func() { scaler.Spec.MaxReplicas = 99 })
-	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.changeByOther(scaler, func() { scaler.Spec.MaxReplicas = 99 })
+	s.expectOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
 	s.must(onMember.Delete(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}}))
-	s.hasOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
-	s.readyWith(4)
+	s.expectOptional("HorizontalPodAutoscaler 2-6", "PodDisruptionBudget 1")
+	s.expectReadyWith(4)
 
 	// Invariant 5: nothing is written again after a restart.
 	s.restart()
-	s.readyWith(4)
-	s.sendsNo(t, "PATCH", "POST", "DELETE", "PUT")
+	s.expectReadyWith(4)
+	s.expectNoRequests(t, "PATCH", "POST", "DELETE", "PUT")
 
 	// Without its label, the object does not name its AppService. Only the watch reports the
 	// object.
 	budget := &policyv1.PodDisruptionBudget{}
 	s.has(budget)
-	s.someone(budget, func() { delete(budget.Labels, v1alpha1.LabelAppService) })
+	s.changeByOther(budget, func() { delete(budget.Labels, v1alpha1.LabelAppService) })
 	eventually(t, func() error {
 		if s.has(budget); budget.Labels[v1alpha1.LabelAppService] == "" {
 			return errors.New("the label is missing")
@@ -109,21 +107,22 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	})
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.DisruptionBudget = nil })
-	s.plan(between(2, 6))
-	s.hasOptional("HorizontalPodAutoscaler 2-6")
+	s.plan(withBounds(2, 6))
+	s.expectOptional("HorizontalPodAutoscaler 2-6")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling, app.Spec.Replicas = nil, new(int32(3)) })
 	s.plan()
-	s.hasOptional()
-	s.readyWith(3)
-	s.runs("3 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.expectOptional()
+	s.expectReadyWith(3)
+	s.expectWorkload("3 × web:2 A=1; ClusterIP 80→8080/TCP")
 	s.sent.reset()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
 	s.plan()
-	s.readyWith(3)
-	s.sendsNo(t, "GET horizontalpodautoscalers/", "GET poddisruptionbudgets")
+	s.expectReadyWith(3)
+	s.expectNoRequests(t, "GET horizontalpodautoscalers/", "GET poddisruptionbudgets")
 }
 
-func TestOptionalObjects_go_with_the_AppService(t *testing.T) {
+func TestOptionalObjects_are_removed_or_orphaned_with_the_AppService(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		policy v1alpha1.DeletionPolicy
 		parts  []string
@@ -135,14 +134,14 @@ func TestOptionalObjects_go_with_the_AppService(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := declared(t, scaling, budgeted, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = test.policy })
-			s.plan(between(2, 5))
-			s.readyWith(2)
-			s.hasOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
-			s.plan(between(2, 5), inPhase(v1alpha1.ClusterRemoving))
-			s.reports(s.removing(s.gone), whateverRuns)
-			s.hasOptional(test.parts...)
-			s.runs(test.runs)
+			s := startedSetup(t, withAutoscaler, withBudget, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = test.policy })
+			s.plan(withBounds(2, 5))
+			s.expectReadyWith(2)
+			s.expectOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+			s.plan(withBounds(2, 5), withPhase(v1alpha1.ClusterRemoving))
+			s.expectReport(s.removing(s.confirmed), ignoreReplicas)
+			s.expectOptional(test.parts...)
+			s.expectWorkload(test.runs)
 			for _, object := range []client.Object{&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}} {
 				if s.has(object) && (object.GetLabels()[v1alpha1.LabelManagedBy] != "" || object.GetAnnotations()[v1alpha1.AnnotationHub] != "") {
 					t.Errorf("%T is still marked: %v %v", object, object.GetLabels(), object.GetAnnotations())
@@ -153,57 +152,58 @@ func TestOptionalObjects_go_with_the_AppService(t *testing.T) {
 }
 
 // Deleting the Deployment also deletes the record of the optional objects.
-func TestOptionalObjects_are_found_when_the_Deployment_is_gone(t *testing.T) {
+func TestOptionalObjects_are_deleted_without_the_Deployment(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling)
-	s.plan(between(2, 5))
-	s.readyWith(2)
+	s := startedSetup(t, withAutoscaler)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
 	s.end()
 	s.must(onMember.Delete(t.Context(), s.deployment()))
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil })
-	s.plan(func(row *v1alpha1.ClusterStatus) { row.ObservedGeneration = 1 })
+	s.plan(func(entry *v1alpha1.ClusterStatus) { entry.ObservedGeneration = 1 })
 	s.start()
-	s.isReady()
-	s.hasOptional()
+	s.expectReady()
+	s.expectOptional()
 }
 
-func TestOptionalObjects_of_others_are_not_changed(t *testing.T) {
+func TestOptionalObjects_of_other_managers_are_not_changed(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
-	s.edit(scaling)
-	s.hpa(func(scaler *autoscalingv2.HorizontalPodAutoscaler) { scaler.Name = s.app.Name })
-	s.plan(between(2, 5))
-	s.reports(s.failed(v1alpha1.ReasonConflict,
-		`HorizontalPodAutoscaler web exists and is not this AppService's: it is managed by "delivery.test"; spec.conflictPolicy can let it be adopted`), whateverRuns)
-	s.hasOptional("HorizontalPodAutoscaler 1-9")
+	s := deliveredSetup(t)
+	s.edit(withAutoscaler)
+	s.createAutoscaler(func(scaler *autoscalingv2.HorizontalPodAutoscaler) { scaler.Name = s.app.Name })
+	s.plan(withBounds(2, 5))
+	s.expectReport(s.failed(v1alpha1.ReasonConflict,
+		`HorizontalPodAutoscaler web exists and does not belong to this AppService: it is managed by "delivery.test"; to adopt it, set spec.conflictPolicy to AdoptIfIdentical or Adopt`), ignoreReplicas)
+	s.expectOptional("HorizontalPodAutoscaler 1-9")
 
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
-	s.plan(between(2, 5))
-	s.isReady()
-	s.hasOptional("HorizontalPodAutoscaler 2-5")
+	s.plan(withBounds(2, 5))
+	s.expectReady()
+	s.expectOptional("HorizontalPodAutoscaler 2-5")
 }
 
 func TestAutoscaler_is_created_when_the_share_is_no_longer_0(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling)
-	s.plan(func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
-	s.readyWith(0)
-	s.hasOptional()
-	s.runs("0 × web:1 A=1; ClusterIP 80→8080/TCP")
+	s := startedSetup(t, withAutoscaler)
+	s.plan(func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 })
+	s.expectReadyWith(0)
+	s.expectOptional()
+	s.expectWorkload("0 × web:1 A=1; ClusterIP 80→8080/TCP")
 
-	s.plan(between(2, 5))
-	s.hasOptional("HorizontalPodAutoscaler 2-5")
-	s.readyWith(2)
+	s.plan(withBounds(2, 5))
+	s.expectOptional("HorizontalPodAutoscaler 2-5")
+	s.expectReadyWith(2)
 	s.scale(3)
-	s.readyWith(3)
+	s.expectReadyWith(3)
 
-	s.plan(func(row *v1alpha1.ClusterStatus) { row.Replicas = 0 })
-	s.readyWith(0)
-	s.hasOptional()
+	s.plan(func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 })
+	s.expectReadyWith(0)
+	s.expectOptional()
 }
 
-// mayUseNoOptional gives the operator credentials without permissions on optional objects.
-func (s *scene) mayUseNoOptional() {
+// withoutOptionalPermissions gives the operator credentials without permissions on optional
+// objects.
+func (s *setup) withoutOptionalPermissions() {
 	s.Helper()
 	config, err := onMember.user(s.Context(), "without-parts-"+s.app.Namespace, []rbacv1.PolicyRule{
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
@@ -216,12 +216,12 @@ func (s *scene) mayUseNoOptional() {
 // If one AppService needs more than the credentials permit, only that AppService stops.
 func TestOptionalObjects_without_permissions(t *testing.T) {
 	t.Parallel()
-	s := undelivered(t, scaling)
-	s.mayUseNoOptional()
+	s := newSetup(t, withAutoscaler)
+	s.withoutOptionalPermissions()
 	s.start()
-	s.plan(between(2, 5))
+	s.plan(withBounds(2, 5))
 	eventually(t, func() error {
-		seen := s.told.last(s.key(), s.cluster)
+		seen := s.reported.last(s.key(), s.cluster)
 		if seen.Reason != v1alpha1.ReasonRefused || !strings.Contains(seen.Message, "horizontalpodautoscalers") {
 			return fmt.Errorf("reported %+v", seen)
 		}
@@ -229,226 +229,52 @@ func TestOptionalObjects_without_permissions(t *testing.T) {
 	})
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil })
 	s.plan()
-	s.isReady()
-}
-
-func TestInvalid_override_stops_the_cluster_and_changes_nothing_there(t *testing.T) {
-	t.Parallel()
-	s := delivered(t)
-	s.sent.reset()
-	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Image = "web:2"
-		app.Spec.Overrides = []v1alpha1.Override{{
-			Name:         "eu",
-			ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "eu"}}},
-			Env:          []corev1.EnvVar{{Name: "ZONE", Value: "$(cluster.labels['zone'])"}},
-		}}
-	})
-	s.plan()
-	eventually(t, func() error {
-		seen := s.told.last(s.key(), s.cluster)
-		if seen.Reason != v1alpha1.ReasonInvalidOverride || seen.Phase != v1alpha1.ClusterFailed || !strings.Contains(seen.Message, `override "eu"`) {
-			return fmt.Errorf("reported %+v", seen)
-		}
-		return nil
-	})
-	s.runs(running)
-	s.sendsNo(t, http.MethodPatch)
-
-	// The missing label is added.
-	mc := &v1alpha1.MemberCluster{}
-	s.must(onHub.Get(t.Context(), client.ObjectKey{Name: s.cluster}, mc))
-	mc.Labels["zone"] = "a"
-	s.must(onHub.Update(t.Context(), mc))
-	s.isReady()
-	s.runs("1 × web:2 A=1 ZONE=a; ClusterIP 80→8080/TCP")
-}
-
-func TestLoadBalancer_has_an_address_before_it_is_ready(t *testing.T) {
-	t.Parallel()
-	s := declared(t, func(app *v1alpha1.AppService) {
-		app.Spec.Service = &v1alpha1.Service{Type: corev1.ServiceTypeLoadBalancer}
-	})
-	s.plan()
-	pending := s.ready()
-	pending.Phase, pending.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonLoadBalancerPending
-	pending.Message = "Service web of type LoadBalancer has no address yet"
-	s.reports(pending)
-
-	service := s.service()
-	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}, {Hostname: "lb.example"}}
-	s.must(onMember.Status().Update(t.Context(), service))
-	ready := s.ready()
-	ready.Addresses = []string{"192.0.2.7", "lb.example"}
-	s.reports(ready)
-}
-
-// Server-side apply keeps the defaults that the API server set for the old choice, and then fails
-// because two choices are set.
-func TestChange_from_one_choice_to_another(t *testing.T) {
-	probe := func(handler corev1.ProbeHandler) func(*v1alpha1.AppService) {
-		return func(app *v1alpha1.AppService) {
-			p := &corev1.Probe{ProbeHandler: handler}
-			app.Spec.LivenessProbe, app.Spec.ReadinessProbe = p, p
-			app.Spec.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: handler.HTTPGet, Exec: handler.Exec}}
-			if handler.HTTPGet == nil && handler.Exec == nil {
-				app.Spec.Lifecycle = nil
-			}
-		}
-	}
-	volume := func(v v1alpha1.Volume) func(*v1alpha1.AppService) {
-		return func(app *v1alpha1.AppService) {
-			v.Name = "data"
-			app.Spec.Volumes = []v1alpha1.Volume{v}
-			app.Spec.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-		}
-	}
-	service := func(kind corev1.ServiceType) func(*v1alpha1.AppService) {
-		return func(app *v1alpha1.AppService) { app.Spec.Service = &v1alpha1.Service{Type: kind} }
-	}
-	variable := func(v corev1.EnvVar) func(*v1alpha1.AppService) {
-		return func(app *v1alpha1.AppService) { v.Name = "B"; app.Spec.Env = append(app.Spec.Env[:1:1], v) }
-	}
-	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
-	ways := map[string][]func(*v1alpha1.AppService){
-		"probes": {
-			probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}),
-			probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}),
-			probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}),
-			probe(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 8080}}),
-		},
-		"volumes": {
-			volume(v1alpha1.Volume{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}),
-			volume(v1alpha1.Volume{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}),
-			volume(v1alpha1.Volume{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
-			volume(v1alpha1.Volume{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}}}}}),
-			volume(v1alpha1.Volume{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "p"}}),
-		},
-		"strategy": {
-			func(app *v1alpha1.AppService) { app.Spec.Strategy.Type = "Recreate" },
-			func(app *v1alpha1.AppService) { app.Spec.Strategy.Type = "" },
-			func(app *v1alpha1.AppService) { app.Spec.Strategy.Type = "Recreate" },
-		},
-		"environment": {
-			variable(corev1.EnvVar{Value: "b"}),
-			variable(corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}),
-			variable(corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "k"}}}),
-			variable(corev1.EnvVar{Value: "b"}),
-		},
-		"service": {service("NodePort"), service("ClusterIP"), service("NodePort"), service("")},
-		"budget": {
-			func(app *v1alpha1.AppService) {
-				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MinAvailable: &one}
-			},
-			func(app *v1alpha1.AppService) {
-				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MaxUnavailable: &none}
-			},
-			func(app *v1alpha1.AppService) {
-				app.Spec.DisruptionBudget = &v1alpha1.DisruptionBudget{MinAvailable: &one}
-			},
-		},
-	}
-	for name, steps := range ways {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := delivered(t)
-			for i, step := range append(steps, func(app *v1alpha1.AppService) {
-				app.Spec = v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(1)), ConflictPolicy: app.Spec.ConflictPolicy, DeletionPolicy: app.Spec.DeletionPolicy}
-			}) {
-				s.edit(step)
-				s.plan()
-				s.reports(s.ready())
-				if t.Failed() {
-					t.Fatal("step", i)
-				}
-			}
-			if got := s.corrected(); got > 0 {
-				t.Errorf("%v drifts were corrected where nobody changed anything", got)
-			}
-		})
-	}
-}
-
-func TestReport_names_its_generation(t *testing.T) {
-	t.Parallel()
-	s := delivered(t)
-	var told []int32
-	for _, seen := range s.told.all(s.key(), s.cluster) {
-		told = append(told, seen.Planned)
-	}
-	if slices.ContainsFunc(told, func(n int32) bool { return n != 1 }) {
-		t.Errorf("answers to rows of %v replicas", told)
-	}
-}
-
-// Invariant 2: replicas that an autoscaler owns stay unchanged, even if another write must come
-// before the apply.
-func TestChange_of_a_choice_scales_nothing_down(t *testing.T) {
-	for name, autoscale := range map[string]func(*v1alpha1.AppService){"ours": scaling, "another": autoscaled} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := delivered(t, replicas(3))
-			s.neverLower(3)
-			s.edit(func(app *v1alpha1.AppService) {
-				autoscale(app)
-				app.Spec.Strategy.Type = "Recreate"
-			})
-			if app := s.app.Spec.Autoscaling; app != nil {
-				s.plan(between(2, 5))
-			} else {
-				s.plan()
-			}
-			s.readyWith(3)
-			if got := s.deployment().Spec.Strategy.Type; got != "Recreate" {
-				t.Errorf("the strategy is %s", got)
-			}
-		})
-	}
+	s.expectReady()
 }
 
 // A restored hub has old bounds.
 func TestHubBehind_changes_no_optional_object(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling, budgeted)
-	s.plan(between(2, 5))
-	s.readyWith(2)
+	s := startedSetup(t, withAutoscaler, withBudget)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
 	old := s.app.DeepCopy()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling.MinReplicas = new(int32(4)) })
-	s.plan(between(4, 9))
-	s.hasOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
-	s.isReady()
+	s.plan(withBounds(4, 9))
+	s.expectOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
+	s.expectReady()
 	for name, change := range map[string]func(*v1alpha1.AppService){
-		"that wants it otherwise": func(*v1alpha1.AppService) {},
-		"that does not want it":   func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil },
+		"with other bounds":     func(*v1alpha1.AppService) {},
+		"without an autoscaler": func(app *v1alpha1.AppService) { app.Spec.Autoscaling = nil },
 	} {
 		restored := old.DeepCopy()
 		change(restored)
-		seen, result, err := s.lookThrough(behind{hubCached, []client.Object{restored}}, s.member)
+		seen, result, err := s.reconcileWith(staleCluster{hubCached, []client.Object{restored}}, s.member)
 		s.must(err)
 		// The hub itself is not behind; only the cached AppService is old.
 		if result.RequeueAfter != conflictRetry || seen.Phase != "" {
-			t.Errorf("%s: reported %+v, and looks again after %s", name, seen, result.RequeueAfter)
+			t.Errorf("%s: reported %+v, and requeued after %s", name, seen, result.RequeueAfter)
 		}
-		s.hasOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
+		s.expectOptional("HorizontalPodAutoscaler 4-9", "PodDisruptionBudget 1")
 	}
 }
 
-// Another manager has replaced our Deployment with its own. That Deployment does not record which
-// optional objects we created.
+// Another manager has replaced the Deployment with its own. That Deployment does not record which
+// optional objects Fleetwright created.
 func TestOptionalObjects_beside_a_foreign_Deployment_are_deleted(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling)
-	s.plan(between(2, 5))
-	s.readyWith(2)
+	s := startedSetup(t, withAutoscaler)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
 	s.end()
 	s.must(onMember.Delete(t.Context(), s.deployment()))
-	theirs := otherDeployment()
-	theirs.Namespace, theirs.Name = s.app.Namespace, s.app.Name
-	s.must(onMember.Create(t.Context(), theirs))
+	existing := differentDeployment()
+	existing.Namespace, existing.Name = s.app.Namespace, s.app.Name
+	s.must(onMember.Create(t.Context(), existing))
 	s.start()
-	s.plan(between(2, 5), inPhase(v1alpha1.ClusterRemoving))
-	s.reports(s.removing(s.gone))
-	s.hasOptional()
+	s.plan(withBounds(2, 5), withPhase(v1alpha1.ClusterRemoving))
+	s.expectReport(s.removing(s.confirmed))
+	s.expectOptional()
 	if s.deployment() == nil {
 		t.Error("the foreign Deployment is gone")
 	}
@@ -457,75 +283,76 @@ func TestOptionalObjects_beside_a_foreign_Deployment_are_deleted(t *testing.T) {
 // Optional objects of an earlier AppService are deleted like those of this one.
 func TestOptionalObjects_of_an_earlier_AppService_are_deleted(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling)
-	s.plan(between(2, 5))
-	s.readyWith(2)
+	s := startedSetup(t, withAutoscaler)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
 	s.must(onHub.Delete(t.Context(), s.app))
 	s.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: s.app.Spec}
 	s.app.Spec.Autoscaling = nil
 	s.must(onHub.Create(t.Context(), s.app))
 	s.plan()
-	s.isReady()
-	s.hasOptional()
+	s.expectReady()
+	s.expectOptional()
 }
 
 // Delivery waits for an autoscaler that is still being deleted: the autoscaler owns the replicas
 // until it is gone.
-func TestAutoscaler_with_a_finalizer_is_awaited(t *testing.T) {
+func TestDelivery_waits_for_an_autoscaler_that_is_being_deleted(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling)
-	s.plan(between(2, 5))
-	s.readyWith(2)
+	s := startedSetup(t, withAutoscaler)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	s.has(scaler)
-	s.someone(scaler, func() { scaler.Finalizers = []string{"example.com/hold"} })
+	s.changeByOther(scaler, func() { scaler.Finalizers = []string{"example.com/hold"} })
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling, app.Spec.Replicas = nil, new(int32(1)) })
 	s.plan()
 	eventually(t, func() error {
-		if seen := s.told.last(s.key(), s.cluster); seen.Message != "waiting for the member to finish deleting HorizontalPodAutoscaler web" {
+		if seen := s.reported.last(s.key(), s.cluster); seen.Message != "waiting for the member to finish deleting HorizontalPodAutoscaler web" {
 			return fmt.Errorf("reported %+v", seen)
 		}
 		return nil
 	})
-	s.runs("2 × web:1 A=1; ClusterIP 80→8080/TCP")
+	s.expectWorkload("2 × web:1 A=1; ClusterIP 80→8080/TCP")
 	s.has(scaler)
-	s.someone(scaler, func() { scaler.Finalizers = nil })
-	s.readyWith(1)
+	s.changeByOther(scaler, func() { scaler.Finalizers = nil })
+	s.expectReadyWith(1)
 }
 
 // Missing read permissions on an optional kind do not block the removal of an AppService that has
 // no such object.
-func TestOptionalObjects_that_must_not_be_read_block_no_removal(t *testing.T) {
+func TestOptionalObjects_that_cannot_be_read_block_no_removal(t *testing.T) {
+	t.Parallel()
 	for name, policy := range map[string]v1alpha1.DeletionPolicy{"deleted": v1alpha1.DeletionDelete, "orphaned": v1alpha1.DeletionOrphan} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := undelivered(t, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = policy })
-			s.mayUseNoOptional()
+			s := newSetup(t, func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = policy })
+			s.withoutOptionalPermissions()
 			s.start()
 			s.plan()
-			s.isReady()
-			s.plan(inPhase(v1alpha1.ClusterRemoving))
-			s.reports(s.removing(s.gone), whateverRuns)
+			s.expectReady()
+			s.plan(withPhase(v1alpha1.ClusterRemoving))
+			s.expectReport(s.removing(s.confirmed), ignoreReplicas)
 		})
 	}
 }
 
-// After the operator accepts a later generation, objects that were applied for it are stamped
+// After a person accepts a later generation, objects that were applied for it are stamped
 // again, including optional objects.
 func TestHubBehind_is_accepted_for_optional_objects(t *testing.T) {
 	t.Parallel()
-	s := declared(t, scaling)
-	s.plan(between(2, 5))
-	s.readyWith(2)
+	s := startedSetup(t, withAutoscaler)
+	s.plan(withBounds(2, 5))
+	s.expectReadyWith(2)
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{}
 	s.has(scaler)
-	s.someone(scaler, func() { scaler.Annotations[v1alpha1.AnnotationGeneration] = "9" })
+	s.changeByOther(scaler, func() { scaler.Annotations[v1alpha1.AnnotationGeneration] = "9" })
 	s.edit(func(app *v1alpha1.AppService) {
 		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: lineage.Of(scaler).Token()}
 		app.Spec.Image = "web:2"
 	})
-	s.plan(between(2, 5))
-	s.isReady()
+	s.plan(withBounds(2, 5))
+	s.expectReady()
 	eventually(t, func() error {
 		if s.has(scaler); scaler.Annotations[v1alpha1.AnnotationGeneration] != "2" {
 			return fmt.Errorf("it is stamped %s", scaler.Annotations[v1alpha1.AnnotationGeneration])

@@ -18,13 +18,13 @@ import (
 // removalPoll is when to check again on a removal, beside the events of the watch.
 const removalPoll = object.DeletionPoll
 
-// errNotVerified is returned when a live read of the hub does not bear out a change that cannot be
+// errNotVerified is returned when a live read of the hub does not confirm a change that cannot be
 // undone. The cache is about to follow.
-var errNotVerified = errors.New("the hub no longer asks for this")
+var errNotVerified = errors.New("a live read of the hub does not confirm the change")
 
 // remove deletes the AppService's objects from the member, or releases them as its deletion policy
 // says. It reads the member itself, because the cache may not show yet what was created a moment
-// ago. Objects of others are left, and do not count.
+// ago. Objects of other owners stay, and do not count.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
 	var err error
 	if t.objects, err = r.reader.fromMember(ctx, t.app); err != nil {
@@ -46,7 +46,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	}
 	if len(left) > 0 && orphans {
 		if t.objects, err = r.reader.fromMember(ctx, t.app); err == nil && len(t.objects.owned()) > 0 {
-			err = fmt.Errorf("somebody has put our marks back on: %s", strings.Join(left, ", "))
+			err = fmt.Errorf("another manager restores Fleetwright's labels and annotations on %s: stop it, so that the objects can be released", strings.Join(left, ", "))
 		}
 		if err != nil {
 			return r.failed(ctx, t, err) // the queue backs off
@@ -105,12 +105,12 @@ func (r remover) delete(ctx context.Context, t task, existing object.Existing) e
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", object.KindOf(existing), "generation", t.app.Generation)
-	r.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove", "%s %s was removed, as AppService %s says",
+	r.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove", "%s %s was deleted, as AppService %s requires",
 		object.KindOf(existing), existing.GetName(), client.ObjectKeyFromObject(t.app))
 	return nil
 }
 
-// release leaves an object of the AppService running without our marks.
+// release leaves an object of the AppService running without Fleetwright's marks.
 func (r remover) release(ctx context.Context, t task, existing object.Existing) error {
 	if err := r.verifyWithHub(ctx, t); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r remover) release(ctx context.Context, t task, existing object.Existing) 
 	if err := r.objects.Release(ctx, existing.Object); err != nil {
 		return err
 	}
-	r.announcer.announce(t.app, existing.Object, v1alpha1.ReasonOrphaned, "Orphan", "%s %s is left running, as deletionPolicy says",
+	r.announcer.announce(t.app, existing.Object, v1alpha1.ReasonOrphaned, "Orphan", "%s %s keeps running without Fleetwright, because spec.deletionPolicy is Orphan",
 		object.KindOf(existing), existing.GetName())
 	return nil
 }

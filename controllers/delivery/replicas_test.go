@@ -17,8 +17,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// hpa creates a HorizontalPodAutoscaler on the member; the test acts as its controller.
-func (s *scene) hpa(changes ...func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
+// createAutoscaler creates a HorizontalPodAutoscaler on the member; the test acts as its
+// controller.
+func (s *setup) createAutoscaler(changes ...func(*autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
 	s.Helper()
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "any"},
@@ -35,15 +36,15 @@ func (s *scene) hpa(changes ...func(*autoscalingv2.HorizontalPodAutoscaler)) *au
 }
 
 // scale sets the replicas as the autoscaler's controller does.
-func (s *scene) scale(replicas int32) {
+func (s *setup) scale(replicas int32) {
 	s.Helper()
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	s.must(onMember.SubResource("scale").Update(s.Context(), s.deployment(), client.WithSubResourceBody(scale), client.FieldOwner("kube-controller-manager")))
 }
 
-// neverLower fails the test at its end if the Deployment had fewer replicas at any time from now
-// on.
-func (s *scene) neverLower(replicas int32) {
+// expectNeverFewer fails the test at its end if the Deployment had fewer replicas at any time from
+// now on.
+func (s *setup) expectNeverFewer(replicas int32) {
 	s.Helper()
 	watcher, err := client.NewWithWatch(onMember.config, client.Options{Scheme: kinds})
 	s.must(err)
@@ -79,56 +80,42 @@ func (s *scene) neverLower(replicas int32) {
 	})
 }
 
-func replicas(n int32) func(*v1alpha1.AppService) {
+func withReplicas(n int32) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { app.Spec.Replicas = new(n) }
 }
 
-func autoscaled(app *v1alpha1.AppService) { app.Spec.ExternallyScaled = true }
-
-// readyWith waits for the report of a Ready member that runs this number of replicas.
-func (s *scene) readyWith(replicas int32) {
-	s.Helper()
-	want := s.ready()
-	want.Replicas, want.ReadyReplicas = replicas, replicas
-	s.reports(want)
-}
-
-// isReady waits until the member is Ready with the planned generation, with any number of replicas.
-func (s *scene) isReady() {
-	s.Helper()
-	s.reports(s.ready(), whateverRuns)
-}
+func withExternalScaling(app *v1alpha1.AppService) { app.Spec.ExternallyScaled = true }
 
 func editImage(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }
 
 func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	t.Parallel()
-	s := delivered(t, replicas(3))
-	scaler := s.hpa()
-	s.neverLower(3)
+	s := deliveredSetup(t, withReplicas(3))
+	scaler := s.createAutoscaler()
+	s.expectNeverFewer(3)
 	s.scale(7)
-	s.readyWith(7)
-	s.runs("7 × web:1 A=1; ClusterIP 80→8080/TCP")
+	s.expectReadyWith(7)
+	s.expectWorkload("7 × web:1 A=1; ClusterIP 80→8080/TCP")
 	s.sent.reset()
 	s.scale(8)
-	s.readyWith(8)
+	s.expectReadyWith(8)
 	s.scale(3) // happens to be the planned number
-	s.readyWith(3)
+	s.expectReadyWith(3)
 	s.scale(7)
-	s.readyWith(7)
-	s.sendsNo(t, "PATCH")
+	s.expectReadyWith(7)
+	s.expectNoRequests(t, "PATCH")
 
 	s.edit(editImage)
 	s.plan()
-	s.readyWith(7)
-	s.runs("7 × web:2 A=1; ClusterIP 80→8080/TCP")
-	s.edit(replicas(4))
+	s.expectReadyWith(7)
+	s.expectWorkload("7 × web:2 A=1; ClusterIP 80→8080/TCP")
+	s.edit(withReplicas(4))
 	s.plan()
-	s.readyWith(7)
+	s.expectReadyWith(7)
 	s.restart()
-	s.readyWith(7)
-	s.sendsNo(t, "PATCH")
-	if got := s.corrected(); got > 0 {
+	s.expectReadyWith(7)
+	s.expectNoRequests(t, "PATCH")
+	if got := s.correctionCount(); got > 0 {
 		t.Errorf("counted %v corrections", got)
 	}
 
@@ -136,152 +123,155 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.must(onMember.Delete(t.Context(), scaler))
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
 	s.plan()
-	s.reports(s.ready())
-	s.runs("4 × web:3 A=1; ClusterIP 80→8080/TCP")
+	s.expectReport(s.ready())
+	s.expectWorkload("4 × web:3 A=1; ClusterIP 80→8080/TCP")
 }
 
 // Invariant 2: the member's cache does not yet show that the autoscaler has just scaled, and
 // another field must be sent.
 func TestAutoscaler_is_not_undone_by_a_stale_cache(t *testing.T) {
-	tests := map[string]func(*scene){
-		"by an edit":     func(s *scene) { s.edit(editImage) },
-		"by a put-back":  func(s *scene) { s.spoil("bad:1") },
-		"by inheritance": func(s *scene) { s.again() },
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"by an edit":      func(s *setup) { s.edit(editImage) },
+		"by a correction": func(s *setup) { s.changeImageByOther("bad:1") },
+		"by inheritance":  func(s *setup) { s.recreateApp() },
 	}
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t, replicas(3))
-			s.hpa()
+			s := deliveredSetup(t, withReplicas(3))
+			s.createAutoscaler()
 			s.disengage()
 			s.connect()
 			given(s)
 			s.plan()
 			cached := s.deployment()
-			s.neverLower(3)
+			s.expectNeverFewer(3)
 			s.scale(7)
-			s.neverLower(7)
-			_, _, _ = s.lookThrough(hubCached, behind{s.member, []client.Object{cached}})
-			_, _, err := s.look()
+			s.expectNeverFewer(7)
+			_, _, _ = s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{cached}})
+			_, _, err := s.reconcileOnce()
 			s.must(err)
-			s.runs(fmt.Sprintf("7 × %s A=1; ClusterIP 80→8080/TCP", s.app.Spec.Image))
+			s.expectWorkload(fmt.Sprintf("7 × %s A=1; ClusterIP 80→8080/TCP", s.app.Spec.Image))
 		})
 	}
 }
 
-func TestAutoscaler_of_something_else_does_not_count(t *testing.T) {
-	tests := map[string]func(*scene){
-		"of another name": func(s *scene) {
-			s.hpa(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" })
+func TestAutoscaler_of_another_target_is_ignored(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"of another name": func(s *setup) {
+			s.createAutoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" })
 		},
-		"of another kind": func(s *scene) {
-			s.hpa(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" })
+		"of another kind": func(s *setup) {
+			s.createAutoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" })
 		},
 	}
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t, replicas(3))
+			s := deliveredSetup(t, withReplicas(3))
 			given(s)
 			s.scale(7)
-			s.announces(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; it was put back")
-			s.runs("3 × web:1 A=1; ClusterIP 80→8080/TCP")
+			s.expectEvents(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; the change was reverted")
+			s.expectWorkload("3 × web:1 A=1; ClusterIP 80→8080/TCP")
 		})
 	}
 }
 
 // An autoscaler that cannot be listed may exist: raised replicas stay, and only an edit changes
 // them.
-func TestAutoscaler_that_must_not_be_listed(t *testing.T) {
+func TestAutoscaler_that_cannot_be_listed_keeps_the_replicas(t *testing.T) {
 	t.Parallel()
-	s := delivered(t, replicas(3))
-	s.hpa()
-	s.sent.answers(refusing("GET horizontalpodautoscalers", http.StatusForbidden, "no"))
-	s.neverLower(3)
+	s := deliveredSetup(t, withReplicas(3))
+	s.createAutoscaler()
+	s.sent.answers(refuse("GET horizontalpodautoscalers", http.StatusForbidden, "no"))
+	s.expectNeverFewer(3)
 	s.scale(7)
-	s.neverLower(7)
-	_, _, err := s.look()
+	s.expectNeverFewer(7)
+	_, _, err := s.reconcileOnce()
 	s.must(err)
-	_, _, err = s.look()
+	_, _, err = s.reconcileOnce()
 	s.must(err)
-	s.runs("7 × web:1 A=1; ClusterIP 80→8080/TCP")
+	s.expectWorkload("7 × web:1 A=1; ClusterIP 80→8080/TCP")
 }
 
 func TestExternallyScaled_AppService(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
-		change func(*scene)
+		change func(*setup)
 		least  int32 // the lowest number at any time
 		want   string
 	}{
-		"keeps the replicas that it begins with when it is edited": {
-			func(s *scene) { s.edit(editImage); s.plan() }, 3,
+		"keeps its initial replicas when it is edited": {
+			func(s *setup) { s.edit(editImage); s.plan() }, 3,
 			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps them when it is put back": {
-			func(s *scene) {
-				s.spoil("bad:1")
+		"keeps its replicas when drift is corrected": {
+			func(s *setup) {
+				s.changeImageByOther("bad:1")
 				eventually(s.T, func() error {
-					if s.corrected() == 0 {
-						return errors.New("nothing was put back")
+					if s.correctionCount() == 0 {
+						return errors.New("nothing was corrected")
 					}
 					return nil
 				})
 			}, 3,
 			"3 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps them when somebody takes our label off, and when it is edited then": {
-			func(s *scene) {
+		"keeps its replicas when another manager removes the label, and an edit follows": {
+			func(s *setup) {
 				d := s.deployment()
-				s.someone(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
+				s.changeByOther(d, func() { delete(d.Labels, v1alpha1.LabelAppService) })
 				s.edit(editImage)
 				s.plan()
 			}, 3,
 			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps those that are there when it is edited": {
-			func(s *scene) { s.scale(7); s.edit(editImage); s.plan() }, 3,
+		"keeps its current replicas when it is edited": {
+			func(s *setup) { s.scale(7); s.edit(editImage); s.plan() }, 3,
 			"7 × web:2 A=1; ClusterIP 80→8080/TCP",
 		},
-		"keeps them through one edit and another": {
-			func(s *scene) {
+		"keeps its replicas through two edits": {
+			func(s *setup) {
 				s.edit(editImage)
 				s.plan()
-				s.reports(s.ready())
+				s.expectReport(s.ready())
 				s.edit(func(app *v1alpha1.AppService) { app.Spec.Env = nil })
 				s.plan()
 			}, 3,
 			"3 × web:2; ClusterIP 80→8080/TCP",
 		},
 		"does not follow spec.replicas": {
-			func(s *scene) { s.scale(7); s.edit(replicas(1)); s.plan() }, 3,
+			func(s *setup) { s.scale(7); s.edit(withReplicas(1)); s.plan() }, 3,
 			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"follows them again when it is autoscaled no more": {
-			func(s *scene) {
+		"follows spec.replicas again when it is no longer externally scaled": {
+			func(s *setup) {
 				s.scale(7)
 				s.edit(func(app *v1alpha1.AppService) { app.Spec.ExternallyScaled, app.Spec.Replicas = false, new(int32(5)) })
 				s.plan()
 			}, 3,
 			"5 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
-		"is inherited with those that are there": {
-			func(s *scene) { s.scale(7); s.again(); s.plan() }, 3,
+		"is inherited with its current replicas": {
+			func(s *setup) { s.scale(7); s.recreateApp(); s.plan() }, 3,
 			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t, replicas(3), autoscaled)
-			s.runs("3 × web:1 A=1; ClusterIP 80→8080/TCP")
-			s.neverLower(test.least)
+			s := deliveredSetup(t, withReplicas(3), withExternalScaling)
+			s.expectWorkload("3 × web:1 A=1; ClusterIP 80→8080/TCP")
+			s.expectNeverFewer(test.least)
 			test.change(s)
-			s.isReady()
-			s.runs(test.want)
+			s.expectReady()
+			s.expectWorkload(test.want)
 			s.sent.reset()
-			_, _, err := s.look()
+			_, _, err := s.reconcileOnce()
 			s.must(err)
-			s.sendsNo(t, "PATCH")
+			s.expectNoRequests(t, "PATCH")
 		})
 	}
 }
@@ -290,15 +280,15 @@ func TestExternallyScaled_AppService(t *testing.T) {
 // other manager owns them.
 func TestAppService_that_becomes_externally_scaled_keeps_its_replicas(t *testing.T) {
 	t.Parallel()
-	s := delivered(t, replicas(3))
-	s.neverLower(3)
-	s.edit(autoscaled)
+	s := deliveredSetup(t, withReplicas(3))
+	s.expectNeverFewer(3)
+	s.edit(withExternalScaling)
 	s.plan()
-	s.reports(s.ready())
+	s.expectReport(s.ready())
 	s.scale(7)
-	s.readyWith(7)
+	s.expectReadyWith(7)
 	s.sent.reset()
 	s.restart()
-	s.readyWith(7)
-	s.sendsNo(t, "PATCH")
+	s.expectReadyWith(7)
+	s.expectNoRequests(t, "PATCH")
 }

@@ -92,7 +92,7 @@ func (m *memory) withPruned(seen observation.Observation, again time.Duration) (
 	if what == "" {
 		return seen, again
 	}
-	message := fmt.Sprintf("the member drops %s: its Kubernetes version, a feature gate or an admission webhook takes that out; leave it out there by an override", what)
+	message := fmt.Sprintf("the member discards %s, because of its Kubernetes version, a feature gate or an admission webhook: remove these fields for this cluster by an override", what)
 	if seen.Message != "" && seen.Reason != v1alpha1.ReasonRollingOut {
 		message += fmt.Sprintf("; %s: %s", seen.Reason, seen.Message)
 	}

@@ -35,12 +35,12 @@ import (
 // All tests share these API servers. Each test has its own namespace and its own cluster: many
 // clusters are the same member API server under different names.
 var (
-	kinds     = runtime.NewScheme()
-	onHub     server
-	onMember  server
-	hubCached cluster.Cluster // reads from a cache, as in the operator
-	asked     traffic         // the requests that hubCached sent to the hub
-	granted   *rest.Config    // the member, with exactly the permissions of config/member
+	kinds        = runtime.NewScheme()
+	onHub        server
+	onMember     server
+	hubCached    cluster.Cluster // reads from a cache, as in the operator
+	hubRequests  traffic         // the requests that hubCached sent to the hub
+	memberConfig *rest.Config    // the member, with exactly the permissions of config/member
 )
 
 // server is an API server with an administrator's client that has no cache.
@@ -63,11 +63,11 @@ func TestMain(m *testing.M) {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-	os.Exit(onServers(m.Run))
+	os.Exit(withServers(m.Run))
 }
 
-// onServers runs the tests on real API servers, because only they implement server-side apply.
-func onServers(run func() int) int {
+// withServers runs the tests on real API servers, because only they implement server-side apply.
+func withServers(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
@@ -82,10 +82,10 @@ func onServers(run func() int) int {
 	defer cancel() // before the servers stop, because they would wait for the watches
 	err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds), <-started, <-started)
 	if err == nil {
-		err = errors.Join(connectHub(ctx), playControllers(ctx))
+		err = errors.Join(connectHub(ctx), runControllers(ctx))
 	}
 	if err == nil {
-		granted, err = onMember.grant(ctx, "../../config/member/rbac.yaml")
+		memberConfig, err = onMember.grant(ctx, "../../config/member/rbac.yaml")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -121,7 +121,7 @@ func connectHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Wrap(asked.wrap)
+	config.Wrap(hubRequests.wrap)
 	if hubCached, err = cluster.New(config, func(o *cluster.Options) { o.Scheme = kinds }); err != nil {
 		return err
 	}
@@ -172,9 +172,9 @@ func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRul
 	return user.Config(), nil
 }
 
-// playControllers acts as the member's controller manager: it rolls out Deployments that are not
+// runControllers acts as the member's controller manager: it rolls out Deployments that are not
 // paused, and deletes those whose deletion is in the foreground. It ignores Services.
-func playControllers(ctx context.Context) error {
+func runControllers(ctx context.Context) error {
 	manager, err := ctrl.NewManager(onMember.config, ctrl.Options{Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (t tombstones) process(ctx context.Context, key types.NamespacedName) (wait
 	if _, known, err := t.of(ctx, t.hub, key); err != nil || len(known) == 0 {
 		return false, err
 	}
-	mc, all, err := t.of(ctx, t.hubLive, key) // nothing is deleted on the word of a cache
+	mc, all, err := t.of(ctx, t.hubLive, key) // a cache is no evidence to delete anything
 	if err != nil {
 		return false, fmt.Errorf("read tombstones: %w", err)
 	}
@@ -99,7 +99,7 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 			return left, err
 		}
 		t.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove",
-			"%s %s was removed: AppService %s was to be, while this cluster could not be reached", object.KindOf(existing), existing.GetName(), key)
+			"%s %s was deleted: AppService %s was abandoned on this cluster while the cluster could not be reached", object.KindOf(existing), existing.GetName(), key)
 	}
 	return left, nil
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// joined creates a MemberCluster for the scene's cluster on the hub.
-func (s *scene) joined() {
+// createMemberCluster creates a MemberCluster for the member on the hub.
+func (s *setup) createMemberCluster() {
 	s.Helper()
 	s.must(client.IgnoreAlreadyExists(onHub.Create(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}})))
 }
 
-// abandons writes tombstones: AppServices with these UIDs were abandoned on the cluster.
-func (s *scene) abandons(uids ...types.UID) {
+// addTombstones writes tombstones: AppServices with these UIDs were abandoned on the cluster.
+func (s *setup) addTombstones(uids ...types.UID) {
 	s.Helper()
 	mc := &v1alpha1.MemberCluster{}
 	s.must(onHub.Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc))
@@ -32,18 +32,18 @@ func (s *scene) abandons(uids ...types.UID) {
 	s.must(onHub.Status().Update(s.Context(), mc))
 }
 
-// tombstonesGo waits until the tombstones are removed.
-func (s *scene) tombstonesGo() {
+// expectNoTombstones waits until the tombstones are removed.
+func (s *setup) expectNoTombstones() {
 	s.Helper()
 	eventually(s.T, func() error {
-		if left := s.records(); len(left) > 0 {
+		if left := s.tombstonesOnHub(); len(left) > 0 {
 			return fmt.Errorf("tombstones: %v", left)
 		}
 		return nil
 	})
 }
 
-func (s *scene) records() []v1alpha1.AbandonedAppService {
+func (s *setup) tombstonesOnHub() []v1alpha1.AbandonedAppService {
 	s.Helper()
 	mc := &v1alpha1.MemberCluster{}
 	s.must(onHub.Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc))
@@ -51,11 +51,12 @@ func (s *scene) records() []v1alpha1.AbandonedAppService {
 }
 
 func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
-	tests := map[string]func(*scene){
-		"when the record appears": func(s *scene) { s.abandons(s.app.UID) },
-		"when the member is back": func(s *scene) {
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"when the tombstone appears": func(s *setup) { s.addTombstones(s.app.UID) },
+		"when the member returns": func(s *setup) {
 			s.end()
-			s.abandons(s.app.UID)
+			s.addTombstones(s.app.UID)
 			eventually(s.T, func() error { // wait for the hub's cache
 				mc := &v1alpha1.MemberCluster{}
 				if err := hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc); err != nil || len(mc.Status.Abandoned) == 0 {
@@ -69,15 +70,15 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t)
-			s.joined()
+			s := deliveredSetup(t)
+			s.createMemberCluster()
 			s.must(onHub.Delete(t.Context(), s.app))
 			given(s)
-			s.tombstonesGo()
-			s.runs("no Deployment; no Service")
+			s.expectNoTombstones()
+			s.expectWorkload("no Deployment; no Service")
 			var notes []string
 			for _, kind := range []string{"Deployment", "Service"} {
-				notes = append(notes, fmt.Sprintf("%s web: %s web was removed: AppService %s was to be, while this cluster could not be reached (by hub %s)", kind, kind, s.key(), thisHub))
+				notes = append(notes, fmt.Sprintf("%s web: %s web was deleted: AppService %s was abandoned on this cluster while the cluster could not be reached (by hub %s)", kind, kind, s.key(), testHubID))
 			}
 			eventually(t, func() error {
 				if diff := cmp.Diff(notes, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {
@@ -91,78 +92,79 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 
 func TestTombstone_stays_while_an_object_has_a_finalizer(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
-	s.joined()
+	s := deliveredSetup(t)
+	s.createMemberCluster()
 	held := s.deployment()
-	s.someone(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
+	s.changeByOther(held, func() { held.Finalizers = append(held.Finalizers, "example.com/hold") })
 	s.must(onHub.Delete(t.Context(), s.app))
-	s.abandons(s.app.UID)
-	s.runs("1 × web:1 A=1; no Service")
-	_, result, err := s.look()
+	s.addTombstones(s.app.UID)
+	s.expectWorkload("1 × web:1 A=1; no Service")
+	_, result, err := s.reconcileOnce()
 	s.must(err)
 	if result.RequeueAfter != removalPoll {
-		t.Error("looks again after", result.RequeueAfter)
+		t.Error("requeued after", result.RequeueAfter)
 	}
-	if left := s.records(); len(left) != 1 {
+	if left := s.tombstonesOnHub(); len(left) != 1 {
 		t.Error("tombstones:", left)
 	}
 	if got := slices.Compact(slices.DeleteFunc(s.sent.writes(), func(r string) bool { return r != "DELETE deployments/web" })); len(got) != 1 {
 		t.Error("sent", got)
 	}
 	held = s.deployment()
-	s.someone(held, func() { held.Finalizers = nil })
-	s.tombstonesGo()
-	s.runs("no Deployment; no Service")
+	s.changeByOther(held, func() { held.Finalizers = nil })
+	s.expectNoTombstones()
+	s.expectWorkload("no Deployment; no Service")
 }
 
 // The successor inherits a Service of the earlier AppService as it inherits a Deployment, even if
 // the successor wants no Service. The tombstone waits until every object is inherited or deleted.
-func TestTombstone_goes_when_the_successor_wants_no_Service(t *testing.T) {
+func TestTombstone_is_removed_when_the_successor_wants_no_Service(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
-	s.joined()
+	s := deliveredSetup(t)
+	s.createMemberCluster()
 	deployment, before := s.deployment(), s.app.UID
 	s.end()
-	s.again(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
-	s.abandons(before)
+	s.recreateApp(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
+	s.addTombstones(before)
 	s.plan()
 	s.start()
-	s.runs("1 × web:1 A=1; no Service")
-	s.reports(s.ready())
-	s.tombstonesGo()
+	s.expectWorkload("1 × web:1 A=1; no Service")
+	s.expectReport(s.ready())
+	s.expectNoTombstones()
 	if s.deployment().UID != deployment.UID {
-		t.Error("the Deployment was made anew")
+		t.Error("the Deployment was created again")
 	}
-	s.restsAlsoAfterRestart()
+	s.expectAtRestAlsoAfterRestart()
 }
 
 // The AppService that owns the Service was created after the backup from which the hub was
 // restored.
 func TestService_that_is_ahead_of_the_hub_is_not_deleted(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	service := s.service()
 	s.end()
-	s.again(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
-	s.someone(service, func() {
+	s.recreateApp(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
+	s.changeByOther(service, func() {
 		service.GetAnnotations()[v1alpha1.AnnotationCreated] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	})
 	s.plan()
 	s.start()
-	s.reports(s.behindHub(service), whateverRuns)
-	s.runs(running)
-	s.sendsNo(t, "PATCH", "POST", "DELETE")
+	s.expectReport(s.reportBehind(service), ignoreReplicas)
+	s.expectWorkload(running)
+	s.expectNoRequests(t, "PATCH", "POST", "DELETE")
 }
 
 // Invariant 2: a tombstone permits the removal of objects with its UID only.
 func TestTombstone_removes_nothing_else(t *testing.T) {
-	tests := map[string]func(*scene) types.UID{
-		"of another UID":                func(*scene) types.UID { return "another" },
-		"of another UID, with no hub's": func(s *scene) types.UID { s.must(onHub.Delete(s.Context(), s.app)); return "another" },
-		"of one that has a row here":    func(s *scene) types.UID { return s.app.UID },
-		"of another hub": func(s *scene) types.UID {
+	t.Parallel()
+	tests := map[string]func(*setup) types.UID{
+		"of another UID": func(*setup) types.UID { return "another" },
+		"of another UID, without an AppService on the hub": func(s *setup) types.UID { s.must(onHub.Delete(s.Context(), s.app)); return "another" },
+		"of an AppService with an entry for this member":   func(s *setup) types.UID { return s.app.UID },
+		"of another hub": func(s *setup) types.UID {
 			for _, object := range []client.Object{s.deployment(), s.service()} {
-				s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2" })
+				s.changeByOther(object, func() { object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2" })
 			}
 			s.must(onHub.Delete(s.Context(), s.app))
 			return s.app.UID
@@ -171,13 +173,13 @@ func TestTombstone_removes_nothing_else(t *testing.T) {
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t)
-			s.joined()
+			s := deliveredSetup(t)
+			s.createMemberCluster()
 			s.sent.reset()
-			s.abandons(given(s))
-			s.tombstonesGo()
-			s.sendsNo(t, "DELETE")
-			s.runs(running)
+			s.addTombstones(given(s))
+			s.expectNoTombstones()
+			s.expectNoRequests(t, "DELETE")
+			s.expectWorkload(running)
 		})
 	}
 }
@@ -185,98 +187,99 @@ func TestTombstone_removes_nothing_else(t *testing.T) {
 // The cache may show a tombstone that no longer exists on the hub, or lack an entry that exists.
 func TestTombstone_is_read_live(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
-	s.joined()
+	s := deliveredSetup(t)
+	s.createMemberCluster()
 	s.disengage()
 	s.connect()
 	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}}
 	cached.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}}
-	_, _, err := s.lookThrough(behind{hubCached, []client.Object{cached}}, s.member)
+	_, _, err := s.reconcileWith(staleCluster{hubCached, []client.Object{cached}}, s.member)
 	s.must(err)
-	s.sendsNo(t, "DELETE")
-	s.abandons(s.app.UID)
+	s.expectNoRequests(t, "DELETE")
+	s.addTombstones(s.app.UID)
 	s.catchUp()
 	cachedApp := s.app.DeepCopy()
 	cachedApp.Status.Clusters = nil
-	_, _, err = s.lookThrough(behind{hubCached, []client.Object{cached, cachedApp}}, s.member)
+	_, _, err = s.reconcileWith(staleCluster{hubCached, []client.Object{cached, cachedApp}}, s.member)
 	s.must(err)
-	s.sendsNo(t, "DELETE")
-	s.runs(running)
+	s.expectNoRequests(t, "DELETE")
+	s.expectWorkload(running)
 }
 
 // Invariant 8: an object that replaces another one between the read and the deletion stays.
 func TestObject_is_deleted_by_its_UID(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	s.disengage()
 	s.connect()
-	w := s.witness()
+	w := s.newReconciler()
 	before := s.deployment()
 	s.must(onMember.Delete(t.Context(), before))
-	was := s.somebodys(aDeployment, nil, nil)
+	was := s.createByOther(unmanagedDeployment, nil, nil)
 	if err := w.objects.Delete(t.Context(), before); err == nil {
-		t.Error("deleted what took its place")
+		t.Error("deleted the object that replaced it")
 	}
-	s.untouched(was)
+	s.expectUnchanged(was)
 }
 
 func TestUnplanned_objects_are_reported_and_stay(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	found := observation.Observation{UID: s.app.UID, Found: true, Planned: 1}
 	s.end()
-	s.writeRows() // a restore lost the status
+	s.writeEntries() // a restore lost the status
 	s.start()
-	s.reports(found)
-	s.runs(running)
-	s.sendsNo(t, "PATCH", "POST", "DELETE")
+	s.expectReport(found)
+	s.expectWorkload(running)
+	s.expectNoRequests(t, "PATCH", "POST", "DELETE")
 
 	s.plan()
-	s.reports(s.ready())
-	all := s.told.all(s.key(), s.cluster)
+	s.expectReport(s.ready())
+	all := s.reported.all(s.key(), s.cluster)
 	if i := slices.IndexFunc(all, func(o observation.Observation) bool { return !o.Found }); slices.ContainsFunc(all[i:], func(o observation.Observation) bool { return o.Found }) {
 		t.Errorf("reported %+v", all)
 	}
-	s.sendsNo(t, "PATCH", "POST", "DELETE")
+	s.expectNoRequests(t, "PATCH", "POST", "DELETE")
 }
 
 // The status is edited or restored while the operator runs.
 func TestUnplanned_objects_are_reported_when_their_entry_vanishes(t *testing.T) {
 	t.Parallel()
-	s := delivered(t)
+	s := deliveredSetup(t)
 	// The new operator has sent nothing, so it has no reason to reconcile again by itself.
 	s.restart()
-	s.reports(s.ready())
-	s.writeRows()
-	s.reports(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})
-	s.runs(running)
+	s.expectReport(s.ready())
+	s.writeEntries()
+	s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})
+	s.expectWorkload(running)
 }
 
-func TestUnplanned_objects_are_only_those_of_the_AppService(t *testing.T) {
-	tests := map[string]func(*scene){
-		"but another hub's": func(s *scene) {
+func TestUnplanned_objects_are_not_reported(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*setup){
+		"of another hub": func(s *setup) {
 			for _, object := range []client.Object{s.deployment(), s.service()} {
-				s.someone(object, func() { object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2" })
+				s.changeByOther(object, func() { object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2" })
 			}
-			s.writeRows()
+			s.writeEntries()
 		},
-		"but of one whose row is Detached": func(s *scene) { s.plan(inPhase(v1alpha1.ClusterDetached)) },
-		"but of one that the hub has not":  func(s *scene) { s.must(onHub.Delete(s.Context(), s.app)) },
+		"of a Detached entry":                         func(s *setup) { s.plan(withPhase(v1alpha1.ClusterDetached)) },
+		"of an AppService that the hub does not have": func(s *setup) { s.must(onHub.Delete(s.Context(), s.app)) },
 	}
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := delivered(t)
+			s := deliveredSetup(t)
 			s.end()
 			given(s)
 			s.connect()
-			seen, _, err := s.look()
+			seen, _, err := s.reconcileOnce()
 			s.must(err)
 			if diff := cmp.Diff(observation.Observation{}, seen); diff != "" {
 				t.Errorf("reported (-want +got):\n%s", diff)
 			}
-			s.runs(running)
-			s.hasSent()
+			s.expectWorkload(running)
+			s.expectRequests()
 		})
 	}
 }

@@ -12,120 +12,121 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-const blue = "color"
+const colorLabel = "color"
 
-// paint labels a member, so that a placement selects it.
-func (f *fleetOf) paint(name, color string) {
+// setColor labels a member, so that a placement selects it.
+func (f *fleet) setColor(name, color string) {
 	f.Helper()
-	f.member(name, func(mc *v1alpha1.MemberCluster) { metav1.SetMetaDataLabel(&mc.ObjectMeta, blue, color) })
+	f.patchMember(name, func(mc *v1alpha1.MemberCluster) { metav1.SetMetaDataLabel(&mc.ObjectMeta, colorLabel, color) })
 }
 
-func onBlue(app *v1alpha1.AppService) {
+func placeOnBlue(app *v1alpha1.AppService) {
 	app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{
-		ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{blue: "blue"}},
+		ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{colorLabel: "blue"}},
 	}}
 }
 
-// abandons makes the AppService abandon a lost member.
-func (f *fleetOf) abandons(name string) {
+// abandon makes the AppService abandon a lost member.
+func (f *fleet) abandon(name string) {
 	f.Helper()
 	f.edit(func(app *v1alpha1.AppService) {
 		metav1.SetMetaDataAnnotation(&app.ObjectMeta, v1alpha1.AnnotationAbandon, name)
 	})
-	f.tombstones(name, 1)
+	f.waitForTombstones(name, 1)
 }
 
-// tombstones waits until a member has this number of tombstones.
-func (f *fleetOf) tombstones(name string, want int) {
+// waitForTombstones waits until a member has this number of tombstones.
+func (f *fleet) waitForTombstones(name string, want int) {
 	f.Helper()
 	f.eventually(fmt.Sprintf("%d tombstones", want), func() error {
 		mc := &v1alpha1.MemberCluster{}
 		f.must(hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
 		if len(mc.Status.Abandoned) != want {
-			return fmt.Errorf("there are %v", mc.Status.Abandoned)
+			return fmt.Errorf("tombstones: %v", mc.Status.Abandoned)
 		}
 		return nil
 	})
 }
 
-// onOne returns a fleet whose AppService was moved away from west and abandoned there. The member
-// west is lost.
-func onOne(t *testing.T) *fleetOf {
-	f := deployed(t, to("web:1", 2))
-	f.paint("east", "blue")
-	f.paint("west", "blue")
-	f.ready("east", "west")
-	f.edit(onBlue)
-	f.ready("east", "west")
-	f.loses("west")
+// newAbandonedOnWest returns a fleet whose AppService was moved away from west and abandoned there.
+// The member west is lost.
+func newAbandonedOnWest(t *testing.T) *fleet {
+	f := newFleet(t, withImage("web:1", 2))
+	f.setColor("east", "blue")
+	f.setColor("west", "blue")
+	f.waitForReady("east", "west")
+	f.edit(placeOnBlue)
+	f.waitForReady("east", "west")
+	f.disconnect("west")
 	f.edit(func(app *v1alpha1.AppService) { app.Spec.Placement.ClusterSelector.MatchLabels["at"] = "east" })
-	f.abandons("west")
+	f.abandon("west")
 	return f
 }
 
 // The tombstone is older than the second placement of the workload on that member.
-func TestRestored_tombstone_deletes_no_workload_that_was_placed_again(t *testing.T) {
-	f := deployed(t, to("web:1", 2), onBlue)
-	f.paint("east", "blue")
-	f.paint("west", "blue")
-	f.ready("east", "west")
-	f.loses("west")
-	f.paint("west", "red")
+func TestRestored_tombstone_does_not_delete_a_workload_that_was_placed_again(t *testing.T) {
+	f := newFleet(t, withImage("web:1", 2), placeOnBlue)
+	f.setColor("east", "blue")
+	f.setColor("west", "blue")
+	f.waitForReady("east", "west")
+	f.disconnect("west")
+	f.setColor("west", "red")
 	f.edit(func(app *v1alpha1.AppService) {
 		app.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "west"}
 	})
-	f.tombstones("west", 1)
-	f.has(map[string]string{"east": "Ready"})
+	f.waitForTombstones("west", 1)
+	f.waitForEntries(map[string]string{"east": "Ready"})
 	f.edit(func(app *v1alpha1.AppService) { app.Annotations = nil })
 	old := f.backup()
 
 	// The cluster comes back and is cleaned. A label selects it again, without an edit of the
 	// AppService.
 	f.must(members["west"].Delete(t.Context(), f.deployment("west"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	f.finds("west")
-	f.tombstones("west", 0)
-	f.paint("west", "blue")
-	f.ready("east", "west")
-	_, was := f.outline("west")
+	f.reconnect("west")
+	f.waitForTombstones("west", 0)
+	f.setColor("west", "blue")
+	f.waitForReady("east", "west")
+	_, was := f.workload("west")
 
 	f.restore(old)
-	f.answers("west", metav1.ConditionTrue)
+	f.setReady("west", metav1.ConditionTrue)
 	f.start()
-	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalNeedsApproval"})
-	f.tombstones("west", 0)
-	if runs, uid := f.outline("west"); runs != "2 × web:1" || uid != was {
+	f.waitForEntries(map[string]string{"east": "Ready", "west": "Progressing RemovalNeedsApproval"})
+	f.waitForTombstones("west", 0)
+	if runs, uid := f.workload("west"); runs != "2 × web:1" || uid != was {
 		t.Errorf("west runs %s", runs)
 	}
 }
 
 // Any tombstone of an AppService that exists may be such an old one.
-func TestTombstone_of_an_AppService_that_lives_leaves_the_removal_to_the_planner(t *testing.T) {
-	f := onOne(t)
-	f.has(map[string]string{"east": "Ready"})
-	f.finds("west")
-	f.has(map[string]string{"east": "Ready", "west": "Progressing RemovalNeedsApproval"})
-	f.runs("2 × web:1", "west")
+func TestTombstone_of_an_existing_AppService_leaves_the_removal_to_the_planner(t *testing.T) {
+	f := newAbandonedOnWest(t)
+	f.waitForEntries(map[string]string{"east": "Ready"})
+	f.reconnect("west")
+	f.waitForEntries(map[string]string{"east": "Ready", "west": "Progressing RemovalNeedsApproval"})
+	f.waitForWorkload("2 × web:1", "west")
 	f.edit(func(app *v1alpha1.AppService) {
 		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: fmt.Sprintf("1@%d", app.Generation)}
 	})
-	f.eventually("west to be left", func() error {
-		f.collects("west")
-		if got, _ := f.outline("west"); got != "nothing" {
+	f.eventually("the workload on west to be removed", func() error {
+		f.collectGarbage("west")
+		if got, _ := f.workload("west"); got != "nothing" {
 			return fmt.Errorf("it runs %s", got)
 		}
 		return nil
 	})
-	f.has(map[string]string{"east": "Ready"})
+	f.waitForEntries(map[string]string{"east": "Ready"})
 }
 
-// createdAgain deletes the AppService while west is lost and abandoned, and creates it again.
-func (f *fleetOf) createdAgain(change func(*v1alpha1.AppService)) {
+// recreateWhileAbandoned deletes the AppService while west is lost and abandoned, and creates it
+// again.
+func (f *fleet) recreateWhileAbandoned(change func(*v1alpha1.AppService)) {
 	f.Helper()
-	f.loses("west")
+	f.disconnect("west")
 	f.must(hub.Delete(f.Context(), f.app))
-	f.abandons("west")
-	f.eventually("the AppService to be gone", func() error {
-		f.collects("east")
+	f.abandon("west")
+	f.eventually("the AppService to be deleted", func() error {
+		f.collectGarbage("east")
 		got := &v1alpha1.AppService{}
 		if err := hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), got); err == nil {
 			return fmt.Errorf("%+v", got.Status.Clusters)
@@ -135,46 +136,46 @@ func (f *fleetOf) createdAgain(change func(*v1alpha1.AppService)) {
 	f.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: f.app.Name}, Spec: f.app.Spec}
 	change(f.app)
 	f.must(hub.Create(f.Context(), f.app))
-	f.ready("east")
+	f.waitForReady("east")
 }
 
-func TestAbandoned_AppService_that_is_created_again_is_inherited_without_a_gap(t *testing.T) {
-	f := deployed(t, to("web:1", 2))
-	f.ready("east", "west")
-	_, was := f.outline("west")
-	f.createdAgain(to("web:2", 3))
+func TestAbandoned_AppService_that_is_recreated_takes_over_its_workload(t *testing.T) {
+	f := newFleet(t, withImage("web:1", 2))
+	f.waitForReady("east", "west")
+	_, was := f.workload("west")
+	f.recreateWhileAbandoned(withImage("web:2", 3))
 	f.engage("west") // delivery starts before the hub knows that west is Ready
-	f.eventually("west to be looked at", func() error {
+	f.eventually("delivery to read from west", func() error {
 		if !f.operator.sent["west"].has(http.MethodGet, "web") {
-			return errors.New("it is not")
+			return errors.New("there is no request")
 		}
 		return nil
 	})
-	f.answers("west", metav1.ConditionTrue)
-	f.ready("east", "west")
-	f.tombstones("west", 0)
+	f.setReady("west", metav1.ConditionTrue)
+	f.waitForReady("east", "west")
+	f.waitForTombstones("west", 0)
 	if f.operator.sent["west"].has(http.MethodDelete, "web") {
-		t.Error("something was deleted")
+		t.Error("an object was deleted")
 	}
-	if runs, uid := f.outline("west"); runs != "3 × web:2" || uid != was {
-		t.Errorf("west runs %s, made anew: %v", runs, uid != was)
+	if runs, uid := f.workload("west"); runs != "3 × web:2" || uid != was {
+		t.Errorf("west runs %s, recreated: %v", runs, uid != was)
 	}
 }
 
-func TestAbandoned_AppService_that_is_created_again_elsewhere_is_removed(t *testing.T) {
-	f := deployed(t, to("web:1", 2))
-	f.ready("east", "west")
-	f.createdAgain(func(app *v1alpha1.AppService) {
+func TestAbandoned_AppService_that_is_recreated_elsewhere_is_removed(t *testing.T) {
+	f := newFleet(t, withImage("web:1", 2))
+	f.waitForReady("east", "west")
+	f.recreateWhileAbandoned(func(app *v1alpha1.AppService) {
 		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}
 	})
-	f.finds("west")
-	f.eventually("west to be left", func() error {
-		f.collects("west")
-		if got, _ := f.outline("west"); got != "nothing" {
+	f.reconnect("west")
+	f.eventually("the workload on west to be removed", func() error {
+		f.collectGarbage("west")
+		if got, _ := f.workload("west"); got != "nothing" {
 			return fmt.Errorf("it runs %s", got)
 		}
 		return nil
 	})
-	f.tombstones("west", 0)
-	f.has(map[string]string{"east": "Ready"})
+	f.waitForTombstones("west", 0)
+	f.waitForEntries(map[string]string{"east": "Ready"})
 }

@@ -41,7 +41,7 @@ func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehin
 	return behind
 }
 
-// IsAccepted reports whether a person has accepted every stamp that a cluster status lists as
+// IsAccepted reports whether a user has accepted every stamp that a cluster status lists as
 // ahead.
 func IsAccepted(app *v1alpha1.AppService, behind *v1alpha1.HubBehind) bool {
 	for token := range strings.SplitSeq(behind.Accept, ",") {
@@ -106,7 +106,7 @@ func isAnnotated(app *v1alpha1.AppService, token string) bool {
 	return false
 }
 
-// digest returns the value with which a person accepts these stamps and no others.
+// digest returns the value with which a user accepts these stamps and no others.
 func digest(tokens []string) string {
 	sum := sha256.Sum256([]byte(Join(tokens)))
 	return "all-" + hex.EncodeToString(sum[:8])

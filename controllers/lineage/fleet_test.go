@@ -1,15 +1,10 @@
 package lineage_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,10 +32,10 @@ import (
 // patience is the timeout of each wait. Only a failing test reaches it.
 const patience = time.Minute
 
-// fleetOf is a hub with an AppService in a namespace of its own, two members, and an operator,
+// fleet is a hub with an AppService in a namespace of its own, two members, and an operator,
 // which is the real planner and the real delivery. The members have no controllers, so a Deployment
 // becomes available only if the test makes it available.
-type fleetOf struct {
+type fleet struct {
 	*testing.T
 	app      *v1alpha1.AppService
 	operator *operator
@@ -56,11 +50,11 @@ type operator struct {
 	stop      func()
 }
 
-// deployed creates a fleet and an AppService, changed by the given functions. All members are Ready
+// newFleet creates a fleet and an AppService, changed by the given functions. All members are Ready
 // and engaged.
-func deployed(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleetOf {
+func newFleet(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleet {
 	t.Helper()
-	f := &fleetOf{T: t, app: &v1alpha1.AppService{}}
+	f := &fleet{T: t, app: &v1alpha1.AppService{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
 	f.must(hub.Create(t.Context(), namespace))
 	for name := range members {
@@ -71,7 +65,7 @@ func deployed(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleetOf {
 			defer cancel()
 			f.must(client.IgnoreNotFound(hub.Delete(ctx, mc)))
 		})
-		f.answers(name, metav1.ConditionTrue)
+		f.setReady(name, metav1.ConditionTrue)
 	}
 	f.app.Namespace, f.app.Name = namespace.Name, "web"
 	f.app.Spec = v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(2))}
@@ -83,7 +77,7 @@ func deployed(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleetOf {
 	return f
 }
 
-func (f *fleetOf) must(err error) {
+func (f *fleet) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
@@ -91,7 +85,7 @@ func (f *fleetOf) must(err error) {
 }
 
 // start starts a new operator and engages all members that are Ready.
-func (f *fleetOf) start() {
+func (f *fleet) start() {
 	f.Helper()
 	manager, err := ctrl.NewManager(hub.config, ctrl.Options{
 		Scheme:     kinds,
@@ -112,7 +106,7 @@ func (f *fleetOf) start() {
 	o.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
-			f.Error("the operator ended with:", err)
+			f.Error("the operator returned:", err)
 		}
 		ended <- nil
 	}
@@ -131,7 +125,7 @@ func (f *fleetOf) start() {
 }
 
 // engage connects to a member and makes the operator deliver to it, as package clusters does.
-func (f *fleetOf) engage(name string) {
+func (f *fleet) engage(name string) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.operator.ctx)
 	sent := &traffic{}
@@ -160,33 +154,33 @@ func (f *fleetOf) engage(name string) {
 	f.operator.engaged[name] = cancel
 }
 
-// loses disconnects a member and makes it not Ready.
-func (f *fleetOf) loses(name string) {
+// disconnect disconnects a member and makes it not Ready.
+func (f *fleet) disconnect(name string) {
 	f.Helper()
 	if cancel := f.operator.engaged[name]; cancel != nil {
 		cancel()
 	}
-	f.answers(name, metav1.ConditionFalse)
+	f.setReady(name, metav1.ConditionFalse)
 }
 
-// finds connects a member again and makes it Ready.
-func (f *fleetOf) finds(name string) {
+// reconnect connects a member again and makes it Ready.
+func (f *fleet) reconnect(name string) {
 	f.Helper()
 	f.engage(name)
-	f.answers(name, metav1.ConditionTrue)
+	f.setReady(name, metav1.ConditionTrue)
 }
 
-// answers sets the Ready condition of a member on the hub.
-func (f *fleetOf) answers(name string, status metav1.ConditionStatus) {
+// setReady sets the Ready condition of a member on the hub.
+func (f *fleet) setReady(name string, status metav1.ConditionStatus) {
 	f.Helper()
-	f.member(name, func(mc *v1alpha1.MemberCluster) {
+	f.patchMember(name, func(mc *v1alpha1.MemberCluster) {
 		mc.Status.Conditions = []metav1.Condition{{
 			Type: v1alpha1.ConditionReady, Status: status, Reason: v1alpha1.ReasonConnected, LastTransitionTime: metav1.Now(),
 		}}
 	})
 }
 
-func (f *fleetOf) member(name string, change func(*v1alpha1.MemberCluster)) {
+func (f *fleet) patchMember(name string, change func(*v1alpha1.MemberCluster)) {
 	f.Helper()
 	mc := &v1alpha1.MemberCluster{}
 	f.must(hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
@@ -197,7 +191,7 @@ func (f *fleetOf) member(name string, change func(*v1alpha1.MemberCluster)) {
 }
 
 // edit changes the AppService as a user does.
-func (f *fleetOf) edit(change func(*v1alpha1.AppService)) {
+func (f *fleet) edit(change func(*v1alpha1.AppService)) {
 	f.Helper()
 	f.read()
 	before := f.app.DeepCopy()
@@ -205,70 +199,14 @@ func (f *fleetOf) edit(change func(*v1alpha1.AppService)) {
 	f.must(hub.Patch(f.Context(), f.app, client.MergeFrom(before)))
 }
 
-func (f *fleetOf) read() {
+func (f *fleet) read() {
 	f.Helper()
 	f.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: f.app.Name}}
 	f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
 }
 
-// backup is a copy of objects of the hub as its etcd stores them.
-type backup struct {
-	keys   []string
-	values [][]byte
-}
-
-// backup returns a copy of the AppService and of all MemberClusters.
-func (f *fleetOf) backup() backup {
-	f.Helper()
-	var b backup
-	add := func(kind, key, namespace, name string) {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-		f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
-		value, err := object.MarshalJSON()
-		f.must(err)
-		b.keys, b.values = append(b.keys, "/registry/"+v1alpha1.GroupVersion.Group+"/"+key), append(b.values, value)
-	}
-	add("AppService", "appservices/"+f.app.Namespace+"/"+f.app.Name, f.app.Namespace, f.app.Name)
-	for name := range members {
-		add("MemberCluster", "memberclusters/"+name, "", name)
-	}
-	return b
-}
-
-// restore stops the operator and restores the objects in the etcd of the hub, with their UIDs,
-// generations, times and status.
-func (f *fleetOf) restore(b backup) {
-	f.Helper()
-	f.operator.stop()
-	for i := range b.keys {
-		// etcd accepts its gRPC calls also as JSON, with bytes in base64, which is the format of
-		// encoding/json.
-		body, err := json.Marshal(map[string][]byte{"key": []byte(b.keys[i]), "value": b.values[i]})
-		f.must(err)
-		url := hub.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
-		request, err := http.NewRequestWithContext(f.Context(), http.MethodPost, url, bytes.NewReader(body))
-		f.must(err)
-		response, err := http.DefaultClient.Do(request)
-		f.must(err)
-		f.must(response.Body.Close())
-		if response.StatusCode != http.StatusOK {
-			f.Fatal("etcd answers", response.Status)
-		}
-	}
-	was := &v1alpha1.AppService{}
-	f.must(json.Unmarshal(b.values[0], was))
-	f.eventually("the hub to have what was restored", func() error {
-		f.read()
-		if f.app.UID != was.UID || f.app.Generation != was.Generation {
-			return fmt.Errorf("it has UID %s and generation %d", f.app.UID, f.app.Generation)
-		}
-		return nil
-	})
-}
-
-// outline returns what a member runs, such as "2 × web:1", and the UID of the Deployment.
-func (f *fleetOf) outline(name string) (outline, uid string) {
+// workload returns what a member runs, such as "2 × web:1", and the UID of the Deployment.
+func (f *fleet) workload(name string) (outline, uid string) {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
 	err := members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment)
@@ -277,17 +215,17 @@ func (f *fleetOf) outline(name string) (outline, uid string) {
 	}
 	f.must(err)
 	if !deployment.DeletionTimestamp.IsZero() {
-		return "what is being deleted", string(deployment.UID)
+		return "a Deployment that is being deleted", string(deployment.UID)
 	}
 	return fmt.Sprintf("%d × %s", *deployment.Spec.Replicas, deployment.Spec.Template.Spec.Containers[0].Image), string(deployment.UID)
 }
 
-// runs waits until the outline of each member is the wanted one.
-func (f *fleetOf) runs(want string, names ...string) {
+// waitForWorkload waits until the outline of each member is the wanted one.
+func (f *fleet) waitForWorkload(want string, names ...string) {
 	f.Helper()
 	for _, name := range names {
 		f.eventually(name+" to run "+want, func() error {
-			if got, _ := f.outline(name); got != want {
+			if got, _ := f.workload(name); got != want {
 				return fmt.Errorf("it runs %s", got)
 			}
 			return nil
@@ -295,8 +233,8 @@ func (f *fleetOf) runs(want string, names ...string) {
 	}
 }
 
-// rollsOut acts as the controllers of the members: all replicas of the Deployment become available.
-func (f *fleetOf) rollsOut(names ...string) {
+// rollOut acts as the controllers of the members: all replicas of the Deployment become available.
+func (f *fleet) rollOut(names ...string) {
 	f.Helper()
 	for _, name := range names {
 		f.eventually(name+" to roll out", func() error {
@@ -317,16 +255,17 @@ func (f *fleetOf) rollsOut(names ...string) {
 	}
 }
 
-// has waits until the AppService has these entries, by cluster, each as PHASE or PHASE REASON.
-func (f *fleetOf) has(want map[string]string) {
+// waitForEntries waits until the AppService has these entries, by cluster, each as PHASE or PHASE
+// REASON.
+func (f *fleet) waitForEntries(want map[string]string) {
 	f.Helper()
 	f.eventually("the entries", func() error {
 		f.read()
 		got := map[string]string{}
-		for _, row := range f.app.Status.Clusters {
-			got[row.Name] = string(row.Phase)
-			if row.Reason != "" {
-				got[row.Name] += " " + row.Reason
+		for _, entry := range f.app.Status.Clusters {
+			got[entry.Name] = string(entry.Phase)
+			if entry.Reason != "" {
+				got[entry.Name] += " " + entry.Reason
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -336,28 +275,28 @@ func (f *fleetOf) has(want map[string]string) {
 	})
 }
 
-// ready waits until the Deployments have rolled out and all entries are Ready.
-func (f *fleetOf) ready(names ...string) {
+// waitForReady waits until the Deployments have rolled out and all entries are Ready.
+func (f *fleet) waitForReady(names ...string) {
 	f.Helper()
 	want := map[string]string{}
 	for _, name := range names {
 		want[name] = "Ready"
 	}
 	f.eventually("all to be ready", func() error {
-		f.rollsOut(names...)
+		f.rollOut(names...)
 		f.read()
 		for _, name := range names {
-			row := f.app.Status.Cluster(name)
-			if row == nil || row.Phase != v1alpha1.ClusterReady || row.ObservedGeneration != f.app.Generation {
-				return fmt.Errorf("%s: %+v", name, row)
+			entry := f.app.Status.Cluster(name)
+			if entry == nil || entry.Phase != v1alpha1.ClusterReady || entry.ObservedGeneration != f.app.Generation {
+				return fmt.Errorf("%s: %+v", name, entry)
 			}
 		}
 		return nil
 	})
-	f.has(want)
+	f.waitForEntries(want)
 }
 
-func (f *fleetOf) eventually(what string, try func() error) {
+func (f *fleet) eventually(what string, try func() error) {
 	f.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -372,8 +311,8 @@ func (f *fleetOf) eventually(what string, try func() error) {
 	}
 }
 
-// collects completes a foreground deletion on a member, as its garbage collector would.
-func (f *fleetOf) collects(name string) {
+// collectGarbage completes a foreground deletion on a member, as its garbage collector would.
+func (f *fleet) collectGarbage(name string) {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
 	err := members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment)
@@ -387,35 +326,9 @@ func (f *fleetOf) collects(name string) {
 }
 
 // deployment returns the Deployment of a member.
-func (f *fleetOf) deployment(name string) *appsv1.Deployment {
+func (f *fleet) deployment(name string) *appsv1.Deployment {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
 	f.must(members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment))
 	return deployment
 }
-
-// traffic records the requests to a member, each as "VERB path".
-type traffic struct {
-	mu       sync.Mutex
-	requests []string
-}
-
-func (t *traffic) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		t.mu.Lock()
-		t.requests = append(t.requests, r.Method+" "+r.URL.Path)
-		t.mu.Unlock()
-		return next.RoundTrip(r)
-	})
-}
-
-// has reports whether there was a request with this verb for an object of this name.
-func (t *traffic) has(verb, name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.requests, func(r string) bool { return strings.HasPrefix(r, verb+" ") && strings.HasSuffix(r, "/"+name) })
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -83,13 +83,13 @@ func (s Stamp) Annotations() map[string]string {
 	return annotations
 }
 
-// Token returns the value with which a person accepts this stamp and no other.
+// Token returns the value with which a user accepts this stamp and no other.
 func (s Stamp) Token() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", s.UID, s.SpecHash, s.Generation))
 	return fmt.Sprintf("%d-%s", s.Generation, hex.EncodeToString(sum[:4]))
 }
 
-// IsAhead reports whether the hub cannot account for the stamp and no person has accepted it. The
+// IsAhead reports whether the hub cannot account for the stamp and no user has accepted it. The
 // stamp must be from an object of this hub with the namespace and name of the AppService.
 func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 	if s.UID != app.UID {
@@ -105,7 +105,7 @@ func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 //   - The history has the spec, at the generation of the stamp or at a later one. For example, a
 //     deletion raises the generation and keeps the spec.
 //   - The stamp is older than the history, which started again because the status was lost, or
-//     which is full. Such a stamp is no evidence of a restore, because a restore loses generations
+//     which is full. Such a stamp is no evidence of a restore, because a restore drops generations
 //     that are later than the newest one in its backup.
 func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	if s.SpecHash == "" {

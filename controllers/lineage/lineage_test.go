@@ -33,38 +33,38 @@ func unplanned(generation, observed int64) *v1alpha1.AppService {
 	return app
 }
 
-func spec(generation int64, hash string) v1alpha1.PlannedSpec {
+func plannedSpec(generation int64, hash string) v1alpha1.PlannedSpec {
 	return v1alpha1.PlannedSpec{Generation: generation, Hash: hash}
 }
 
-// full returns a history of the generations 37 to 100 with the hash "h".
-func full() (history []v1alpha1.PlannedSpec) {
+// fullHistory returns a history of the generations 37 to 100 with the hash "h".
+func fullHistory() (history []v1alpha1.PlannedSpec) {
 	for generation := int64(100); generation > 36; generation-- {
-		history = append(history, spec(generation, "h"))
+		history = append(history, plannedSpec(generation, "h"))
 	}
 	return history
 }
 
 func TestIsAhead(t *testing.T) {
-	now := planned(5, spec(5, "e"), spec(4, "d"), spec(2, "b"))
+	now := planned(5, plannedSpec(5, "e"), plannedSpec(4, "d"), plannedSpec(2, "b"))
 	tests := map[string]struct {
 		app   *v1alpha1.AppService
 		stamp lineage.Stamp
 		want  bool
 	}{
-		"the present spec":                                         {now, lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"the current spec":                                         {now, lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
 		"a spec that was planned before":                           {now, lineage.Stamp{Generation: 2, SpecHash: "b"}, false},
 		"a later generation":                                       {now, lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
 		"a later generation with a spec that was planned":          {now, lineage.Stamp{Generation: 6, SpecHash: "d"}, true},
-		"the present generation with another spec":                 {now, lineage.Stamp{Generation: 5, SpecHash: "x"}, true},
+		"the current generation with another spec":                 {now, lineage.Stamp{Generation: 5, SpecHash: "x"}, true},
 		"an earlier generation that this hub never planned":        {now, lineage.Stamp{Generation: 3, SpecHash: "c"}, true},
 		"an edit that was lost, of a spec before it":               {now, lineage.Stamp{Generation: 5, SpecHash: "d"}, true},
 		"an earlier generation with the same spec":                 {now, lineage.Stamp{Generation: 4, SpecHash: "e"}, false},
-		"a generation before a history that began again":           {now, lineage.Stamp{Generation: 1, SpecHash: "a"}, false},
-		"a generation before a full history":                       {planned(100, full()...), lineage.Stamp{Generation: 36, SpecHash: "x"}, false},
-		"a generation within a full history with another spec":     {planned(100, full()...), lineage.Stamp{Generation: 37, SpecHash: "x"}, true},
+		"a generation before a history that was started again":     {now, lineage.Stamp{Generation: 1, SpecHash: "a"}, false},
+		"a generation before a full history":                       {planned(100, fullHistory()...), lineage.Stamp{Generation: 36, SpecHash: "x"}, false},
+		"a generation within a full history with another spec":     {planned(100, fullHistory()...), lineage.Stamp{Generation: 37, SpecHash: "x"}, true},
 		"of an older version, an earlier generation":               {now, lineage.Stamp{Generation: 3}, false},
-		"of an older version, the present generation":              {now, lineage.Stamp{Generation: 5}, false},
+		"of an older version, the current generation":              {now, lineage.Stamp{Generation: 5}, false},
 		"of an older version, a later generation":                  {now, lineage.Stamp{Generation: 6}, true},
 		"without a generation":                                     {now, lineage.Stamp{}, false},
 		"a status of an older version":                             {planned(5), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
@@ -72,9 +72,9 @@ func TestIsAhead(t *testing.T) {
 		"a status of an older version, before its edit is planned": {unplanned(6, 5), lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
 		"a status that is lost":                                    {unplanned(6, -1), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
 		"a status that is lost, a later generation":                {unplanned(6, -1), lineage.Stamp{Generation: 7, SpecHash: "g"}, true},
-		"a history of an older version, before it":                 {planned(7, spec(7, "g"), spec(5, "")), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
-		"a history of an older version, an edit that was lost":     {planned(7, spec(7, "g"), spec(5, "")), lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
-		"an edit that was lost, as edited after the restore":       {planned(7, spec(7, "g"), spec(6, "f")), lineage.Stamp{Generation: 6, SpecHash: "g"}, false},
+		"a history of an older version, before it":                 {planned(7, plannedSpec(7, "g"), plannedSpec(5, "")), lineage.Stamp{Generation: 5, SpecHash: "e"}, false},
+		"a history of an older version, an edit that was lost":     {planned(7, plannedSpec(7, "g"), plannedSpec(5, "")), lineage.Stamp{Generation: 6, SpecHash: "f"}, true},
+		"an edit that was lost, as edited after the restore":       {planned(7, plannedSpec(7, "g"), plannedSpec(6, "f")), lineage.Stamp{Generation: 6, SpecHash: "g"}, false},
 		"another AppService that was created before":               {now, lineage.Stamp{UID: "uid-0", Generation: 9, SpecHash: "x", Created: created.Add(-time.Second)}, false},
 		"another AppService that was created later":                {now, lineage.Stamp{UID: "uid-2", Generation: 1, SpecHash: "e", Created: created.Add(time.Second)}, true},
 		"another AppService of an older version":                   {now, lineage.Stamp{UID: "uid-2", Generation: 9}, false},
@@ -90,7 +90,7 @@ func TestIsAhead(t *testing.T) {
 			accepted := test.app.DeepCopy()
 			accepted.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: "1-00000000, " + test.stamp.Token()}
 			if lineage.IsAhead(accepted, test.stamp) {
-				t.Error("it is accepted, and still ahead")
+				t.Error("an accepted stamp is still ahead")
 			}
 			for _, other := range []lineage.Stamp{
 				{UID: test.stamp.UID, Generation: test.stamp.Generation + 1, SpecHash: test.stamp.SpecHash},
@@ -107,7 +107,7 @@ func TestIsAhead(t *testing.T) {
 }
 
 func TestStamp_is_read_as_it_was_written(t *testing.T) {
-	app := planned(5, spec(5, "e"))
+	app := planned(5, plannedSpec(5, "e"))
 	object := &corev1.Service{}
 	object.Annotations = map[string]string{v1alpha1.AnnotationUID: "uid-1"}
 	maps.Copy(object.Annotations, lineage.For(app).Annotations())
@@ -119,8 +119,8 @@ func TestStamp_is_read_as_it_was_written(t *testing.T) {
 	if diff := cmp.Diff(lineage.Stamp{UID: "uid-1", SpecHash: "e"}, lineage.Of(object)); diff != "" {
 		t.Errorf("malformed stamp (-want +got):\n%s", diff)
 	}
-	if got := lineage.For(planned(6, spec(5, "e"))).SpecHash; got != "" {
-		t.Errorf("the stamp names spec %q before the status does", got)
+	if got := lineage.For(planned(6, plannedSpec(5, "e"))).SpecHash; got != "" {
+		t.Errorf("the stamp has spec hash %q before the status has it", got)
 	}
 }
 
@@ -132,14 +132,14 @@ func TestPlanned(t *testing.T) {
 		app  *v1alpha1.AppService
 		want []v1alpha1.PlannedSpec
 	}{
-		"the first plan":                         {fresh, []v1alpha1.PlannedSpec{spec(1, hash)}},
-		"the same generation":                    {planned(5, spec(5, "e"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(5, "e"), spec(4, "d")}},
-		"the next generation":                    {planned(7, spec(5, "e"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(7, hash), spec(5, "e"), spec(4, "d")}},
-		"no more than 64":                        {planned(101, full()...), append([]v1alpha1.PlannedSpec{spec(101, hash)}, full()[:63]...)},
+		"the first plan":                         {fresh, []v1alpha1.PlannedSpec{plannedSpec(1, hash)}},
+		"the same generation":                    {planned(5, plannedSpec(5, "e"), plannedSpec(4, "d")), []v1alpha1.PlannedSpec{plannedSpec(5, "e"), plannedSpec(4, "d")}},
+		"the next generation":                    {planned(7, plannedSpec(5, "e"), plannedSpec(4, "d")), []v1alpha1.PlannedSpec{plannedSpec(7, hash), plannedSpec(5, "e"), plannedSpec(4, "d")}},
+		"no more than 64":                        {planned(101, fullHistory()...), append([]v1alpha1.PlannedSpec{plannedSpec(101, hash)}, fullHistory()[:63]...)},
 		"a status of an older version stays":     {planned(5), nil},
-		"a status that is ahead of its spec":     {planned(5, spec(6, "f"), spec(5, "x"), spec(4, "d")), []v1alpha1.PlannedSpec{spec(5, hash), spec(4, "d")}},
-		"an edit after a status of an older one": {unplanned(5, 4), []v1alpha1.PlannedSpec{spec(5, hash), spec(4, "")}},
-		"the status was lost":                    {unplanned(5, -1), []v1alpha1.PlannedSpec{spec(5, hash)}},
+		"a status that is ahead of its spec":     {planned(5, plannedSpec(6, "f"), plannedSpec(5, "x"), plannedSpec(4, "d")), []v1alpha1.PlannedSpec{plannedSpec(5, hash), plannedSpec(4, "d")}},
+		"an edit after a status of an older one": {unplanned(5, 4), []v1alpha1.PlannedSpec{plannedSpec(5, hash), plannedSpec(4, "")}},
+		"the status was lost":                    {unplanned(5, -1), []v1alpha1.PlannedSpec{plannedSpec(5, hash)}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,11 +150,11 @@ func TestPlanned(t *testing.T) {
 			again := test.app.DeepCopy()
 			again.Status.PlannedSpecs, again.Status.ObservedGeneration = got, test.app.Generation
 			if diff := cmp.Diff(got, lineage.Planned(again)); diff != "" {
-				t.Errorf("history of its own history (-want +got):\n%s", diff)
+				t.Errorf("the next history (-want +got):\n%s", diff)
 			}
 		})
 	}
-	other := planned(6, spec(5, hash))
+	other := planned(6, plannedSpec(5, hash))
 	other.Spec.Image = "web:2"
 	if got := lineage.Planned(other)[0].Hash; got == hash {
 		t.Error("another spec has the same hash")
@@ -162,7 +162,7 @@ func TestPlanned(t *testing.T) {
 }
 
 func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
-	app := planned(4, spec(4, "d"))
+	app := planned(4, plannedSpec(4, "d"))
 	deployment := lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "f"}
 	service := lineage.Stamp{UID: "uid-1", Generation: 5, SpecHash: "e"}
 	got := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": deployment, "Service": service})
@@ -179,18 +179,18 @@ func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
 		}
 	}
 	if got := lineage.Behind(app, nil); got != nil {
-		t.Errorf("of nothing: %+v", got)
+		t.Errorf("no objects: %+v", got)
 	}
 	recreated := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": {UID: "uid-2", Generation: 1}})
 	if recreated.UID != "uid-2" {
-		t.Errorf("of another AppService: %+v", recreated)
+		t.Errorf("another AppService: %+v", recreated)
 	}
 }
 
 // behindWith returns an AppService whose status has one cluster for each token, with the token as
 // its stamp that is ahead.
 func behindWith(tokens ...string) *v1alpha1.AppService {
-	app := planned(4, spec(4, "d"))
+	app := planned(4, plannedSpec(4, "d"))
 	for i, token := range tokens {
 		app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{
 			Name: fmt.Sprint("c", i), HubBehind: &v1alpha1.HubBehind{Kind: "Deployment", Accept: token},
@@ -207,12 +207,12 @@ func TestAcceptValue_is_short_and_accepts_all(t *testing.T) {
 		tokens = append(tokens, stamps[generation].Token())
 	}
 	if got := lineage.AcceptValue(tokens[:2]); got != tokens[0]+","+tokens[1] {
-		t.Errorf("of two: %s", got)
+		t.Errorf("two tokens: %s", got)
 	}
 	app := behindWith(tokens...)
 	app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: lineage.AcceptValue(tokens)}
 	if value := app.Annotations[v1alpha1.AnnotationAcceptHub]; len(value) > 40 {
-		t.Errorf("of a hundred: %s", value)
+		t.Errorf("a hundred tokens: %s", value)
 	}
 	app.Status.AcceptedStamps = lineage.AcceptedStamps(app)
 	app.Status.Clusters = nil // the entries no longer list the stamps that were ahead

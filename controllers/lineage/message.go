@@ -17,12 +17,12 @@ func WhatIsAhead(behind *v1alpha1.HubBehind) string {
 	if behind.UID != "" {
 		what = fmt.Sprintf("%s was applied for an AppService of this name with UID %q, which was created later than the hub's", behind.Kind, behind.UID)
 	}
-	return what + ": the hub is behind, as after a restore; "
+	return what + ": the hub is behind the cluster; "
 }
 
 // accept returns how to continue with the state of the hub.
 func accept(tokens string) string {
-	return fmt.Sprintf("bring the AppService up to date, then let it overwrite the clusters by annotation %s=%s", v1alpha1.AnnotationAcceptHub, tokens)
+	return fmt.Sprintf("if the hub was restored, bring the AppService up to date; to overwrite the clusters, annotate it with %s=%s", v1alpha1.AnnotationAcceptHub, tokens)
 }
 
 // HowToAccept returns how to accept everything that is ahead on these clusters.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
 func TestObservation_WithDeployment(t *testing.T) {
@@ -19,58 +20,58 @@ func TestObservation_WithDeployment(t *testing.T) {
 	}{
 		"a new Deployment is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }),
-			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Replicas: 0/2"), counting(0, 0)),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Replicas: 0/2"), Counting(0, 0)),
 		},
-		"a generation that the member has not looked at yet is Progressing, however well the last one does": {
+		"a generation that the member has not observed yet is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Generation = 3 }),
-			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Deployment generation is 3, but latest observed generation is 2")),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Deployment generation is 3, but latest observed generation is 2")),
 		},
 		"pods that are not updated yet are Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }),
-			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Updated: 1/2")),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Updated: 1/2")),
 		},
 		"pods that are not available yet are Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.ReadyReplicas = 1, 1 }),
-			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Available: 1/2"), counting(2, 1)),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Available: 1/2"), Counting(2, 1)),
 		},
-		"old pods that still end are Progressing": {
+		"old pods that are still terminating are Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }),
-			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Pending termination: 1"), counting(3, 2)),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Pending termination: 1"), Counting(3, 2)),
 		},
-		"all of it available is Ready, without a word": {
+		"all pods available is Ready, without a message": {
 			deployment: deployment(),
-			want:       seen(v1alpha1.ClusterReady),
+			want:       Observation(v1alpha1.ClusterReady),
 		},
-		"none wanted and none there is Ready": {
+		"zero desired and zero actual replicas is Ready": {
 			deployment: deployment(func(d *appsv1.Deployment) {
 				d.Spec.Replicas = new(int32(0))
 				d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0, 0, 0
 			}),
-			want: seen(v1alpha1.ClusterReady, counting(0, 0)),
+			want: Observation(v1alpha1.ClusterReady, Counting(0, 0)),
 		},
-		"none wanted, and nobody has looked at it yet, is Progressing": {
+		"zero desired replicas that the member has not observed yet is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) {
 				d.Spec.Replicas = new(int32(0))
 				d.Status = appsv1.DeploymentStatus{}
 			}),
-			want: seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Deployment not Available"), counting(0, 0)),
+			want: Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Deployment not Available"), Counting(0, 0)),
 		},
 		"a rollout past its deadline is Failed": {
 			deployment: deployment(condition(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded"), func(d *appsv1.Deployment) {
 				d.Status.AvailableReplicas, d.Status.ReadyReplicas = 0, 0
 			}),
-			want: seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRolloutFailed, "Progress deadline exceeded"), counting(2, 0)),
+			want: Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRolloutFailed, "Progress deadline exceeded"), Counting(2, 0)),
 		},
-		"one that is being deleted is Progressing": {
-			deployment: deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }),
-			want:       seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonRollingOut, "Resource scheduled for deletion")),
+		"a Deployment that is being deleted is Progressing": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = &Now }),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Resource scheduled for deletion")),
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			// The previous phase, reason and message are replaced. The identity of the answered
 			// entry is kept.
-			earlier := seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota"), counting(7, 7))
+			earlier := Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"), Counting(7, 7))
 			deployment := test.deployment.DeepCopy()
 			got, err := earlier.WithDeployment(deployment)
 			if err != nil {
@@ -106,7 +107,7 @@ func condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatu
 	}
 }
 
-func TestObservation_has_the_Deployments_own_words(t *testing.T) {
+func TestObservation_has_the_message_of_the_Deployment(t *testing.T) {
 	got, err := observation.Observation{}.WithDeployment(deployment(func(d *appsv1.Deployment) {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-1" has timed out progressing.`}}
 	}))

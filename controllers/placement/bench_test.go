@@ -13,16 +13,16 @@ func BenchmarkDecide(b *testing.B) {
 	for _, clusters := range []int{10, 100, 1000} {
 		var all []string
 		fleet := shuffled(fleetOf(clusters, func(i int) v1alpha1.MemberCluster {
-			m := member(nth(i), cpu(fmt.Sprint(4+i%97)))
-			m.Labels = map[string]string{"tier": "prod", "region": nth(i % 7)}
+			m := member(memberName(i), cpu(fmt.Sprint(4+i%97)))
+			m.Labels = map[string]string{"tier": "prod", "region": memberName(i % 7)}
 			return m
 		}))
 		for _, m := range fleet {
 			all = append(all, m.Name)
 		}
 		regional := func(i int) v1alpha1.ReplicaRule {
-			r := v1alpha1.ReplicaRule{Name: nth(i)}
-			selector := matching("region", nth(i))
+			r := v1alpha1.ReplicaRule{Name: memberName(i)}
+			selector := matching("region", memberName(i))
 			r.ClusterSelector = &selector
 			atLeast(int32(i))(&r)
 			atMost(int32(5 + 10*i))(&r)
@@ -35,12 +35,12 @@ func BenchmarkDecide(b *testing.B) {
 		}{
 			{"everywhere", app()},
 			{"new", app(selected(matching("tier", "prod")))},
-			{"held", app(selected(matching("tier", "prod")), holding(all...))},
-			{"held and named", app(named(all...), holding(all...))},
+			{"with entries", app(selected(matching("tier", "prod")), withEntries(all...))},
+			{"with entries and names", app(named(all...), withEntries(all...))},
 			{"limited and spread", app(limited(n/3), spread("region"))},
-			{"limited and spread, held", app(limited(n/3), spread("region"), holding(all...))},
+			{"limited and spread, with entries", app(limited(n/3), spread("region"), withEntries(all...))},
 			{"divided by Allocatable", app(divided(17*n), byAllocatable)},
-			{"divided by Allocatable, held", app(divided(17*n), byAllocatable, holding(all...))},
+			{"divided by Allocatable, with entries", app(divided(17*n), byAllocatable, withEntries(all...))},
 			{"divided with bounds", app(divided(17*n, regional(1), regional(2), regional(3), regional(4), regional(5)), byAllocatable)},
 			{"divided autoscaling", app(divided(17*n), byAllocatable, autoscaling(17*n, 40*n))},
 		} {
@@ -53,14 +53,14 @@ func BenchmarkDecide(b *testing.B) {
 // after a restart.
 func BenchmarkDecide_for_1000_AppServices(b *testing.B) {
 	fleet := shuffled(fleetOf(100, func(i int) v1alpha1.MemberCluster {
-		return member(nth(i), label("region", nth(i%7)), cpu(fmt.Sprint(4+i%97)))
+		return member(memberName(i), label("region", memberName(i%7)), cpu(fmt.Sprint(4+i%97)))
 	}))
 	var everywhere, mixed []*v1alpha1.AppService
 	for i := range 1000 {
 		for _, a := range []*v1alpha1.AppService{
 			app(), app(limited(10), spread("region")), app(divided(500), byAllocatable), app(limited(20), divided(100), autoscaling(100, 300)),
 		} {
-			a.Name = nth(i)
+			a.Name = memberName(i)
 			mixed = append(mixed, a)
 		}
 		everywhere = append(everywhere, app())
@@ -72,14 +72,14 @@ func BenchmarkDecide_for_1000_AppServices(b *testing.B) {
 // BenchmarkDecide_when_most_clusters_are_not_Ready measures the rounds of a division in the worst
 // case.
 func BenchmarkDecide_when_most_clusters_are_not_Ready(b *testing.B) {
-	fleet := fleetOf(1000, func(i int) v1alpha1.MemberCluster { return member(nth(i), cpu(fmt.Sprint(1+i*i%997))) })
+	fleet := fleetOf(1000, func(i int) v1alpha1.MemberCluster { return member(memberName(i), cpu(fmt.Sprint(1+i*i%997))) })
 	app := app(divided(12000), byAllocatable)
 	plan, err := placement.Decide(app, fleet)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i, decision := range plan {
-		running(decision.Cluster, decision.Replicas)(app)
+		withEntry(decision.Cluster, decision.Replicas)(app)
 		if i%100 > 0 {
 			notReady(&fleet[i])
 		}

@@ -13,31 +13,32 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// holder is a cluster of a division in a test: everything that Decide can know about it, and the
+// share is a cluster of a division in a test: everything that Decide can know about it, and the
 // replicas that it got.
-type holder struct {
+type share struct {
 	weight, least, most, has int64
-	row, ready               bool
+	entry, ready             bool
 	got                      int64
 }
 
-// highest returns the maximum that the holder may get in any state.
-func (h holder) highest() int64 {
+// ceiling returns the maximum that the cluster may get in any state.
+func (h share) ceiling() int64 {
 	if h.weight == 0 {
 		return h.least
 	}
 	return h.most
 }
 
-// roof returns the maximum that the holder may get while other holders can take the rest.
-func (h holder) roof() int64 {
-	if h.row && !h.ready {
-		return min(h.highest(), max(h.least, h.has))
+// preferredCeiling returns the maximum that the cluster may get while other clusters can take the
+// rest.
+func (h share) preferredCeiling() int64 {
+	if h.entry && !h.ready {
+		return min(h.ceiling(), max(h.least, h.has))
 	}
-	return h.highest()
+	return h.ceiling()
 }
 
-func (h holder) draw(name string) (v1alpha1.ReplicaRule, v1alpha1.MemberCluster) {
+func (h share) ruleAndMember(name string) (v1alpha1.ReplicaRule, v1alpha1.MemberCluster) {
 	m := member(name)
 	if !h.ready {
 		notReady(&m)
@@ -56,24 +57,24 @@ func anyDivision(allReady bool) *rapid.Generator[division] {
 		most := rapid.SampledFrom([]int64{12, 40, 1000, math.MaxInt32}).Draw(t, "scale")
 		d := division{total: rapid.Int64Range(0, most).Draw(t, "total")}
 		for range rapid.IntRange(0, 7).Draw(t, "clusters") {
-			h := holder{weight: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1, 1_000_000)).Draw(t, "weight"), most: math.MaxInt32, ready: true}
-			if rapid.Bool().Draw(t, "has a least") {
+			h := share{weight: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1, 1_000_000)).Draw(t, "weight"), most: math.MaxInt32, ready: true}
+			if rapid.Bool().Draw(t, "has minReplicas") {
 				h.least = rapid.Int64Range(0, most/4).Draw(t, "least")
 			}
-			if rapid.Bool().Draw(t, "has a most") {
+			if rapid.Bool().Draw(t, "has maxReplicas") {
 				h.most = rapid.Int64Range(h.least, h.least+most/2).Draw(t, "most")
 				h.most = min(h.most, math.MaxInt32)
 			}
-			if h.row = rapid.Bool().Draw(t, "has a row"); h.row {
+			if h.entry = rapid.Bool().Draw(t, "has an entry"); h.entry {
 				h.has = rapid.Int64Range(0, most/2).Draw(t, "has")
 				h.ready = allReady || rapid.Bool().Draw(t, "is ready")
 			}
-			d.holders = append(d.holders, h)
+			d.shares = append(d.shares, h)
 		}
-		if rapid.Bool().Draw(t, "is at rest, nearly") {
+		if rapid.Bool().Draw(t, "is almost at rest") {
 			for i, band := range d.bands() {
-				if d.holders[i].row {
-					d.holders[i].has = min(math.MaxInt32, max(0, band[0]+rapid.Int64Range(-2, 2).Draw(t, "off by")))
+				if d.shares[i].entry {
+					d.shares[i].has = min(math.MaxInt32, max(0, band[0]+rapid.Int64Range(-2, 2).Draw(t, "off by")))
 				}
 			}
 		}
@@ -82,49 +83,49 @@ func anyDivision(allReady bool) *rapid.Generator[division] {
 }
 
 type division struct {
-	total   int64
-	holders []holder
+	total  int64
+	shares []share
 }
 
-// question returns the AppService and the members that lead to the division.
-func (d division) question() (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
+// input returns the AppService and the members that lead to the division.
+func (d division) input() (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	var rules []v1alpha1.ReplicaRule
 	var fleet []v1alpha1.MemberCluster
 	app := app()
-	for i, h := range d.holders {
-		r, m := h.draw(nth(i))
+	for i, h := range d.shares {
+		r, m := h.ruleAndMember(memberName(i))
 		rules, fleet = append(rules, r), append(fleet, m)
-		if h.row {
-			running(nth(i), int32(h.has))(app)
+		if h.entry {
+			withEntry(memberName(i), int32(h.has))(app)
 		}
 	}
 	divided(int32(d.total), rules...)(app)
 	return app, fleet
 }
 
-// answered returns the division with the replicas that each holder got.
-func (d division) answered(t *rapid.T) division {
+// decided returns the division with the replicas that each cluster got.
+func (d division) decided(t *rapid.T) division {
 	plan := decide(t, d.app(), d.fleet())
-	d.holders = slices.Clone(d.holders)
-	for i := range d.holders {
-		d.holders[i].got = int64(plan[i].Replicas)
+	d.shares = slices.Clone(d.shares)
+	for i := range d.shares {
+		d.shares[i].got = int64(plan[i].Replicas)
 	}
 	return d
 }
 
 func (d division) app() *v1alpha1.AppService {
-	app, _ := d.question()
+	app, _ := d.input()
 	return app
 }
 
 func (d division) fleet() []v1alpha1.MemberCluster {
-	_, fleet := d.question()
+	_, fleet := d.input()
 	return fleet
 }
 
-func (d division) sum(of func(holder) int64) int64 {
+func (d division) sum(of func(share) int64) int64 {
 	sum := int64(0)
-	for _, h := range d.holders {
+	for _, h := range d.shares {
 		sum += of(h)
 	}
 	return sum
@@ -132,85 +133,85 @@ func (d division) sum(of func(holder) int64) int64 {
 
 func TestDivision_is_exact_as_far_as_the_bounds_allow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := anyDivision(false).Draw(t, "division").answered(t)
-		least, most := d.sum(func(h holder) int64 { return h.least }), d.sum(holder.highest)
-		if got, want := d.sum(func(h holder) int64 { return h.got }), max(least, min(most, d.total)); got != want {
-			t.Fatalf("%d of %d, want %d: %+v", got, d.total, want, d.holders)
+		d := anyDivision(false).Draw(t, "division").decided(t)
+		least, most := d.sum(func(h share) int64 { return h.least }), d.sum(share.ceiling)
+		if got, want := d.sum(func(h share) int64 { return h.got }), max(least, min(most, d.total)); got != want {
+			t.Fatalf("%d of %d, want %d: %+v", got, d.total, want, d.shares)
 		}
 	})
 }
 
-func TestDivision_keeps_everyone_within_its_bounds(t *testing.T) {
+func TestDivision_is_within_the_bounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		for _, h := range anyDivision(false).Draw(t, "division").answered(t).holders {
-			if h.got < h.least || h.got > h.highest() {
+		for _, h := range anyDivision(false).Draw(t, "division").decided(t).shares {
+			if h.got < h.least || h.got > h.ceiling() {
 				t.Fatalf("%d is out of bounds: %+v", h.got, h)
 			}
 		}
 	})
 }
 
-func TestDivision_gives_no_more_to_clusters_that_are_not_Ready_than_it_must(t *testing.T) {
+func TestDivision_adds_as_few_replicas_as_possible_to_clusters_that_are_not_Ready(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := anyDivision(false).Draw(t, "division").answered(t)
-		over, must := int64(0), max(0, min(d.total, d.sum(holder.highest))-d.sum(holder.roof))
-		for _, h := range d.holders {
-			over += max(0, h.got-h.roof())
+		d := anyDivision(false).Draw(t, "division").decided(t)
+		over, must := int64(0), max(0, min(d.total, d.sum(share.ceiling))-d.sum(share.preferredCeiling))
+		for _, h := range d.shares {
+			over += max(0, h.got-h.preferredCeiling())
 		}
 		if over != must {
-			t.Fatalf("%d over what they have, want %d: %+v", over, must, d)
+			t.Fatalf("%d replicas above the preferred ceilings, want %d: %+v", over, must, d)
 		}
 	})
 }
 
 // The test calculates the quotas as CSS does for a flexible line, with fractions. The package uses
 // a different method and integer arithmetic.
-func TestDivision_gives_each_its_quota_rounded_up_or_down(t *testing.T) {
+func TestDivision_is_the_quota_rounded_up_or_down(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := anyDivision(true).Draw(t, "division").answered(t)
+		d := anyDivision(true).Draw(t, "division").decided(t)
 		for i, band := range d.bands() {
-			if h := d.holders[i]; h.got < band[0] || h.got > band[1] {
-				t.Fatalf("%d got %d, not from %d to %d: %+v", i, h.got, band[0], band[1], d)
+			if h := d.shares[i]; h.got < band[0] || h.got > band[1] {
+				t.Fatalf("share %d is %d, want %d to %d: %+v", i, h.got, band[0], band[1], d)
 			}
 		}
 	})
 }
 
 // The test tries all divisions within the bands: none of them moves fewer replicas.
-func TestDivision_moves_as_few_as_can_be(t *testing.T) {
+func TestDivision_moves_as_few_replicas_as_possible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := anyDivision(true).Draw(t, "division").answered(t)
+		d := anyDivision(true).Draw(t, "division").decided(t)
 		bands := d.bands()
-		want, sum := int64(math.MaxInt64), d.sum(func(h holder) int64 { return h.got })
+		want, sum := int64(math.MaxInt64), d.sum(func(h share) int64 { return h.got })
 		for choice := range 1 << len(bands) {
 			moved, given := int64(0), int64(0)
 			for i, band := range bands {
 				n := band[choice>>i&1]
 				given += n
-				moved += distance(n, d.holders[i].has)
+				moved += distance(n, d.shares[i].has)
 			}
 			if given == sum {
 				want = min(want, moved)
 			}
 		}
-		if moved := d.sum(func(h holder) int64 { return distance(h.got, h.has) }); moved != want {
-			t.Fatalf("%d are moved, and %d could be: %+v", moved, want, d)
+		if moved := d.sum(func(h share) int64 { return distance(h.got, h.has) }); moved != want {
+			t.Fatalf("%d replicas are moved, want %d: %+v", moved, want, d)
 		}
 	})
 }
 
 // Without current replicas, the division is Hamilton's method: the cluster with the larger
 // remainder gets a replica first.
-func TestDivision_among_newcomers_goes_by_the_largest_remainder(t *testing.T) {
+func TestDivision_among_new_clusters_follows_the_largest_remainder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDivision(true).Draw(t, "division")
-		for i := range d.holders {
-			d.holders[i].row, d.holders[i].has = false, 0
+		for i := range d.shares {
+			d.shares[i].entry, d.shares[i].has = false, 0
 		}
-		d = d.answered(t)
+		d = d.decided(t)
 		quotas, bands := d.quotas(), d.bands()
-		for i, up := range d.holders {
-			for j, down := range d.holders {
+		for i, up := range d.shares {
+			for j, down := range d.shares {
 				if up.got == bands[i][0] || down.got == bands[j][1] {
 					continue
 				}
@@ -222,14 +223,14 @@ func TestDivision_among_newcomers_goes_by_the_largest_remainder(t *testing.T) {
 	})
 }
 
-func TestDivision_by_Allocatable_is_exact_whatever_members_say(t *testing.T) {
+func TestDivision_by_Allocatable_is_exact_for_any_capacity(t *testing.T) {
 	anyQuantity := rapid.OneOf(rapid.StringMatching(`-?[0-9]{1,12}(m|n|k|Ei|E)?`), rapid.SampledFrom([]string{"0", "1n", "9E", "8Ei", "1e40", "-1e40"}))
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int32Range(0, math.MaxInt32).Draw(t, "total")
 		app := app(divided(total), byAllocatable)
 		n := rapid.IntRange(1, 9).Draw(t, "clusters")
 		fleet := fleetOf(n, func(i int) v1alpha1.MemberCluster {
-			m := member(nth(i))
+			m := member(memberName(i))
 			if rapid.Bool().Draw(t, "is known") {
 				m.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(anyQuantity.Draw(t, "cpu"))}
 			}
@@ -238,7 +239,7 @@ func TestDivision_by_Allocatable_is_exact_whatever_members_say(t *testing.T) {
 		sum := int64(0)
 		for _, decision := range decide(t, app, fleet) {
 			if decision.Replicas < 0 {
-				t.Fatalf("less than nothing: %+v", decision)
+				t.Fatalf("negative replicas: %+v", decision)
 			}
 			sum += int64(decision.Replicas)
 		}
@@ -253,23 +254,23 @@ func TestDivision_of_autoscaling_is_exact_and_in_order(t *testing.T) {
 		d := anyDivision(false).Draw(t, "division")
 		least, more := max(1, d.total), rapid.Int64Range(0, 1000).Draw(t, "more")
 		most := min(math.MaxInt32, least+more)
-		app, fleet := d.question()
+		app, fleet := d.input()
 		autoscaling(int32(least), int32(most))(app)
 		for i := range app.Status.Clusters {
-			row := &app.Status.Clusters[i]
-			if row.MaxReplicas = rapid.Int32Range(0, row.Replicas).Draw(t, "to"); row.MaxReplicas > 0 {
-				row.MinReplicas = rapid.Int32Range(1, row.MaxReplicas).Draw(t, "from")
+			entry := &app.Status.Clusters[i]
+			if entry.MaxReplicas = rapid.Int32Range(0, entry.Replicas).Draw(t, "to"); entry.MaxReplicas > 0 {
+				entry.MinReplicas = rapid.Int32Range(1, entry.MaxReplicas).Draw(t, "from")
 			}
 		}
 		var mins, maxs, leasts, mosts, upTo int64
 		for i, got := range decide(t, app, fleet) {
-			h := d.holders[i]
+			h := d.shares[i]
 			mins, maxs = mins+int64(got.MinReplicas), maxs+int64(got.MaxReplicas)
-			leasts, mosts = leasts+h.least, mosts+h.highest()
+			leasts, mosts = leasts+h.least, mosts+h.ceiling()
 			if got.MinReplicas == 0 && got.MaxReplicas+got.Replicas > 0 {
-				t.Fatalf("something without a least: %+v", got)
+				t.Fatalf("replicas or maxReplicas without minReplicas: %+v", got)
 			}
-			if got.Replicas < got.MinReplicas || got.MaxReplicas < got.Replicas || int64(got.MaxReplicas) > h.highest() || int64(got.MinReplicas) < h.least {
+			if got.Replicas < got.MinReplicas || got.MaxReplicas < got.Replicas || int64(got.MaxReplicas) > h.ceiling() || int64(got.MinReplicas) < h.least {
 				t.Fatalf("out of bounds: %+v of %+v", got, h)
 			}
 			if got.MinReplicas > 0 && h.weight > 0 {
@@ -279,10 +280,10 @@ func TestDivision_of_autoscaling_is_exact_and_in_order(t *testing.T) {
 			}
 		}
 		if want := max(leasts, min(mosts, least)); mins != want {
-			t.Fatalf("the leasts are %d, want %d", mins, want)
+			t.Fatalf("the sum of minReplicas is %d, want %d", mins, want)
 		}
 		if want := max(mins, min(upTo, most)); maxs != want {
-			t.Fatalf("the mosts are %d, want %d", maxs, want)
+			t.Fatalf("the sum of maxReplicas is %d, want %d", maxs, want)
 		}
 	})
 }
@@ -290,11 +291,11 @@ func TestDivision_of_autoscaling_is_exact_and_in_order(t *testing.T) {
 // quotas returns the quotas. In each step it fixes the quotas that are out of bounds, on the side
 // with the larger excess, until all quotas are within bounds.
 func (d division) quotas() []*big.Rat {
-	quotas := make([]*big.Rat, len(d.holders))
-	total := max(d.sum(func(h holder) int64 { return h.least }), min(d.total, d.sum(holder.highest)))
+	quotas := make([]*big.Rat, len(d.shares))
+	total := max(d.sum(func(h share) int64 { return h.least }), min(d.total, d.sum(share.ceiling)))
 	for {
 		rest, weight := new(big.Rat).SetInt64(total), int64(0)
-		for i, h := range d.holders {
+		for i, h := range d.shares {
 			if quotas[i] != nil {
 				rest.Sub(rest, quotas[i])
 			} else {
@@ -303,7 +304,7 @@ func (d division) quotas() []*big.Rat {
 		}
 		free := map[int]*big.Rat{}
 		out := new(big.Rat)
-		for i, h := range d.holders {
+		for i, h := range d.shares {
 			if quotas[i] != nil {
 				continue
 			}
@@ -318,7 +319,7 @@ func (d division) quotas() []*big.Rat {
 			return quotas
 		}
 		for i, q := range free {
-			within := d.holders[i].clamp(q)
+			within := d.shares[i].clamp(q)
 			if out.Sign() == 0 || out.Sign() == within.Cmp(q) {
 				quotas[i] = within
 			}
@@ -326,18 +327,18 @@ func (d division) quotas() []*big.Rat {
 	}
 }
 
-func (h holder) clamp(q *big.Rat) *big.Rat {
+func (h share) clamp(q *big.Rat) *big.Rat {
 	if least := new(big.Rat).SetInt64(h.least); q.Cmp(least) < 0 {
 		return least
 	}
-	if most := new(big.Rat).SetInt64(h.highest()); q.Cmp(most) > 0 {
+	if most := new(big.Rat).SetInt64(h.ceiling()); q.Cmp(most) > 0 {
 		return most
 	}
 	return q
 }
 
 func (d division) bands() [][2]int64 {
-	bands := make([][2]int64, len(d.holders))
+	bands := make([][2]int64, len(d.shares))
 	for i, q := range d.quotas() {
 		floor := new(big.Int).Quo(q.Num(), q.Denom()).Int64()
 		bands[i] = [2]int64{floor, floor}

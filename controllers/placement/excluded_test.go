@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-func TestDecide_says_which_requirement_a_cluster_does_not_meet(t *testing.T) {
+func TestDecide_reports_the_requirement_that_a_cluster_does_not_meet(t *testing.T) {
 	selecting := func() *v1alpha1.AppService {
 		return app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "eu"}, MatchExpressions: expression("tier", metav1.LabelSelectorOpIn, "prod", "test").MatchExpressions}))
 	}
@@ -22,13 +22,13 @@ func TestDecide_says_which_requirement_a_cluster_does_not_meet(t *testing.T) {
 		member v1alpha1.MemberCluster
 		want   string
 	}{
-		"one of two requirements":            {selecting(), member("a", label("region", "eu")), "tier in (prod,test)"},
-		"both":                               {selecting(), member("a"), "region=eu,tier in (prod,test)"},
-		"a taint":                            {app(), member("a", noSchedule("gpu")), "gpu:NoSchedule"},
-		"a taint with a value":               {app(), member("a", valued), "gpu=a100:NoExecute"},
-		"the taint that is not tolerated":    {app(tolerating(v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationExists})), member("a", valued, noExecute("spot")), "spot:NoExecute"},
-		"no requirement where there is none": {app(), member("a", unschedulable), ""},
-		"no more than can be read":           {app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"a": long, "b": long, "c": long, "d": long}})), member("a"), strings.Join([]string{"a=" + long, "b=" + long, "c=" + long}, ",") + ",d…"},
+		"one of two requirements":        {selecting(), member("a", label("region", "eu")), "tier in (prod,test)"},
+		"both":                           {selecting(), member("a"), "region=eu,tier in (prod,test)"},
+		"a taint":                        {app(), member("a", noSchedule("gpu")), "gpu:NoSchedule"},
+		"a taint with a value":           {app(), member("a", valued), "gpu=a100:NoExecute"},
+		"a taint beside a tolerated one": {app(tolerating(v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationExists})), member("a", valued, noExecute("spot")), "spot:NoExecute"},
+		"a reason without a requirement": {app(), member("a", unschedulable), ""},
+		"a long requirement is cut":      {app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"a": long, "b": long, "c": long, "d": long}})), member("a"), strings.Join([]string{"a=" + long, "b=" + long, "c=" + long}, ",") + ",d…"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestDecide_says_which_requirement_a_cluster_does_not_meet(t *testing.T) {
 	}
 }
 
-func TestPlan_Excluded_has_the_requirements_that_most_clusters_do_not_meet(t *testing.T) {
+func TestPlan_Excluded_has_the_most_frequent_requirements(t *testing.T) {
 	lacks := func(cluster, requirement string) placement.Decision {
 		return placement.Decision{Cluster: cluster, Reason: v1alpha1.ReasonSelectorMismatch, Requirement: requirement}
 	}
@@ -59,22 +59,22 @@ func TestPlan_Excluded_has_the_requirements_that_most_clusters_do_not_meet(t *te
 // Adding or removing a node moves no replicas while the CPU changes by less than a tenth.
 func TestDecide_keeps_shares_while_capacities_change_by_less_than_a_tenth(t *testing.T) {
 	weighing := func(n int64) func(*v1alpha1.ClusterStatus) {
-		return func(row *v1alpha1.ClusterStatus) { row.Weight = n }
+		return func(entry *v1alpha1.ClusterStatus) { entry.Weight = n }
 	}
 	tests := map[string]struct {
 		cpu  string
 		want placement.Plan
 	}{
-		"the same":           {"100", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
-		"a little more":      {"109900m", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
-		"a little less":      {"90100m", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
-		"a tenth more":       {"110", placement.Plan{weighed("a", 523, 110_000), weighed("b", 477, 100_000)}},
-		"a tenth less":       {"90", placement.Plan{weighed("a", 474, 90_000), weighed("b", 526, 100_000)}},
-		"not known any more": {"0", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
+		"the same":            {"100", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
+		"almost a tenth more": {"109900m", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
+		"almost a tenth less": {"90100m", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
+		"a tenth more":        {"110", placement.Plan{weighed("a", 523, 110_000), weighed("b", 477, 100_000)}},
+		"a tenth less":        {"90", placement.Plan{weighed("a", 474, 90_000), weighed("b", 526, 100_000)}},
+		"no longer known":     {"0", placement.Plan{weighed("a", 500, 100_000), weighed("b", 500, 100_000)}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			app := app(divided(1000), byAllocatable, running("a", 500, weighing(100_000)), running("b", 500, weighing(100_000)))
+			app := app(divided(1000), byAllocatable, withEntry("a", 500, weighing(100_000)), withEntry("b", 500, weighing(100_000)))
 			got, err := placement.Decide(app, members(member("a", cpu(test.cpu)), member("b", cpu("100"))))
 			if err != nil {
 				t.Fatal(err)

@@ -9,33 +9,33 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-func TestDecide_heeds_taints(t *testing.T) {
+func TestDecide_respects_taints(t *testing.T) {
 	gpu := v1alpha1.Taint{Key: "gpu", Value: "a100", Effect: v1alpha1.TaintNoExecute}
 	not := func(cluster string) placement.Plan {
 		return placement.Plan{excluded(cluster, v1alpha1.ReasonTaintNotTolerated)}
 	}
-	ask(t, map[string]question{
-		"NoSchedule keeps a newcomer away": {
+	runCases(t, map[string]decideCase{
+		"NoSchedule excludes a new cluster": {
 			app: app(), members: members(member("east", noSchedule("gpu"))), want: not("east"),
 		},
-		"NoSchedule lets one stay that is there": {
-			app: app(holding("east")), members: members(member("east", noSchedule("gpu"))), want: placement.Plan{chosen("east", 1)},
+		"NoSchedule does not exclude a cluster with an entry": {
+			app: app(withEntries("east")), members: members(member("east", noSchedule("gpu"))), want: placement.Plan{chosen("east", 1)},
 		},
-		"NoSchedule lets one come back that is being removed": {
-			app: app(running("east", 1, removing)), members: members(member("east", noSchedule("gpu"))), want: placement.Plan{chosen("east", 1)},
+		"NoSchedule does not exclude a Removing cluster": {
+			app: app(withEntry("east", 1, removing)), members: members(member("east", noSchedule("gpu"))), want: placement.Plan{chosen("east", 1)},
 		},
-		"NoExecute keeps a newcomer away": {
+		"NoExecute excludes a new cluster": {
 			app: app(), members: members(member("east", noExecute("gpu"))), want: not("east"),
 		},
-		"NoExecute removes one that is there": {
-			app: app(holding("east")), members: members(member("east", noExecute("gpu"))), want: not("east"),
+		"NoExecute excludes a cluster with an entry": {
+			app: app(withEntries("east")), members: members(member("east", noExecute("gpu"))), want: not("east"),
 		},
-		"one of several taints is enough": {
+		"one taint that is not tolerated is sufficient": {
 			app:     app(tolerating(v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationExists})),
 			members: members(member("east", noSchedule("gpu"), noSchedule("spot"))),
 			want:    not("east"),
 		},
-		"one of several tolerations is enough for each": {
+		"each taint needs one matching toleration": {
 			app: app(tolerating(
 				v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationExists},
 				v1alpha1.Toleration{Key: "spot", Operator: v1alpha1.TolerationExists},
@@ -43,17 +43,17 @@ func TestDecide_heeds_taints(t *testing.T) {
 			members: members(member("east", noSchedule("gpu"), noExecute("spot"))),
 			want:    placement.Plan{chosen("east", 1)},
 		},
-		"a toleration by value tolerates that value": {
+		"a toleration of a value tolerates that value": {
 			app:     app(tolerating(v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationEqual, Value: "a100"})),
 			members: members(member("east", tainted(gpu))),
 			want:    placement.Plan{chosen("east", 1)},
 		},
-		"a toleration by value tolerates no other": {
+		"a toleration of a value tolerates no other value": {
 			app:     app(tolerating(v1alpha1.Toleration{Key: "gpu", Value: "h100"})),
 			members: members(member("east", tainted(gpu))),
 			want:    not("east"),
 		},
-		"a toleration of one effect tolerates no other": {
+		"a toleration of one effect tolerates no other effect": {
 			app:     app(tolerating(v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationExists, Effect: v1alpha1.TaintNoSchedule})),
 			members: members(member("east", tainted(gpu))),
 			want:    not("east"),
@@ -63,7 +63,7 @@ func TestDecide_heeds_taints(t *testing.T) {
 			members: members(member("east", noExecute("gpu"), noSchedule("spot"))),
 			want:    placement.Plan{chosen("east", 1)},
 		},
-		"what does not fit is told first, NoExecute before the state, and NoSchedule in between": {
+		"the order of reasons: mismatch, NoExecute, unschedulable, NoSchedule, not Ready": {
 			app: app(named("a", "b", "c", "d"), selected(matching("tier", "prod"))),
 			members: members(
 				member("a", label("tier", "prod"), noExecute("gpu"), deleting),
@@ -83,30 +83,30 @@ func TestDecide_heeds_taints(t *testing.T) {
 	})
 }
 
-func TestDecide_leaves_out_a_member_without_its_Secret(t *testing.T) {
+func TestDecide_excludes_a_member_without_Secret(t *testing.T) {
 	secretMissing := func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = &metav1.Time{} }
-	ask(t, map[string]question{
-		"a newcomer": {
+	runCases(t, map[string]decideCase{
+		"a new cluster": {
 			app: app(), members: members(member("east", secretMissing), member("west")),
 			want: placement.Plan{excluded("east", v1alpha1.ReasonSecretMissing), chosen("west", 1)},
 		},
-		"one that runs the app: another takes its place": {
-			app: app(limited(1), holding("east")), members: members(member("east", secretMissing), member("west")),
+		"a cluster with an entry is replaced by another one": {
+			app: app(limited(1), withEntries("east")), members: members(member("east", secretMissing), member("west")),
 			want: placement.Plan{excluded("east", v1alpha1.ReasonSecretMissing), chosen("west", 1)},
 		},
-		"what does not fit is told first": {
+		"a mismatch is reported first": {
 			app:     app(named("east"), selected(matching("tier", "prod"))),
 			members: members(member("east", secretMissing), member("west", secretMissing, label("tier", "prod"))),
 			want:    placement.Plan{excluded("east", v1alpha1.ReasonSelectorMismatch), excluded("west", v1alpha1.ReasonNotNamed)},
 		},
-		"and before its taints and its state": {
+		"the missing Secret is reported before taints and state": {
 			app: app(), members: members(member("east", secretMissing, notReady, noExecute("gpu"))),
 			want: placement.Plan{excluded("east", v1alpha1.ReasonSecretMissing)},
 		},
 	})
 }
 
-func TestDecide_names_the_selector_that_it_cannot_understand(t *testing.T) {
+func TestDecide_names_the_field_of_an_invalid_selector(t *testing.T) {
 	bad := v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{
 		MatchExpressions: []v1alpha1.ClusterRequirement{{Key: "tier", Operator: "Like"}},
 	}}
@@ -122,12 +122,12 @@ func TestDecide_names_the_selector_that_it_cannot_understand(t *testing.T) {
 		app  *v1alpha1.AppService
 		want string
 	}{
-		"that of the placement":           {app(badPlacement), "spec.placement" + wrong},
-		"that of the first override":      {app(badOverrides), "spec.overrides[name=x]" + wrong},
-		"that of a rule":                  {app(badRules), "spec.replicaPolicy.rules[name=r]" + wrong},
-		"the placement's before others":   {app(badRules, badOverrides, badPlacement), "spec.placement" + wrong},
-		"an override's before a rule's":   {app(badRules, badOverrides), "spec.overrides[name=x]" + wrong},
-		"with members that it would suit": {app(badOverrides, holding("east")), "spec.overrides[name=x]" + wrong},
+		"the placement":      {app(badPlacement), "spec.placement" + wrong},
+		"the first override": {app(badOverrides), "spec.overrides[name=x]" + wrong},
+		"a rule":             {app(badRules), "spec.replicaPolicy.rules[name=r]" + wrong},
+		"the placement before overrides and rules":      {app(badRules, badOverrides, badPlacement), "spec.placement" + wrong},
+		"an override before a rule":                     {app(badRules, badOverrides), "spec.overrides[name=x]" + wrong},
+		"an override, with a cluster that has an entry": {app(badOverrides, withEntries("east")), "spec.overrides[name=x]" + wrong},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestDecide_names_the_selector_that_it_cannot_understand(t *testing.T) {
 	}
 }
 
-func TestDecide_gives_a_cluster_the_replicas_of_its_last_override(t *testing.T) {
+func TestDecide_uses_the_replicas_of_the_last_matching_override(t *testing.T) {
 	bySelector := func(n int32, selector v1alpha1.ClusterSelector) func(*v1alpha1.AppService) {
 		return func(app *v1alpha1.AppService) {
 			overriding(n)(app)
@@ -150,21 +150,21 @@ func TestDecide_gives_a_cluster_the_replicas_of_its_last_override(t *testing.T) 
 		app.Spec.Overrides = append(app.Spec.Overrides, v1alpha1.Override{Name: "image", Image: "registry.example/app:2"})
 	}
 	both := members(member("east", label("tier", "prod")), member("west"))
-	ask(t, map[string]question{
-		"only where it matches by name":   {app(replicas(3), overriding(5, "east")), both, placement.Plan{chosen("east", 5), chosen("west", 3)}},
-		"only where it matches by label":  {app(replicas(3), bySelector(5, matching("tier", "prod"))), both, placement.Plan{chosen("east", 5), chosen("west", 3)}},
-		"everywhere without a match":      {app(replicas(3), overriding(5)), both, placement.Plan{chosen("east", 5), chosen("west", 5)}},
-		"a later one wins":                {app(replicas(3), overriding(5), overriding(7, "east")), both, placement.Plan{chosen("east", 7), chosen("west", 5)}},
-		"none is a number too":            {app(replicas(3), overriding(0, "west")), both, placement.Plan{chosen("east", 3), chosen("west", 0)}},
-		"one that says nothing of them":   {app(replicas(3), overriding(5), withoutReplicas), both, placement.Plan{chosen("east", 5), chosen("west", 5)}},
-		"not where replicas are divided":  {app(divided(4), overriding(5)), both, placement.Plan{chosen("east", 2), chosen("west", 2)}},
-		"not where autoscaling sets them": {app(autoscaling(2, 4), overriding(5)), both, placement.Plan{scaled("east", 2, 2, 4), scaled("west", 2, 2, 4)}},
-		"Duplicated is as without a policy": {
+	runCases(t, map[string]decideCase{
+		"matches by name":  {app(replicas(3), overriding(5, "east")), both, placement.Plan{chosen("east", 5), chosen("west", 3)}},
+		"matches by label": {app(replicas(3), bySelector(5, matching("tier", "prod"))), both, placement.Plan{chosen("east", 5), chosen("west", 3)}},
+		"matches everywhere without names and labels": {app(replicas(3), overriding(5)), both, placement.Plan{chosen("east", 5), chosen("west", 5)}},
+		"the last match wins":                         {app(replicas(3), overriding(5), overriding(7, "east")), both, placement.Plan{chosen("east", 7), chosen("west", 5)}},
+		"zero replicas":                               {app(replicas(3), overriding(0, "west")), both, placement.Plan{chosen("east", 3), chosen("west", 0)}},
+		"an override without replicas":                {app(replicas(3), overriding(5), withoutReplicas), both, placement.Plan{chosen("east", 5), chosen("west", 5)}},
+		"no effect on divided replicas":               {app(divided(4), overriding(5)), both, placement.Plan{chosen("east", 2), chosen("west", 2)}},
+		"no effect with autoscaling":                  {app(autoscaling(2, 4), overriding(5)), both, placement.Plan{autoscaled("east", 2, 2, 4), autoscaled("west", 2, 2, 4)}},
+		"Duplicated is the same as no policy": {
 			app(replicas(3), overriding(5, "east"), func(app *v1alpha1.AppService) {
 				app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDuplicated}
 			}), both, placement.Plan{chosen("east", 5), chosen("west", 3)},
 		},
-		"labels and names have both to match": {
+		"labels and names must both match": {
 			app(replicas(3), func(app *v1alpha1.AppService) {
 				overriding(5, "west")(app)
 				selector := expression("tier", metav1.LabelSelectorOpExists)

@@ -11,71 +11,71 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-func TestDecide_keeps_to_the_limit(t *testing.T) {
+func TestDecide_respects_the_limit(t *testing.T) {
 	no := func(cluster string) placement.Decision { return excluded(cluster, v1alpha1.ReasonLimitReached) }
 	abc := members(member("a"), member("b"), member("c"))
-	ask(t, map[string]question{
-		"one above what there is takes all": {
+	runCases(t, map[string]decideCase{
+		"a limit above the number of clusters": {
 			app: app(limited(4)), members: abc, want: placement.Plan{chosen("a", 1), chosen("b", 1), chosen("c", 1)},
 		},
-		"what runs is taken before newcomers": {
-			app: app(limited(1), running("b", 1)), members: abc, want: placement.Plan{no("a"), chosen("b", 1), no("c")},
+		"clusters with an entry come before new clusters": {
+			app: app(limited(1), withEntry("b", 1)), members: abc, want: placement.Plan{no("a"), chosen("b", 1), no("c")},
 		},
-		"what runs and is not Ready is taken before newcomers": {
-			app:     app(limited(1), running("b", 1)),
+		"clusters with an entry that are not Ready come before new clusters": {
+			app:     app(limited(1), withEntry("b", 1)),
 			members: members(member("a"), member("b", notReady)),
 			want:    placement.Plan{no("a"), chosen("b", 1)},
 		},
-		"what was detached runs": {
-			app: app(limited(1), running("a", 1, removalWaits), running("b", 1, detached)), members: abc, want: placement.Plan{no("a"), chosen("b", 1), no("c")},
+		"a Detached entry counts as running": {
+			app: app(limited(1), withEntry("a", 1, removalPending), withEntry("b", 1, detached)), members: abc, want: placement.Plan{no("a"), chosen("b", 1), no("c")},
 		},
-		"what waits for its removal is taken after what runs and before what is being removed": {
-			app:     app(limited(2), running("a", 1, removing), running("b", 1, removalWaits), running("c", 1)),
+		"pending removals come after running and before Removing clusters": {
+			app:     app(limited(2), withEntry("a", 1, removing), withEntry("b", 1, removalPending), withEntry("c", 1)),
 			members: abc,
 			want:    placement.Plan{no("a"), chosen("b", 1), chosen("c", 1)},
 		},
-		"what is held is as what waits": {
-			app: app(limited(1), running("a", 1, removing), running("c", 1, removalHeld)), members: abc, want: placement.Plan{no("a"), no("b"), chosen("c", 1)},
+		"removals that need approval count as pending removals": {
+			app: app(limited(1), withEntry("a", 1, removing), withEntry("c", 1, removalNeedsApproval)), members: abc, want: placement.Plan{no("a"), no("b"), chosen("c", 1)},
 		},
-		"what waits for its removal and is lost": {
-			app:     app(limited(1), running("a", 1, removalWaits, lost), running("b", 1, lost)),
+		"pending removals of unreachable clusters come after running clusters": {
+			app:     app(limited(1), withEntry("a", 1, removalPending, unknown), withEntry("b", 1, unknown)),
 			members: members(member("a", notReady), member("b", notReady)),
 			want:    placement.Plan{no("a"), chosen("b", 1)},
 		},
-		"what is in the plan and has taken on nothing is taken before what left it": {
-			app:     app(limited(1), running("a", 1, removalWaits), running("c", 1, settling)),
+		"surging clusters come before pending removals": {
+			app:     app(limited(1), withEntry("a", 1, removalPending), withEntry("c", 1, surging)),
 			members: abc, want: placement.Plan{no("a"), no("b"), chosen("c", 1)},
 		},
-		"what was found and is lost runs": {
-			app:     app(limited(1), running("a", 1, lost), running("b", 1, removalWaits)),
+		"an unreachable cluster counts as running": {
+			app:     app(limited(1), withEntry("a", 1, unknown), withEntry("b", 1, removalPending)),
 			members: members(member("a", notReady), member("b")),
 			want:    placement.Plan{chosen("a", 1), no("b")},
 		},
-		"what is being removed is taken before newcomers": {
-			app: app(limited(1), running("b", 1, removing)), members: abc, want: placement.Plan{no("a"), chosen("b", 1), no("c")},
+		"Removing clusters come before new clusters": {
+			app: app(limited(1), withEntry("b", 1, removing)), members: abc, want: placement.Plan{no("a"), chosen("b", 1), no("c")},
 		},
-		"what does not fit takes no place": {
-			app:     app(named("a", "b"), limited(1), running("c", 1)),
+		"excluded clusters do not count": {
+			app:     app(named("a", "b"), limited(1), withEntry("c", 1)),
 			members: members(member("a", noExecute("gpu")), member("b"), member("c")),
 			want:    placement.Plan{excluded("a", v1alpha1.ReasonTaintNotTolerated), chosen("b", 1), excluded("c", v1alpha1.ReasonNotNamed)},
 		},
-		"a newcomer that is not Ready takes no place": {
+		"new clusters that are not Ready do not count": {
 			app:     app(limited(1)),
 			members: members(member("a", notReady), member("b")),
 			want:    placement.Plan{excluded("a", v1alpha1.ReasonClusterNotReady), chosen("b", 1)},
 		},
-		"a name that no member has takes no place": {
+		"names without a member do not count": {
 			app:     app(named("a", "z"), limited(1)),
 			members: members(member("a")),
 			want:    placement.Plan{chosen("a", 1), excluded("z", v1alpha1.ReasonNoSuchCluster)},
 		},
-		"divided replicas are those of the clusters that it takes": {
-			app: app(limited(1), divided(5), running("b", 5)), members: abc, want: placement.Plan{no("a"), chosen("b", 5), no("c")},
+		"only chosen clusters divide the replicas": {
+			app: app(limited(1), divided(5), withEntry("b", 5)), members: abc, want: placement.Plan{no("a"), chosen("b", 5), no("c")},
 		},
 	})
 }
 
-func TestDecide_spreads_the_clusters_that_the_limit_takes(t *testing.T) {
+func TestDecide_spreads_the_chosen_clusters(t *testing.T) {
 	// Two regions have four clusters each, one region has one, and two clusters have no region.
 	var fleet []v1alpha1.MemberCluster
 	for _, name := range []string{"eu-1", "eu-2", "eu-3", "eu-4", "us-1", "us-2", "us-3", "us-4", "ap-1"} {
@@ -87,17 +87,17 @@ func TestDecide_spreads_the_clusters_that_the_limit_takes(t *testing.T) {
 		running []string
 		want    map[string]int
 	}{
-		"one of each value":               {4, nil, map[string]int{"eu": 1, "us": 1, "ap": 1, "no": 1}},
-		"a value without any more is out": {7, nil, map[string]int{"eu": 2, "us": 2, "ap": 1, "no": 2}},
-		"as evenly as can be":             {9, nil, map[string]int{"eu": 3, "us": 3, "ap": 1, "no": 2}},
-		"what runs counts":                {6, []string{"eu-1", "eu-2", "eu-3"}, map[string]int{"eu": 3, "us": 1, "ap": 1, "no": 1}},
-		"what runs stays, however uneven": {3, []string{"eu-1", "eu-2", "eu-3"}, map[string]int{"eu": 3}},
-		"too much of what runs is spread": {3, []string{"eu-1", "eu-2", "eu-3", "eu-4", "us-1"}, map[string]int{"eu": 2, "us": 1}},
+		"one cluster of each value":                                 {4, nil, map[string]int{"eu": 1, "us": 1, "ap": 1, "no": 1}},
+		"a value without further clusters":                          {7, nil, map[string]int{"eu": 2, "us": 2, "ap": 1, "no": 2}},
+		"as evenly as possible":                                     {9, nil, map[string]int{"eu": 3, "us": 3, "ap": 1, "no": 2}},
+		"clusters with an entry count":                              {6, []string{"eu-1", "eu-2", "eu-3"}, map[string]int{"eu": 3, "us": 1, "ap": 1, "no": 1}},
+		"clusters with an entry stay, even if the spread is uneven": {3, []string{"eu-1", "eu-2", "eu-3"}, map[string]int{"eu": 3}},
+		"surplus clusters with an entry are spread":                 {3, []string{"eu-1", "eu-2", "eu-3", "eu-4", "us-1"}, map[string]int{"eu": 2, "us": 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]int{}
-			for _, cluster := range clustersOf(t, app(limited(test.limit), spread("region"), holding(test.running...)), fleet) {
+			for _, cluster := range clustersOf(t, app(limited(test.limit), spread("region"), withEntries(test.running...)), fleet) {
 				got[cluster[:2]]++
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -107,9 +107,9 @@ func TestDecide_spreads_the_clusters_that_the_limit_takes(t *testing.T) {
 	}
 }
 
-func TestDecide_without_a_spread_key_takes_by_rank_alone(t *testing.T) {
-	fleet := fleetOf(50, func(i int) v1alpha1.MemberCluster { return member(nth(i), label("region", nth(i/25))) })
-	unlabelled := fleetOf(50, func(i int) v1alpha1.MemberCluster { return member(nth(i)) })
+func TestDecide_without_a_spread_key_chooses_by_rank(t *testing.T) {
+	fleet := fleetOf(50, func(i int) v1alpha1.MemberCluster { return member(memberName(i), label("region", memberName(i/25))) })
+	unlabelled := fleetOf(50, func(i int) v1alpha1.MemberCluster { return member(memberName(i)) })
 	want := clustersOf(t, app(limited(7)), unlabelled)
 	for what, got := range map[string][]string{
 		"no key":                    clustersOf(t, app(limited(7)), fleet),
@@ -121,39 +121,39 @@ func TestDecide_without_a_spread_key_takes_by_rank_alone(t *testing.T) {
 	}
 }
 
-func TestDecide_changes_no_more_clusters_than_it_must(t *testing.T) {
-	fleet := fleetOf(50, func(i int) v1alpha1.MemberCluster { return member(nth(i), label("region", nth(i%3))) })
+func TestDecide_changes_as_few_clusters_as_possible(t *testing.T) {
+	fleet := fleetOf(50, func(i int) v1alpha1.MemberCluster { return member(memberName(i), label("region", memberName(i%3))) })
 	limitOf := func(n int32, clusters []string) *v1alpha1.AppService {
-		return app(limited(n), spread("region"), holding(clusters...))
+		return app(limited(n), spread("region"), withEntries(clusters...))
 	}
 	first := clustersOf(t, limitOf(6, nil), fleet)
 	without := func(name string) []v1alpha1.MemberCluster {
 		return slices.DeleteFunc(slices.Clone(fleet), func(m v1alpha1.MemberCluster) bool { return m.Name == name })
 	}
-	lowered, raised := clustersOf(t, limitOf(4, first), fleet), clustersOf(t, limitOf(8, first), fleet)
+	lower, higher := clustersOf(t, limitOf(4, first), fleet), clustersOf(t, limitOf(8, first), fleet)
 	moved := clustersOf(t, limitOf(6, first), without(first[2]))
-	// A lower limit takes a subset of the running clusters, and a higher limit takes all of them.
+	// A lower limit chooses a subset of the running clusters, and a higher limit chooses all of them.
 	// If a cluster is removed, all other running clusters stay.
-	if !subset(lowered, first) || !subset(first, raised) || len(lowered) != 4 || len(raised) != 8 {
-		t.Errorf("of 6 %v, 4: %v, 8: %v", first, lowered, raised)
+	if !subset(lower, first) || !subset(first, higher) || len(lower) != 4 || len(higher) != 8 {
+		t.Errorf("with limit 6 %v, with limit 4 %v, with limit 8 %v", first, lower, higher)
 	}
 	if gone := slices.Delete(slices.Clone(first), 2, 3); !subset(gone, moved) || len(moved) != 6 {
 		t.Errorf("%v without %s: %v", first, first[2], moved)
 	}
 	if joined := clustersOf(t, limitOf(6, first), append(slices.Clone(fleet), member("z-new", label("region", "new")))); !slices.Equal(first, joined) {
-		t.Errorf("%v, and after one joined %v", first, joined)
+		t.Errorf("%v, and %v after a cluster joined", first, joined)
 	}
-	// The order of newcomers does not depend on which clusters are added or removed: removing a
-	// cluster that was not taken changes nothing.
+	// The order of new clusters does not depend on which clusters are added or removed: removing a
+	// cluster that was not chosen changes nothing.
 	unused := slices.IndexFunc(fleet, func(m v1alpha1.MemberCluster) bool { return !slices.Contains(first, m.Name) })
 	if again := clustersOf(t, limitOf(6, nil), without(fleet[unused].Name)); !slices.Equal(first, again) {
-		t.Errorf("%v, and without %s %v", first, fleet[unused].Name, again)
+		t.Errorf("%v; without %s %v", first, fleet[unused].Name, again)
 	}
 }
 
 func TestDecide_does_not_prefer_some_clusters_for_all_AppServices(t *testing.T) {
 	const apps, clusters, limit = 1000, 20, 2
-	fleet := fleetOf(clusters, func(i int) v1alpha1.MemberCluster { return member(nth(i)) })
+	fleet := fleetOf(clusters, func(i int) v1alpha1.MemberCluster { return member(memberName(i)) })
 	for _, names := range []func(i int) (namespace, name string){
 		func(i int) (string, string) { return "default", fmt.Sprintf("app-%d", i) },
 		func(i int) (string, string) { return fmt.Sprintf("team-%d", i), "app" },
@@ -170,11 +170,11 @@ func TestDecide_does_not_prefer_some_clusters_for_all_AppServices(t *testing.T) 
 		// which is four standard deviations.
 		for cluster, n := range load {
 			if n < 60 || n > 140 {
-				t.Errorf("%s has %d of %d", cluster, n, apps*limit)
+				t.Errorf("%s was chosen %d times of %d", cluster, n, apps*limit)
 			}
 		}
 		if len(load) != clusters {
-			t.Errorf("%d of %d clusters have any", len(load), clusters)
+			t.Errorf("%d of %d clusters were chosen", len(load), clusters)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func fleetOf(n int, nth func(i int) v1alpha1.MemberCluster) []v1alpha1.MemberClu
 	return fleet
 }
 
-func nth(i int) string { return fmt.Sprintf("member-%04d", i) }
+func memberName(i int) string { return fmt.Sprintf("member-%04d", i) }
 
 func subset(some, all []string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })

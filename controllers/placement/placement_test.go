@@ -17,7 +17,7 @@ func TestDecide(t *testing.T) {
 		members []v1alpha1.MemberCluster
 		want    placement.Plan
 	}{
-		"without members there is nothing to decide": {
+		"without members the plan is empty": {
 			app:  app(),
 			want: placement.Plan{},
 		},
@@ -46,12 +46,12 @@ func TestDecide(t *testing.T) {
 			members: members(member("east"), member("west")),
 			want:    placement.Plan{chosen("east", 3), chosen("west", 3)},
 		},
-		"zero replicas is still chosen": {
+		"a cluster with zero replicas is chosen": {
 			app:     app(replicas(0)),
 			members: members(member("east")),
 			want:    placement.Plan{chosen("east", 0)},
 		},
-		"a cluster that is not named is left out": {
+		"a cluster that is not named is excluded": {
 			app:     app(named("east")),
 			members: members(member("east"), member("west")),
 			want:    placement.Plan{chosen("east", 1), excluded("west", v1alpha1.ReasonNotNamed)},
@@ -61,7 +61,7 @@ func TestDecide(t *testing.T) {
 			members: members(member("east-1")),
 			want:    placement.Plan{excluded("east", v1alpha1.ReasonNoSuchCluster), excluded("east-1", v1alpha1.ReasonNotNamed)},
 		},
-		"a name that no member has is told, in its place by name": {
+		"a name without a member is excluded, sorted by name": {
 			app:     app(named("north", "west")),
 			members: members(member("east"), member("west")),
 			want: placement.Plan{
@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 				chosen("west", 1),
 			},
 		},
-		"a cluster whose labels do not match is left out": {
+		"a cluster whose labels do not match is excluded": {
 			app:     app(selected(matching("tier", "prod"))),
 			members: members(member("east", label("tier", "prod")), member("west", label("tier", "dev")), member("north")),
 			want: placement.Plan{
@@ -79,27 +79,27 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonSelectorMismatch),
 			},
 		},
-		"expressions are understood: In": {
+		"a selector with In": {
 			app:     app(selected(expression("tier", metav1.LabelSelectorOpIn, "prod", "test"))),
 			members: members(member("east", label("tier", "test")), member("west")),
 			want:    placement.Plan{chosen("east", 1), excluded("west", v1alpha1.ReasonSelectorMismatch)},
 		},
-		"expressions are understood: NotIn, which a member without the label passes": {
+		"a selector with NotIn matches a member without the label": {
 			app:     app(selected(expression("tier", metav1.LabelSelectorOpNotIn, "prod"))),
 			members: members(member("east", label("tier", "prod")), member("west")),
 			want:    placement.Plan{excluded("east", v1alpha1.ReasonSelectorMismatch), chosen("west", 1)},
 		},
-		"expressions are understood: Exists": {
+		"a selector with Exists": {
 			app:     app(selected(expression("tier", metav1.LabelSelectorOpExists))),
 			members: members(member("east", label("tier", "")), member("west")),
 			want:    placement.Plan{chosen("east", 1), excluded("west", v1alpha1.ReasonSelectorMismatch)},
 		},
-		"expressions are understood: DoesNotExist": {
+		"a selector with DoesNotExist": {
 			app:     app(selected(expression("tier", metav1.LabelSelectorOpDoesNotExist))),
 			members: members(member("east", label("tier", "")), member("west")),
 			want:    placement.Plan{excluded("east", v1alpha1.ReasonSelectorMismatch), chosen("west", 1)},
 		},
-		"names and selector both have to fit, and the names are asked first": {
+		"names and selector must both match, and the names are checked first": {
 			app: app(named("east", "west"), selected(matching("tier", "prod"))),
 			members: members(
 				member("east", label("tier", "prod")),
@@ -114,17 +114,17 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonSelectorMismatch),
 			},
 		},
-		"a newcomer that is being deleted, unschedulable or not ready takes nothing": {
+		"a new cluster that is being deleted, unschedulable or not Ready is excluded": {
 			app:     app(),
-			members: members(member("deleting", deleting), member("gone-dark", notReady), member("new", neverSeen), member("tainted", unschedulable)),
+			members: members(member("deleting", deleting), member("down", notReady), member("new", neverReady), member("tainted", unschedulable)),
 			want: placement.Plan{
 				excluded("deleting", v1alpha1.ReasonClusterDeleting),
-				excluded("gone-dark", v1alpha1.ReasonClusterNotReady),
+				excluded("down", v1alpha1.ReasonClusterNotReady),
 				excluded("new", v1alpha1.ReasonClusterNotReady),
 				excluded("tainted", v1alpha1.ReasonUnschedulable),
 			},
 		},
-		"of several reasons against a newcomer the most lasting is told": {
+		"of several reasons to exclude a new cluster the most permanent one is reported": {
 			app:     app(),
 			members: members(member("east", deleting, unschedulable, notReady), member("west", unschedulable, notReady)),
 			want: placement.Plan{
@@ -132,7 +132,7 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonUnschedulable),
 			},
 		},
-		"what does not fit is told before what is in the way": {
+		"a mismatch is reported before the state of the cluster": {
 			app:     app(named("east"), selected(matching("tier", "prod"))),
 			members: members(member("east", notReady), member("west", deleting)),
 			want: placement.Plan{
@@ -140,13 +140,13 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonNotNamed),
 			},
 		},
-		"a cluster that holds it keeps it, whatever its state": {
-			app:     app(holding("deleting", "gone-dark", "tainted")),
-			members: members(member("deleting", deleting), member("gone-dark", notReady), member("tainted", unschedulable)),
-			want:    placement.Plan{chosen("deleting", 1), chosen("gone-dark", 1), chosen("tainted", 1)},
+		"a cluster with an entry stays chosen in any state": {
+			app:     app(withEntries("deleting", "down", "tainted")),
+			members: members(member("deleting", deleting), member("down", notReady), member("tainted", unschedulable)),
+			want:    placement.Plan{chosen("deleting", 1), chosen("down", 1), chosen("tainted", 1)},
 		},
-		"a cluster that holds it and no longer fits loses it, whatever its state": {
-			app:     app(named("east"), holding("north", "west")),
+		"a cluster with an entry that no longer matches is excluded in any state": {
+			app:     app(named("east"), withEntries("north", "west")),
 			members: members(member("north", notReady), member("west")),
 			want: placement.Plan{
 				excluded("east", v1alpha1.ReasonNoSuchCluster),
@@ -154,8 +154,8 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonNotNamed),
 			},
 		},
-		"a row without a MemberCluster is not in the plan": {
-			app:     app(holding("east", "west")),
+		"an entry without a MemberCluster is not in the plan": {
+			app:     app(withEntries("east", "west")),
 			members: members(member("west")),
 			want:    placement.Plan{chosen("west", 1)},
 		},
@@ -173,16 +173,16 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecide_concludes_nothing_from_a_selector_that_it_cannot_understand(t *testing.T) {
+func TestDecide_returns_no_plan_for_an_invalid_selector(t *testing.T) {
 	tests := map[string]struct {
 		selector v1alpha1.ClusterSelector
 		want     string
 	}{
-		"an operator that there is not": {
+		"an unknown operator": {
 			selector: expression("tier", "Like", "prod"),
 			want:     "spec.placement.clusterSelector: matchExpressions[0]: operator must be In, NotIn, Exists or DoesNotExist",
 		},
-		"In of nothing": {
+		"In without values": {
 			selector: expression("tier", metav1.LabelSelectorOpIn),
 			want:     "spec.placement.clusterSelector: matchExpressions[0]: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
 		},
@@ -190,7 +190,7 @@ func TestDecide_concludes_nothing_from_a_selector_that_it_cannot_understand(t *t
 			selector: expression("tier", metav1.LabelSelectorOpExists, "prod"),
 			want:     `spec.placement.clusterSelector: matchExpressions[0]: values: Invalid value: ["prod"]: values set must be empty for exists and does not exist`,
 		},
-		"a value that no label can have": {
+		"a value that is not a valid label value": {
 			selector: matching("tier", "a b"),
 			want: `spec.placement.clusterSelector: matchLabels: values[0][tier]: Invalid value: "a b": a valid label must be an empty string ` +
 				`or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character ` +
@@ -199,7 +199,7 @@ func TestDecide_concludes_nothing_from_a_selector_that_it_cannot_understand(t *t
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			plan, err := placement.Decide(app(selected(test.selector), holding("east")), members(member("east")))
+			plan, err := placement.Decide(app(selected(test.selector), withEntries("east")), members(member("east")))
 			if plan != nil {
 				t.Errorf("plan: %v, want none", plan)
 			}
@@ -219,10 +219,10 @@ func TestPlan_Find(t *testing.T) {
 		cluster string
 		want    placement.Decision
 	}{
-		"finds the first":                           {"east", chosen("east", 2)},
-		"finds one in the middle":                   {"north", excluded("north", v1alpha1.ReasonNotNamed)},
-		"finds the last":                            {"west", chosen("west", 2)},
-		"does not choose one that it does not have": {"south", excluded("south", v1alpha1.ReasonNoSuchCluster)},
+		"the first cluster":                 {"east", chosen("east", 2)},
+		"a cluster in the middle":           {"north", excluded("north", v1alpha1.ReasonNotNamed)},
+		"the last cluster":                  {"west", chosen("west", 2)},
+		"a cluster that is not in the plan": {"south", excluded("south", v1alpha1.ReasonNoSuchCluster)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -238,9 +238,9 @@ func TestPlan_Excluded(t *testing.T) {
 		plan placement.Plan
 		want []v1alpha1.ExcludedClusters
 	}{
-		"says nothing of an empty plan":    {},
-		"says nothing when all are chosen": {plan: placement.Plan{chosen("east", 1)}},
-		"has an entry for each reason, sorted by it": {
+		"an empty plan":           {},
+		"all clusters are chosen": {plan: placement.Plan{chosen("east", 1)}},
+		"one item for each reason, sorted by reason": {
 			plan: placement.Plan{
 				excluded("a", v1alpha1.ReasonUnschedulable),
 				excluded("b", v1alpha1.ReasonClusterDeleting),
@@ -252,7 +252,7 @@ func TestPlan_Excluded(t *testing.T) {
 				{Reason: v1alpha1.ReasonUnschedulable, Count: 2, Examples: []string{"a", "d"}},
 			},
 		},
-		"counts all and names the first three": {
+		"all clusters are counted and the first three named": {
 			plan: placement.Plan{
 				excluded("a", v1alpha1.ReasonNotNamed),
 				excluded("b", v1alpha1.ReasonNotNamed),
@@ -322,8 +322,8 @@ func replicas(n int32) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) { app.Spec.Replicas = &n }
 }
 
-// holding adds entries of these clusters to the AppService.
-func holding(clusters ...string) func(*v1alpha1.AppService) {
+// withEntries adds entries of these clusters to the AppService.
+func withEntries(clusters ...string) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
 		for _, cluster := range clusters {
 			app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Name: cluster})
@@ -355,7 +355,7 @@ func unschedulable(member *v1alpha1.MemberCluster) { member.Spec.Unschedulable =
 
 func notReady(member *v1alpha1.MemberCluster) { setReady(member, metav1.ConditionFalse) }
 
-func neverSeen(member *v1alpha1.MemberCluster) { member.Status.Conditions = nil }
+func neverReady(member *v1alpha1.MemberCluster) { member.Status.Conditions = nil }
 
 func setReady(member *v1alpha1.MemberCluster, status metav1.ConditionStatus) {
 	member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status}}

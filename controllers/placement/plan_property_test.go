@@ -14,20 +14,20 @@ import (
 
 // These tests combine all fields of an AppService that concern clusters and replicas.
 
-func TestPlan_does_not_depend_on_the_order_of_members_and_rows(t *testing.T) {
+func TestPlan_does_not_depend_on_the_order_of_members_and_entries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		app, fleet := anyQuestion(t)
+		app, fleet := anyInput(t)
 		want := decide(t, app, fleet)
-		app.Status.Clusters = rapid.Permutation(app.Status.Clusters).Draw(t, "rows shuffled")
+		app.Status.Clusters = rapid.Permutation(app.Status.Clusters).Draw(t, "entries shuffled")
 		if diff := cmp.Diff(want, decide(t, app, rapid.Permutation(fleet).Draw(t, "members shuffled"))); diff != "" {
 			t.Fatalf("plans differ (-sorted +shuffled):\n%s", diff)
 		}
 	})
 }
 
-func TestPlan_changes_nothing_of_what_it_is_made_from(t *testing.T) {
+func TestPlan_does_not_change_its_input(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		app, fleet := anyQuestion(t)
+		app, fleet := anyInput(t)
 		appBefore, fleetBefore := app.DeepCopy(), deepCopy(fleet)
 		first := decide(t, app, fleet)
 		if diff := cmp.Diff(first, decide(t, app, fleet)); diff != "" {
@@ -40,9 +40,9 @@ func TestPlan_changes_nothing_of_what_it_is_made_from(t *testing.T) {
 }
 
 // Invariant 5: at rest, nothing is written.
-func TestPlan_is_the_same_again_when_it_is_carried_out(t *testing.T) {
+func TestPlan_does_not_change_after_it_is_carried_out(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		app, fleet := anyQuestion(t)
+		app, fleet := anyInput(t)
 		plan := decide(t, app, fleet)
 		carryOut(t, app, plan)
 		if diff := cmp.Diff(chosenOf(plan), chosenOf(decide(t, app, fleet))); diff != "" {
@@ -53,16 +53,16 @@ func TestPlan_is_the_same_again_when_it_is_carried_out(t *testing.T) {
 
 // A removal or scale-down waits for surging clusters, so entries may have more replicas than the
 // plan for a while. The plan stays the same.
-func TestPlan_is_the_same_again_while_some_of_it_waits(t *testing.T) {
+func TestPlan_does_not_change_while_scale_downs_are_pending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		app, fleet := anyQuestion(t)
+		app, fleet := anyInput(t)
 		before := app.DeepCopy()
 		plan := decide(t, app, fleet)
 		carryOut(t, app, plan)
 		for i := range app.Status.Clusters {
-			row, old := &app.Status.Clusters[i], before.Status.Cluster(app.Status.Clusters[i].Name)
-			if app.Spec.Autoscaling == nil && old != nil && isRunning(old) && isRunning(row) && rapid.Bool().Draw(t, "waits") {
-				row.Replicas = max(row.Replicas, old.Replicas)
+			entry, old := &app.Status.Clusters[i], before.Status.Cluster(app.Status.Clusters[i].Name)
+			if app.Spec.Autoscaling == nil && old != nil && isRunning(old) && isRunning(entry) && rapid.Bool().Draw(t, "is pending") {
+				entry.Replicas = max(entry.Replicas, old.Replicas)
 			}
 		}
 		if diff := cmp.Diff(chosenOf(plan), chosenOf(decide(t, app, fleet))); diff != "" {
@@ -71,13 +71,13 @@ func TestPlan_is_the_same_again_while_some_of_it_waits(t *testing.T) {
 	})
 }
 
-func TestPlan_keeps_to_the_limit_and_to_the_clusters_that_run(t *testing.T) {
+func TestPlan_respects_the_limit_and_prefers_running_clusters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		app, fleet := anyQuestion(t)
+		app, fleet := anyInput(t)
 		plan := decide(t, app, fleet)
 		if app.Spec.Placement == nil || app.Spec.Placement.Limit == nil {
 			if slices.ContainsFunc(plan, func(d placement.Decision) bool { return d.Reason == v1alpha1.ReasonLimitReached }) {
-				t.Fatalf("a limit is reached that there is not: %v", plan)
+				t.Fatalf("LimitReached without a limit: %v", plan)
 			}
 			return
 		}
@@ -89,23 +89,23 @@ func TestPlan_keeps_to_the_limit_and_to_the_clusters_that_run(t *testing.T) {
 		}
 		worst, best := 0, 3
 		for _, d := range candidates {
-			if row := app.Status.Cluster(d.Cluster); d.Chosen() {
-				worst = max(worst, rowsWorth(row))
+			if entry := app.Status.Cluster(d.Cluster); d.Chosen() {
+				worst = max(worst, preference(entry))
 			} else {
-				best = min(best, rowsWorth(row))
+				best = min(best, preference(entry))
 			}
 		}
 		if len(chosenOf(plan)) < len(candidates) && best < worst {
-			t.Fatalf("one is taken before another that has more of it: %v", plan)
+			t.Fatalf("a cluster is chosen before a preferred one: %v", plan)
 		}
 	})
 }
 
-// No value of the label has two newcomers more than another value that has clusters left.
-func TestPlan_spreads_newcomers_as_evenly_as_can_be(t *testing.T) {
+// No value of the label has two new clusters more than another value that has clusters left.
+func TestPlan_spreads_new_clusters_as_evenly_as_possible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fleet := fleetOf(rapid.IntRange(1, 12).Draw(t, "members"), func(i int) v1alpha1.MemberCluster {
-			return member(nth(i), label("zone", rapid.SampledFrom([]string{"", "x", "y", "z"}).Draw(t, "zone")))
+			return member(memberName(i), label("zone", rapid.SampledFrom([]string{"", "x", "y", "z"}).Draw(t, "zone")))
 		})
 		plan := decide(t, app(limited(rapid.Int32Range(1, 8).Draw(t, "limit")), spread("zone")), fleet)
 		taken, left := map[string]int{}, map[string]bool{}
@@ -127,17 +127,17 @@ func TestPlan_spreads_newcomers_as_evenly_as_can_be(t *testing.T) {
 	})
 }
 
-func isRunning(row *v1alpha1.ClusterStatus) bool { return rowsWorth(row) == 0 }
+func isRunning(entry *v1alpha1.ClusterStatus) bool { return preference(entry) == 0 }
 
-// rowsWorth returns the order in which the limit takes clusters. It is implemented independently of
-// the package.
-func rowsWorth(row *v1alpha1.ClusterStatus) int {
+// preference returns the order in which the limit chooses clusters, the lowest first. It is
+// implemented independently of the package.
+func preference(entry *v1alpha1.ClusterStatus) int {
 	switch {
-	case row == nil:
+	case entry == nil:
 		return 3
-	case row.Phase == v1alpha1.ClusterRemoving:
+	case entry.Phase == v1alpha1.ClusterRemoving:
 		return 2
-	case row.Transition.Type != "":
+	case entry.Transition.Type != "":
 		return 1
 	}
 	return 0
@@ -150,34 +150,34 @@ func chosenOf(plan placement.Plan) placement.Plan {
 // carryOut sets the entries to the plan. An entry that is not in the plan gets one of the states
 // that it may have next.
 func carryOut(t *rapid.T, app *v1alpha1.AppService, plan placement.Plan) {
-	var rows []v1alpha1.ClusterStatus
+	var entries []v1alpha1.ClusterStatus
 	for _, d := range plan {
 		old := app.Status.Cluster(d.Cluster)
 		switch {
 		case d.Chosen():
-			rows = append(rows, v1alpha1.ClusterStatus{
+			entries = append(entries, v1alpha1.ClusterStatus{
 				Name: d.Cluster, Phase: v1alpha1.ClusterPending, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Weight: d.Weight,
 			})
 		case old != nil:
-			row := *old
-			rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){removing, removalWaits, removalHeld}).Draw(t, "leaves as")(&row)
-			rows = append(rows, row)
+			entry := *old
+			rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){removing, removalPending, removalNeedsApproval}).Draw(t, "next state")(&entry)
+			entries = append(entries, entry)
 		}
 	}
-	app.Status.Clusters = rows
+	app.Status.Clusters = entries
 }
 
 // anyQuestion returns an AppService with any combination of fields, and a fleet. In some cases the
 // plan has been carried out, and afterwards a part of the fleet becomes not Ready and the total
 // changes.
-func anyQuestion(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
-	app, fleet := anyFirstQuestion(t)
+func anyInput(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
+	app, fleet := anyFirstInput(t)
 	if rapid.Bool().Draw(t, "is the first") {
 		return app, fleet
 	}
 	carryOut(t, app, decide(t, app, fleet))
 	for i := range fleet {
-		if rapid.Bool().Draw(t, "goes dark") {
+		if rapid.Bool().Draw(t, "becomes not Ready") {
 			notReady(&fleet[i])
 		}
 	}
@@ -185,7 +185,7 @@ func anyQuestion(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	return app, fleet
 }
 
-func anyFirstQuestion(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
+func anyFirstInput(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	fleet := anyFleet().Draw(t, "fleet")
 	for i := range fleet {
 		taints := rapid.SliceOfN(rapid.SampledFrom([]func(*v1alpha1.MemberCluster){noSchedule("gpu"), noExecute("spot")}), 0, 1).Draw(t, "taints")
@@ -222,16 +222,16 @@ func anyFirstQuestion(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluste
 	return app, fleet
 }
 
-func anyState(t *rapid.T, row *v1alpha1.ClusterStatus) {
-	row.Phase = rapid.SampledFrom([]v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterUnknown, v1alpha1.ClusterFailed}).Draw(t, "phase")
-	row.Replicas = rapid.Int32Range(0, 30).Draw(t, "runs")
-	if rapid.Bool().Draw(t, "scales") {
-		row.MinReplicas = rapid.Int32Range(1, 10).Draw(t, "from")
-		row.MaxReplicas = row.MinReplicas + rapid.Int32Range(0, 10).Draw(t, "up")
+func anyState(t *rapid.T, entry *v1alpha1.ClusterStatus) {
+	entry.Phase = rapid.SampledFrom([]v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterUnknown, v1alpha1.ClusterFailed}).Draw(t, "phase")
+	entry.Replicas = rapid.Int32Range(0, 30).Draw(t, "runs")
+	if rapid.Bool().Draw(t, "has an autoscaler") {
+		entry.MinReplicas = rapid.Int32Range(1, 10).Draw(t, "from")
+		entry.MaxReplicas = entry.MinReplicas + rapid.Int32Range(0, 10).Draw(t, "up")
 	}
-	change := rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){nil, nil, nil, removing, removalWaits, removalHeld, detached}).Draw(t, "state")
+	change := rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){nil, nil, nil, removing, removalPending, removalNeedsApproval, detached}).Draw(t, "state")
 	if change != nil {
-		change(row)
+		change(entry)
 	}
 }
 
@@ -243,11 +243,11 @@ func anyPolicy(t *rapid.T, app *v1alpha1.AppService) {
 		if rapid.Bool().Draw(t, "has a weight") {
 			changes = append(changes, weight(rapid.Int32Range(0, 5).Draw(t, "weight")))
 		}
-		if rapid.Bool().Draw(t, "has a least") {
+		if rapid.Bool().Draw(t, "has minReplicas") {
 			least = rapid.Int32Range(0, 5).Draw(t, "rule's least")
 			changes = append(changes, atLeast(least))
 		}
-		if rapid.Bool().Draw(t, "has a most") {
+		if rapid.Bool().Draw(t, "has maxReplicas") {
 			changes = append(changes, atMost(least+rapid.Int32Range(0, 10).Draw(t, "rule's most")))
 		}
 		r := rule(anyName.Draw(t, "rule for"), changes...)

@@ -23,7 +23,7 @@ func TestDecide_does_not_depend_on_the_order_of_the_members(t *testing.T) {
 	})
 }
 
-func TestDecide_gives_the_same_answer_to_the_same_question_and_changes_nothing_of_it(t *testing.T) {
+func TestDecide_is_deterministic_and_does_not_change_its_input(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
 		appBefore, fleetBefore := app.DeepCopy(), deepCopy(fleet)
@@ -37,7 +37,7 @@ func TestDecide_gives_the_same_answer_to_the_same_question_and_changes_nothing_o
 	})
 }
 
-func TestDecide_decides_exactly_once_for_every_member_and_every_name(t *testing.T) {
+func TestDecide_has_one_decision_for_each_member_and_name(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
 		want := clusterNames(app)
@@ -50,35 +50,35 @@ func TestDecide_decides_exactly_once_for_every_member_and_every_name(t *testing.
 			got = append(got, decision.Cluster)
 		}
 		if diff := cmp.Diff(slices.Compact(want), got, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("clusters decided for (-want +got):\n%s", diff)
+			t.Fatalf("clusters (-want +got):\n%s", diff)
 		}
 	})
 }
 
 // Invariant 2: an AppService is never removed from a cluster because of the state of the cluster.
-func TestDecide_never_takes_it_from_a_cluster_that_fits(t *testing.T) {
+func TestDecide_never_excludes_a_matching_cluster_with_an_entry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
 		plan := decide(t, app, fleet)
 		for i := range fleet {
 			member := &fleet[i]
 			if app.Status.Cluster(member.Name) != nil && fits(app, member) && !plan.Find(member.Name).Chosen() {
-				t.Fatalf("%s holds it and fits, and is not chosen: %+v", member.Name, plan.Find(member.Name))
+				t.Fatalf("%s has an entry and matches, and is not chosen: %+v", member.Name, plan.Find(member.Name))
 			}
 		}
 	})
 }
 
-func TestDecide_never_chooses_a_cluster_that_does_not_fit(t *testing.T) {
+func TestDecide_never_chooses_a_cluster_that_does_not_match(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyApp().Draw(t, "app"), anyFleet().Draw(t, "fleet")
 		for _, decision := range decide(t, app, fleet) {
 			i := slices.IndexFunc(fleet, func(m v1alpha1.MemberCluster) bool { return m.Name == decision.Cluster })
 			if decision.Chosen() && (i < 0 || !fits(app, &fleet[i])) {
-				t.Fatalf("%s does not fit, and is chosen", decision.Cluster)
+				t.Fatalf("%s does not match, and is chosen", decision.Cluster)
 			}
 			if want := replicasOf(app, decision); decision.Replicas != want {
-				t.Fatalf("%s is to run %d replicas, want %d", decision.Cluster, decision.Replicas, want)
+				t.Fatalf("%s has %d replicas, want %d", decision.Cluster, decision.Replicas, want)
 			}
 		}
 	})
@@ -92,7 +92,7 @@ func decide(t *rapid.T, app *v1alpha1.AppService, fleet []v1alpha1.MemberCluster
 	return plan
 }
 
-// fits reports whether a cluster fits. It is implemented independently of the package.
+// fits reports whether a cluster matches. It is implemented independently of the package.
 func fits(app *v1alpha1.AppService, member *v1alpha1.MemberCluster) bool {
 	if names := clusterNames(app); len(names) > 0 && !slices.Contains(names, member.Name) {
 		return false
@@ -129,8 +129,8 @@ var anyName = rapid.SampledFrom([]string{"a", "a-1", "b", "c", "d", "e", "f"})
 
 func anyApp() *rapid.Generator[*v1alpha1.AppService] {
 	return rapid.Custom(func(t *rapid.T) *v1alpha1.AppService {
-		app := app(holding(rapid.SliceOfDistinct(anyName, rapid.ID[string]).Draw(t, "holding")...))
-		if rapid.Bool().Draw(t, "says replicas") {
+		app := app(withEntries(rapid.SliceOfDistinct(anyName, rapid.ID[string]).Draw(t, "entries")...))
+		if rapid.Bool().Draw(t, "has replicas") {
 			replicas(rapid.Int32Range(0, 3).Draw(t, "replicas"))(app)
 		}
 		if rapid.Bool().Draw(t, "names clusters") {
@@ -147,7 +147,7 @@ func anyFleet() *rapid.Generator[[]v1alpha1.MemberCluster] {
 	anyMember := rapid.Custom(func(t *rapid.T) v1alpha1.MemberCluster {
 		member := member(anyName.Draw(t, "name"))
 		member.Labels = anyLabels.Draw(t, "labels")
-		for _, change := range rapid.SliceOf(rapid.SampledFrom([]func(*v1alpha1.MemberCluster){deleting, unschedulable, notReady, neverSeen})).Draw(t, "state") {
+		for _, change := range rapid.SliceOf(rapid.SampledFrom([]func(*v1alpha1.MemberCluster){deleting, unschedulable, notReady, neverReady})).Draw(t, "state") {
 			change(&member)
 		}
 		return member

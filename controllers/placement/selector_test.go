@@ -8,8 +8,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
-// D8, invariant 5: an error whose text varies would cause writes at rest.
-func TestDecide_says_the_same_of_a_selector_that_is_wrong_twice(t *testing.T) {
+// Invariant 5: an error whose text varies would cause writes at rest.
+func TestDecide_returns_the_same_error_for_a_selector_with_two_mistakes(t *testing.T) {
 	app := app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"a": "not a value", "b": "nor this"}}))
 	_, first := placement.Decide(app, nil)
 	for range 100 {

@@ -78,7 +78,7 @@ func countByCluster(apps []v1alpha1.AppService) map[string]int32 {
 	return counts
 }
 
-// write writes only the number. It needs no optimistic lock, because nobody else writes this field
+// write writes only the number. It needs no optimistic lock, because no other client writes this field
 // and the number belongs to the name of the cluster.
 func (c *counter) write(ctx context.Context, member *v1alpha1.MemberCluster, count int32) error {
 	updated := member.DeepCopy()
@@ -99,7 +99,7 @@ func enqueueCount() handler.EventHandler {
 	}
 }
 
-// entriesChanged passes the events of AppServices that gain or lose an entry. Entries are sorted by
+// entriesChanged passes the events of AppServices that gain or drop an entry. Entries are sorted by
 // name.
 func entriesChanged() predicate.Predicate {
 	hasEntries := func(object client.Object) bool { return len(object.(*v1alpha1.AppService).Status.Clusters) > 0 }

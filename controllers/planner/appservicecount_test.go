@@ -22,7 +22,7 @@ import (
 
 // startCounter starts a counter beside the planner. It returns the writes that the counter sends,
 // and a function that stops it.
-func (s *scene) startCounter() (*traffic, func()) {
+func (s *fixture) startCounter() (*traffic, func()) {
 	s.Helper()
 	sent := &traffic{}
 	hubConfig := rest.CopyConfig(granted)
@@ -48,8 +48,8 @@ func (s *scene) startCounter() (*traffic, func()) {
 	return sent, stop
 }
 
-// hasCounts waits until the MemberClusters have these numbers of AppServices.
-func (s *scene) hasCounts(want map[string]int32) {
+// waitForCounts waits until the MemberClusters have these numbers of AppServices.
+func (s *fixture) waitForCounts(want map[string]int32) {
 	s.Helper()
 	eventually(s.T, func() error {
 		got := map[string]int32{}
@@ -66,35 +66,35 @@ func (s *scene) hasCounts(want map[string]int32) {
 }
 
 func TestAppServiceCount_follows_the_entries(t *testing.T) {
-	s := running(t, "east", "west")
+	s := newRunning(t, "east", "west")
 	sent, _ := s.startCounter()
-	s.hasCounts(map[string]int32{"east": 1, "west": 1})
+	s.waitForCounts(map[string]int32{"east": 1, "west": 1})
 
 	second := s.app.DeepCopy()
 	second.ObjectMeta = metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "second"}
 	second.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}
 	s.must(hub.Create(t.Context(), second))
-	s.hasCounts(map[string]int32{"east": 2, "west": 1})
+	s.waitForCounts(map[string]int32{"east": 2, "west": 1})
 
 	// The number falls with the entry, and not before: a Removing entry still counts.
 	s.edit(func(app *v1alpha1.AppService) {
 		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}
 	})
-	s.sees("east", s.ready())
-	removing := s.removing("west")
+	s.report("east", s.readyObservation())
+	removing := s.removingEntry("west")
 	removing.Generation = 1
-	s.has(s.row("east", v1alpha1.ClusterReady), removing)
-	s.hasCounts(map[string]int32{"east": 2, "west": 1})
-	s.sees("west", s.gone(s.since("west")))
-	s.hasCounts(map[string]int32{"east": 2, "west": 0})
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), removing)
+	s.waitForCounts(map[string]int32{"east": 2, "west": 1})
+	s.report("west", s.removalConfirmed(s.transitionTime("west")))
+	s.waitForCounts(map[string]int32{"east": 2, "west": 0})
 
 	s.delete()
-	s.has(s.row("east", v1alpha1.ClusterRemoving, ran(2, 2)))
-	s.sees("east", s.gone(s.since("east")))
-	s.isGone()
-	s.hasCounts(map[string]int32{"east": 1, "west": 0})
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterRemoving, applied(2, 2)))
+	s.report("east", s.removalConfirmed(s.transitionTime("east")))
+	s.waitForDeletion()
+	s.waitForCounts(map[string]int32{"east": 1, "west": 0})
 
-	for _, w := range sent.all() {
+	for _, w := range sent.list() {
 		if w.line != "PATCH memberclusters/east/status" && w.line != "PATCH memberclusters/west/status" {
 			t.Error("the counter sent", w.line)
 		}
@@ -102,16 +102,16 @@ func TestAppServiceCount_follows_the_entries(t *testing.T) {
 }
 
 func TestAppServiceCount_that_is_right_is_not_written_after_a_restart(t *testing.T) {
-	s := running(t, "east", "west")
+	s := newRunning(t, "east", "west")
 	_, stop := s.startCounter()
-	s.hasCounts(map[string]int32{"east": 1, "west": 1})
+	s.waitForCounts(map[string]int32{"east": 1, "west": 1})
 	stop()
 	// The first pass after a restart corrects this number, and must write no other.
-	s.member("west", func(member *v1alpha1.MemberCluster) { member.Status.AppServices = 7 })
+	s.patchMember("west", func(member *v1alpha1.MemberCluster) { member.Status.AppServices = 7 })
 	sent, _ := s.startCounter()
-	s.hasCounts(map[string]int32{"east": 1, "west": 1})
+	s.waitForCounts(map[string]int32{"east": 1, "west": 1})
 	var bodies []string
-	for _, w := range sent.all() {
+	for _, w := range sent.list() {
 		bodies = append(bodies, w.line+" "+w.body)
 	}
 	if diff := cmp.Diff([]string{`PATCH memberclusters/west/status {"status":{"appServices":1}}`}, bodies); diff != "" {
@@ -136,12 +136,12 @@ func TestAppServiceCount_is_requested_only_when_entries_or_numbers_change(t *tes
 		before, after client.Object
 		want          bool
 	}{
-		"a phase changed":             {entriesChanged(), app(pending, "east"), app(ready, "east"), false},
-		"an entry was added":          {entriesChanged(), app(ready, "east"), app(ready, "east", "west"), true},
-		"an entry was removed":        {entriesChanged(), app(ready, "east", "west"), app(ready, "west"), true},
-		"an entry replaced another":   {entriesChanged(), app(ready, "east"), app(ready, "west"), true},
-		"a version changed":           {countChanged(), member(1, "v1.35.0"), member(1, "v1.36.0"), false},
-		"somebody changed the number": {countChanged(), member(1, ""), member(2, ""), true},
+		"a phase changed":                   {entriesChanged(), app(pending, "east"), app(ready, "east"), false},
+		"an entry was added":                {entriesChanged(), app(ready, "east"), app(ready, "east", "west"), true},
+		"an entry was removed":              {entriesChanged(), app(ready, "east", "west"), app(ready, "west"), true},
+		"an entry replaced another":         {entriesChanged(), app(ready, "east"), app(ready, "west"), true},
+		"a version changed":                 {countChanged(), member(1, "v1.35.0"), member(1, "v1.36.0"), false},
+		"another client changed the number": {countChanged(), member(1, ""), member(2, ""), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

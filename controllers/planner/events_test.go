@@ -14,42 +14,42 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// told waits for an event about the AppService with a related member.
-func (s *scene) told(reason, member, note string) {
+// waitForEvent waits for an event about the AppService with a related member.
+func (s *fixture) waitForEvent(reason, member, note string) {
 	s.Helper()
-	s.toldIn(s.app.Namespace, reason, member, note)
+	s.waitForEventIn(s.app.Namespace, reason, member, note)
 }
 
-func (s *scene) toldIn(namespace, reason, related, note string) {
+func (s *fixture) waitForEventIn(namespace, reason, related, note string) {
 	s.Helper()
 	eventually(s.T, func() error {
 		var list eventsv1.EventList
 		s.must(hub.List(s.Context(), &list, client.InNamespace(namespace)))
-		var told []string
+		var notes []string
 		for _, e := range list.Items {
 			if e.Reason == reason && e.Related != nil && e.Related.Name == related && e.Note == note {
 				return nil
 			}
-			told = append(told, fmt.Sprintf("%s %v: %s", e.Reason, e.Related, e.Note))
+			notes = append(notes, fmt.Sprintf("%s %v: %s", e.Reason, e.Related, e.Note))
 		}
-		return fmt.Errorf("no event says %q, only:\n%s", note, strings.Join(told, "\n"))
+		return fmt.Errorf("no event has the note %q, only:\n%s", note, strings.Join(notes, "\n"))
 	})
 }
 
 func TestEvents_announce_changes_of_clusters(t *testing.T) {
-	s := running(t, "east", "west")
-	s.told(v1alpha1.ReasonReady, "east", "east: it is ready")
-	s.told(v1alpha1.ReasonReady, "west", "west: it is ready")
+	s := newRunning(t, "east", "west")
+	s.waitForEvent(v1alpha1.ReasonReady, "east", "east: the AppService is ready")
+	s.waitForEvent(v1alpha1.ReasonReady, "west", "west: the AppService is ready")
 	s.edit(onlyOn("east"))
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2)), s.row("west", v1alpha1.ClusterRemoving, of(1), ran(1, 2)))
-	s.sees("west", s.gone(s.since("west")))
-	s.told(v1alpha1.ReasonRemoved, "west", "west: nothing is left there")
-	s.sees("east", observation.Observation{UID: s.app.UID, Generation: 2, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("é", 1000)})
-	s.told(v1alpha1.ReasonRefused, "east", "east: "+strings.Repeat("é", 497)+"…")
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2)), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))
+	s.report("west", s.removalConfirmed(s.transitionTime("west")))
+	s.waitForEvent(v1alpha1.ReasonRemoved, "west", "west: the AppService was removed from the cluster")
+	s.report("east", observation.Observation{UID: s.app.UID, Generation: 2, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("é", 1000)})
+	s.waitForEvent(v1alpha1.ReasonRefused, "east", "east: "+strings.Repeat("é", 497)+"…")
 }
 
-// recorded returns the events of a recorder.
-func recorded(recorder *events.FakeRecorder) []string {
+// drainEvents returns the events of a recorder.
+func drainEvents(recorder *events.FakeRecorder) []string {
 	var got []string
 	for len(recorder.Events) > 0 {
 		got = append(got, <-recorder.Events)
@@ -58,28 +58,28 @@ func recorded(recorder *events.FakeRecorder) []string {
 }
 
 func TestEvents_of_one_status_are_limited(t *testing.T) {
-	s := undeclared(t)
-	s.declare()
-	s.catchUp()
+	s := newFixture(t)
+	s.createApp()
+	s.waitForCache()
 	recorder := events.NewFakeRecorder(100)
 	r := newReconciler(hub, hub, recorder, s.observations)
 	in := rollout.Input{App: s.app.DeepCopy()}
 	after := v1alpha1.AppServiceStatus{}
 	for i := range 25 {
-		row := s.row(fmt.Sprintf("m-%02d", i), v1alpha1.ClusterPending)
-		in.App.Status.Clusters = append(in.App.Status.Clusters, row)
-		row.Phase, row.Reason = v1alpha1.ClusterReady, ""
-		after.Clusters = append(after.Clusters, row)
+		entry := s.entry(fmt.Sprintf("m-%02d", i), v1alpha1.ClusterPending)
+		in.App.Status.Clusters = append(in.App.Status.Clusters, entry)
+		entry.Phase, entry.Reason = v1alpha1.ClusterReady, ""
+		after.Clusters = append(after.Clusters, entry)
 	}
 	r.announce(in, after)
-	got := recorded(recorder)
-	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: it is ready" || got[maxEvents] != "Normal Ready and 15 more, see status.clusters" {
+	got := drainEvents(recorder)
+	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: the AppService is ready" || got[maxEvents] != "Normal Ready 15 more changes; see status.clusters" {
 		t.Errorf("%d events: %q", len(got), got)
 	}
 }
 
 func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
-	s := running(t, "east")
+	s := newRunning(t, "east")
 	s.stop()
 	recorder := events.NewFakeRecorder(100)
 	reconcile := func(hub client.Client) {
@@ -89,33 +89,33 @@ func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 		s.must(err)
 	}
 	reconcile(hub)
-	shown := s.app.DeepCopy()
-	shown.Status.Clusters[0].Phase = v1alpha1.ClusterProgressing
-	shown.ResourceVersion = "1" // an old version: the hub rejects a write that is based on it
+	cached := s.app.DeepCopy()
+	cached.Status.Clusters[0].Phase = v1alpha1.ClusterProgressing
+	cached.ResourceVersion = "1" // an old version: the hub rejects a write that is based on it
 	s.observations = NewObservations()
-	s.observations.Report(s.key(), "east", s.ready())
-	r := newReconciler(behind{hub, shown, nil}, hub, recorder, s.observations)
+	s.observations.Report(s.key(), "east", s.readyObservation())
+	r := newReconciler(staleClient{hub, cached, nil}, hub, recorder, s.observations)
 	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
 		t.Error(err)
 	}
-	if got := recorded(recorder); got != nil {
-		t.Errorf("told %q", got)
+	if got := drainEvents(recorder); got != nil {
+		t.Errorf("events %q", got)
 	}
 }
 
 func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
-	s := running(t, "east")
+	s := newRunning(t, "east")
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = append(app.Finalizers, "example.com/theirs") })
 	s.delete()
-	s.has(s.removing("east"))
-	s.sees("east", s.gone(s.since("east")))
-	s.told(v1alpha1.ReasonRemoved, "east", "east: nothing is left there")
+	s.waitForEntries(s.removingEntry("east"))
+	s.report("east", s.removalConfirmed(s.transitionTime("east")))
+	s.waitForEvent(v1alpha1.ReasonRemoved, "east", "east: the AppService was removed from the cluster")
 	recorder := events.NewFakeRecorder(100)
 	_, err := newReconciler(hub, hub, recorder, s.observations).Reconcile(t.Context(), s.request())
 	s.must(err)
-	if got := recorded(recorder); got != nil {
-		t.Errorf("told %q", got)
+	if got := drainEvents(recorder); got != nil {
+		t.Errorf("events %q", got)
 	}
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
-	s.isGone()
+	s.waitForDeletion()
 }

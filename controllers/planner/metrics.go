@@ -20,7 +20,7 @@ var (
 	membersDesc     = prometheus.NewDesc("fleetwright_members", "MemberClusters by the reason of their Ready condition.", []string{"state"}, nil)
 	appServicesDesc = prometheus.NewDesc("fleetwright_appservices", "AppServices by the reason of their Ready condition.", []string{"status"}, nil)
 	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, else 0; absent while it is suspended.", appLabels, nil)
-	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled: nothing more happens until somebody changes something; absent while it is suspended.", appLabels, nil)
+	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled, which lasts until a user changes something, else 0; absent while it is suspended.", appLabels, nil)
 
 	appLabels = []string{"namespace", "name"}
 )
@@ -50,7 +50,7 @@ type generationRollout struct {
 func newTelemetry(hub client.Reader) *telemetry {
 	propagation := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "fleetwright_propagation_seconds",
-		Help:    "From when a new generation of an AppService is seen until the member is Ready with it.",
+		Help:    "Time from the first plan of a generation of an AppService until the member is Ready with it.",
 		Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900},
 	}, []string{"member"})
 	return &telemetry{hub: hub, propagation: propagation, rollouts: map[types.UID]*generationRollout{}, members: map[string]bool{}}

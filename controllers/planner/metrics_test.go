@@ -14,9 +14,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// exposed returns the series of a collector whose labels contain one of the texts, as "name{label}
-// value", or as count and sum of a histogram.
-func exposed(t *testing.T, collector prometheus.Collector, labelled ...string) []string {
+// metricLines returns the series of a collector whose labels contain one of the texts, as
+// "name{label} value", or as count and sum of a histogram.
+func metricLines(t *testing.T, collector prometheus.Collector, labelled ...string) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(collector); err != nil {
@@ -29,7 +29,7 @@ func exposed(t *testing.T, collector prometheus.Collector, labelled ...string) [
 	var got []string
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if line := family.GetName() + series(metric); slices.ContainsFunc(labelled, func(l string) bool { return strings.Contains(line, l) }) {
+			if line := family.GetName() + metricLine(metric); slices.ContainsFunc(labelled, func(l string) bool { return strings.Contains(line, l) }) {
 				got = append(got, line)
 			}
 		}
@@ -37,7 +37,7 @@ func exposed(t *testing.T, collector prometheus.Collector, labelled ...string) [
 	return got
 }
 
-func series(metric *dto.Metric) string {
+func metricLine(metric *dto.Metric) string {
 	var labels []string
 	for _, label := range metric.GetLabel() {
 		labels = append(labels, label.GetValue())
@@ -49,11 +49,11 @@ func series(metric *dto.Metric) string {
 }
 
 func TestMetrics_count_the_objects_of_the_hub(t *testing.T) {
-	s := running(t, "east", "west")
+	s := newRunning(t, "east", "west")
 	ours := newTelemetry(hub)
 	app := s.app.Namespace + "}"
 	eventually(t, func() error {
-		got := exposed(t, ours, app, "{"+v1alpha1.ReasonConnected+"}", "{"+v1alpha1.ReasonReady+"}", "("+app)
+		got := metricLines(t, ours, app, "{"+v1alpha1.ReasonConnected+"}", "{"+v1alpha1.ReasonReady+"}", "("+app)
 		for _, want := range []string{"fleetwright_members{" + v1alpha1.ReasonConnected + "}", "fleetwright_appservices{" + v1alpha1.ReasonReady + "}"} {
 			if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, want) && !strings.HasSuffix(line, " 0") }) {
 				return fmt.Errorf("no %s in %q", want, got)
@@ -61,7 +61,7 @@ func TestMetrics_count_the_objects_of_the_hub(t *testing.T) {
 		}
 		return nil
 	})
-	own := exposed(t, ours, s.app.Namespace)
+	own := metricLines(t, ours, s.app.Namespace)
 	if diff := cmp.Diff([]string{
 		fmt.Sprintf("fleetwright_appservice_ready{%s,%s} 1", s.app.Name, s.app.Namespace),
 		fmt.Sprintf("fleetwright_appservice_stalled{%s,%s} 0", s.app.Name, s.app.Namespace),
@@ -108,12 +108,12 @@ func TestMetrics_observe_each_rollout_once(t *testing.T) {
 		for _, line := range step.want {
 			want = append(want, "fleetwright_propagation_seconds"+line)
 		}
-		if diff := cmp.Diff(want, exposed(t, measured.propagation, "")); diff != "" {
+		if diff := cmp.Diff(want, metricLines(t, measured.propagation, "")); diff != "" {
 			t.Errorf("after %d s (-want +got):\n%s", step.at, diff)
 		}
 	}
 	measured.forgetMembers(map[string]bool{"west": true})
-	if got := exposed(t, measured.propagation, ""); len(got) != 1 {
-		t.Errorf("of a member that is gone there is still something: %q", got)
+	if got := metricLines(t, measured.propagation, ""); len(got) != 1 {
+		t.Errorf("a deleted member still has series: %q", got)
 	}
 }

@@ -53,14 +53,14 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 		queued []types.NamespacedName
 		web    map[string]observation.Observation
 	}{
-		{"the same again", func() { o.Report(web, "east", ready) }, nil, map[string]observation.Observation{"east": ready}},
+		{"the same observation", func() { o.Report(web, "east", ready) }, nil, map[string]observation.Observation{"east": ready}},
 		{"another cluster", func() { o.Report(web, "west", ready) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": ready, "west": ready}},
-		{"something else", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"another observation", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
 		{"another AppService", func() { o.Report(api, "west", ready) }, []types.NamespacedName{api}, map[string]observation.Observation{"east": failed, "west": ready}},
-		{"a cluster that nothing was seen on is lost", func() { o.ForgetCluster("north") }, nil, map[string]observation.Observation{"east": failed, "west": ready}},
-		{"a cluster that only web was seen on is lost", func() { o.ForgetCluster("east") }, []types.NamespacedName{web}, map[string]observation.Observation{"west": ready}},
-		{"the same as before it was lost", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
-		{"an AppService is gone", func() { o.forgetApp(web) }, nil, nil},
+		{"ForgetCluster of a cluster without observations", func() { o.ForgetCluster("north") }, nil, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"ForgetCluster of a cluster with an observation of web", func() { o.ForgetCluster("east") }, []types.NamespacedName{web}, map[string]observation.Observation{"west": ready}},
+		{"the same observation after ForgetCluster", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"forgetApp", func() { o.forgetApp(web) }, nil, nil},
 	}
 	for _, step := range steps {
 		step.do()
@@ -80,6 +80,6 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 	// The returned map is a copy.
 	delete(o.of(api), "west")
 	if len(o.of(api)) != 1 {
-		t.Error("a caller can change what is held")
+		t.Error("a caller can change the stored observations")
 	}
 }

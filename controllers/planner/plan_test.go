@@ -23,17 +23,17 @@ const (
 
 // Invariants 4 and 8: the finalizer is written first, then the entries, and nothing else.
 func TestFinalizer_is_written_before_the_entries(t *testing.T) {
-	s := undeclared(t, "east", "west")
+	s := newFixture(t, "east", "west")
 	s.app.Labels = map[string]string{"theirs": "1"}
 	s.app.Annotations = map[string]string{"theirs": "1"}
-	s.declare()
+	s.createApp()
 	declared := s.app.DeepCopy()
-	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending))
-	s.look()
-	s.hasSent(finalizer, statusWrite)
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending), s.entry("west", v1alpha1.ClusterPending))
+	s.reconcileOnce()
+	s.checkWrites(finalizer, statusWrite)
 
 	var first map[string]map[string]any
-	s.must(json.Unmarshal([]byte(s.sent.all()[0].body), &first))
+	s.must(json.Unmarshal([]byte(s.sent.list()[0].body), &first))
 	delete(first["metadata"], "resourceVersion")
 	if diff := cmp.Diff(map[string]map[string]any{"metadata": {"finalizers": []any{v1alpha1.Finalizer}}}, first); diff != "" {
 		t.Errorf("the first write (-want +got):\n%s", diff)
@@ -45,14 +45,14 @@ func TestFinalizer_is_written_before_the_entries(t *testing.T) {
 }
 
 func TestPlan_explains_included_and_excluded_clusters(t *testing.T) {
-	s := undeclared(t, "east", "north", "south", "west")
-	s.answers("north", metav1.ConditionFalse)
-	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
-	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
+	s := newFixture(t, "east", "north", "south", "west")
+	s.setReady("north", metav1.ConditionFalse)
+	s.patchMember("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
-	s.declare()
-	s.has(s.row("east", v1alpha1.ClusterPending))
-	s.says(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 4; not on 1 cluster not Ready, 1 cluster with other labels (want tier=prod), 1 cluster with spec.unschedulable")
+	s.createApp()
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending))
+	s.checkCondition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 4; not on 1 cluster not Ready, 1 cluster with other labels (want tier=prod), 1 cluster with spec.unschedulable")
 	want := []v1alpha1.ExcludedClusters{
 		{Reason: v1alpha1.ReasonClusterNotReady, Count: 1, Examples: []string{"north"}},
 		{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"west"}, Requirements: []string{"tier=prod"}},
@@ -63,24 +63,24 @@ func TestPlan_explains_included_and_excluded_clusters(t *testing.T) {
 	}
 
 	// Every relevant change of a member causes a new plan.
-	s.answers("north", metav1.ConditionTrue)
-	s.member("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = false })
-	s.member("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "prod" })
-	s.has(
-		s.row("east", v1alpha1.ClusterPending), s.row("north", v1alpha1.ClusterPending),
-		s.row("south", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterPending),
+	s.setReady("north", metav1.ConditionTrue)
+	s.patchMember("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = false })
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "prod" })
+	s.waitForEntries(
+		s.entry("east", v1alpha1.ClusterPending), s.entry("north", v1alpha1.ClusterPending),
+		s.entry("south", v1alpha1.ClusterPending), s.entry("west", v1alpha1.ClusterPending),
 	)
 }
 
 func TestMember_that_joins_gets_an_entry(t *testing.T) {
-	s := running(t, "east")
+	s := newRunning(t, "east")
 	s.join("west")
-	s.has(s.row("east", v1alpha1.ClusterReady), s.row("west", v1alpha1.ClusterPending))
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterPending))
 }
 
 func TestObservations_update_entries(t *testing.T) {
-	s := running(t, "east", "west")
-	s.says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west")
+	s := newRunning(t, "east", "west")
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west")
 	if s.app.Status.Replicas != 2 || s.app.Status.Summary.Display != "2/2" {
 		t.Errorf("replicas %d, %s ready", s.app.Status.Replicas, s.app.Status.Summary.Display)
 	}
@@ -89,89 +89,89 @@ func TestObservations_update_entries(t *testing.T) {
 		UID: s.app.UID, Generation: 1, Phase: v1alpha1.ClusterFailed,
 		Reason: v1alpha1.ReasonRefused, Message: strings.Repeat("no ", 700),
 	}
-	s.sees("west", refused)
-	row := s.row("west", v1alpha1.ClusterFailed, ran(1, 0), saying(v1alpha1.ReasonRefused, refused.Message[:1023]+"…"))
-	s.has(s.row("east", v1alpha1.ClusterReady), row)
-	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: west (Refused)")
+	s.report("west", refused)
+	entry := s.entry("west", v1alpha1.ClusterFailed, applied(1, 0), withReason(v1alpha1.ReasonRefused, refused.Message[:1023]+"…"))
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), entry)
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: west (Refused)")
 }
 
 func TestObservation_of_another_AppService_is_ignored(t *testing.T) {
-	s := planned(t, "east", "west")
-	lost := s.ready()
+	s := newPlanned(t, "east", "west")
+	lost := s.readyObservation()
 	lost.UID = "uid-of-another"
-	s.sees("east", lost)
-	s.sees("west", s.ready())
-	s.has(s.row("east", v1alpha1.ClusterPending), s.row("west", v1alpha1.ClusterReady))
+	s.report("east", lost)
+	s.report("west", s.readyObservation())
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending), s.entry("west", v1alpha1.ClusterReady))
 }
 
 func TestAppService_that_was_recreated_ignores_observations_of_its_predecessor(t *testing.T) {
-	s := running(t, "east")
+	s := newRunning(t, "east")
 	s.delete()
-	s.has(s.removing("east"))
-	s.sees("east", s.gone(s.since("east")))
-	s.isGone()
+	s.waitForEntries(s.removingEntry("east"))
+	s.report("east", s.removalConfirmed(s.transitionTime("east")))
+	s.waitForDeletion()
 	s.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: s.app.Spec}
-	s.declare()
-	s.has(s.row("east", v1alpha1.ClusterPending))
+	s.createApp()
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending))
 }
 
 func TestEdit_updates_the_generation_of_every_entry(t *testing.T) {
-	s := running(t, "east", "west")
-	old := s.ready()
+	s := newRunning(t, "east", "west")
+	old := s.readyObservation()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
 	if s.app.Generation != 2 {
 		t.Fatal("generation", s.app.Generation)
 	}
 	progressing := func(member string) v1alpha1.ClusterStatus {
-		return s.row(member, v1alpha1.ClusterProgressing, ran(1, 2))
+		return s.entry(member, v1alpha1.ClusterProgressing, applied(1, 2))
 	}
-	s.has(progressing("east"), progressing("west"))
-	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (RollingOut), west (RollingOut)")
+	s.waitForEntries(progressing("east"), progressing("west"))
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (RollingOut), west (RollingOut)")
 
 	// An observation of the previous generation does not update the entry.
 	old.ReadyReplicas = 1
-	s.sees("east", old)
-	s.sees("west", s.ready())
-	s.has(s.row("east", v1alpha1.ClusterProgressing, ran(1, 2), func(row *v1alpha1.ClusterStatus) { row.ReadyReplicas, row.UnreadyReplicas = 1, 1 }), s.row("west", v1alpha1.ClusterReady))
+	s.report("east", old)
+	s.report("west", s.readyObservation())
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2), func(entry *v1alpha1.ClusterStatus) { entry.ReadyReplicas, entry.UnreadyReplicas = 1, 1 }), s.entry("west", v1alpha1.ClusterReady))
 }
 
 func TestInvalid_placement_changes_no_entry(t *testing.T) {
-	s := running(t, "east", "west")
+	s := newRunning(t, "east", "west")
 	want := s.app.Status.Clusters
 	s.edit(func(app *v1alpha1.AppService) {
 		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "no such value!"}}}}
 	})
-	eventually(t, func() error { return s.stalled(v1alpha1.ReasonInvalidPlacement) })
+	eventually(t, func() error { return s.checkStalled(v1alpha1.ReasonInvalidPlacement) })
 	if diff := cmp.Diff(want, s.app.Status.Clusters); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
+		t.Errorf("entries (-want +got):\n%s", diff)
 	}
-	s.neverRemoved()
+	s.checkNeverRemoving()
 }
 
 // Invariant 5.
 func TestPlanner_at_rest_writes_nothing(t *testing.T) {
-	s := running(t, "east", "west")
-	s.answers("west", metav1.ConditionFalse)
-	s.has(s.row("east", v1alpha1.ClusterReady), s.unknown("west"))
+	s := newRunning(t, "east", "west")
+	s.setReady("west", metav1.ConditionFalse)
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.unknownEntry("west"))
 	s.sent.reset()
-	s.look()
-	s.hasSent()
+	s.reconcileOnce()
+	s.checkWrites()
 
 	tests := map[string]func(){
-		"before anything is seen":     func() {},
-		"when it sees the same again": func() { s.sees("east", s.ready()) },
-		"when a member changes that is in no plan": func() {
-			s.member("west", func(m *v1alpha1.MemberCluster) { m.Annotations = map[string]string{"note": "1"} })
+		"before an observation":      func() {},
+		"after the same observation": func() { s.report("east", s.readyObservation()) },
+		"after a change of a member that no plan contains": func() {
+			s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Annotations = map[string]string{"note": "1"} })
 		},
 	}
 	for name, then := range tests {
 		t.Run("after a restart "+name, func(t *testing.T) {
 			s.restart()
 			then()
-			s.look()
-			s.hasSent()
+			s.reconcileOnce()
+			s.checkWrites()
 			version := s.app.ResourceVersion
-			s.read()
+			s.readApp()
 			if s.app.ResourceVersion != version {
 				t.Error("the AppService was written")
 			}
@@ -182,14 +182,14 @@ func TestPlanner_at_rest_writes_nothing(t *testing.T) {
 // The status is written once per second, regardless of the number of reports and clusters.
 func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 	members := []string{"east", "north", "south", "west"}
-	s := running(t, members...)
-	<-time.After(time.Until(s.sent.all()[len(s.sent.all())-1].at.Add(statusInterval)))
+	s := newRunning(t, members...)
+	<-time.After(time.Until(s.sent.list()[len(s.sent.list())-1].at.Add(statusInterval)))
 	// Start near the end of a second, because a throttle with whole seconds would allow a second
 	// write.
 	<-time.After(time.Until(time.Now().Truncate(time.Second).Add(1800 * time.Millisecond)))
 	s.sent.reset()
 	begin := time.Now()
-	seen := s.ready()
+	seen := s.readyObservation()
 	for time.Since(begin) < 2500*time.Millisecond {
 		seen.ReadyReplicas++
 		for _, member := range members {
@@ -199,13 +199,13 @@ func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 	}
 	var want []v1alpha1.ClusterStatus
 	for _, member := range members {
-		row := s.row(member, v1alpha1.ClusterReady)
-		row.ReadyReplicas = seen.ReadyReplicas
-		want = append(want, row)
+		entry := s.entry(member, v1alpha1.ClusterReady)
+		entry.ReadyReplicas = seen.ReadyReplicas
+		want = append(want, entry)
 	}
-	s.has(want...)
+	s.waitForEntries(want...)
 
-	writes := s.sent.all()
+	writes := s.sent.list()
 	t.Logf("%d reports: %d writes", int(seen.ReadyReplicas)*len(members), len(writes))
 	if first := writes[0].at.Sub(begin); first > statusInterval/2 {
 		t.Errorf("the first report waited for %v", first)
@@ -219,7 +219,7 @@ func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 
 // A changed plan ignores the throttle, which would delay any other write for an hour here.
 func TestPlan_is_written_at_once(t *testing.T) {
-	s := running(t, "east")
+	s := newRunning(t, "east")
 	s.stop()
 	r := s.reconciler(hub)
 	r.throttle.recordWrite(s.app.UID, time.Now().Add(time.Hour))
@@ -227,40 +227,40 @@ func TestPlan_is_written_at_once(t *testing.T) {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)
-		s.read()
+		s.readApp()
 		return result.RequeueAfter
 	}
-	seen := s.ready()
+	seen := s.readyObservation()
 	seen.ReadyReplicas = 1
 	s.observations.Report(s.key(), "east", seen)
 	if wait := reconcile(); wait < 59*time.Minute || s.app.Status.Clusters[0].ReadyReplicas != 2 {
-		t.Fatalf("what was merely observed waits for %v, and the row is %+v", wait, s.app.Status.Clusters[0])
+		t.Fatalf("an observation waits for %v, and the entry is %+v", wait, s.app.Status.Clusters[0])
 	}
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	if wait := reconcile(); wait != 0 || s.app.Status.Clusters[0].Generation != 2 {
-		t.Errorf("the plan waits for %v, and the row is %+v", wait, s.app.Status.Clusters[0])
+		t.Errorf("the plan waits for %v, and the entry is %+v", wait, s.app.Status.Clusters[0])
 	}
 }
 
 // No event reports that the wait for a cluster has expired.
 func TestPlan_is_rechecked_after_the_time_limit(t *testing.T) {
-	s := undeclared(t, "east", "west")
-	s.answers("west", metav1.ConditionFalse)
+	s := newFixture(t, "east", "west")
+	s.setReady("west", metav1.ConditionFalse)
 	most := int32(4)
 	s.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided, Rules: []v1alpha1.ReplicaRule{{Name: "all", MaxReplicas: &most}}}
 	s.app.Spec.Replicas = new(int32(6))
-	s.declare()
-	short := func(row *v1alpha1.ClusterStatus) { row.Replicas, row.ReadyReplicas = 4, 4 }
-	ready := s.ready()
+	s.createApp()
+	short := func(entry *v1alpha1.ClusterStatus) { entry.Replicas, entry.ReadyReplicas = 4, 4 }
+	ready := s.readyObservation()
 	ready.Planned, ready.Replicas, ready.ReadyReplicas = 4, 4, 4
-	s.sees("east", ready)
-	s.has(s.row("east", v1alpha1.ClusterReady, short))
-	s.member("west", func(m *v1alpha1.MemberCluster) {
+	s.report("east", ready)
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady, short))
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) {
 		m.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(5*time.Second - 10*time.Minute))
-		m.Labels["look"] = "again"
+		m.Labels["changed"] = "1"
 	})
 	eventually(t, func() error {
-		s.read()
+		s.readApp()
 		if stalled := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionStalled); stalled == nil || stalled.Reason != v1alpha1.ReasonReplicasOutOfBounds {
 			return fmt.Errorf("conditions are %+v", s.app.Status.Conditions)
 		}
@@ -270,14 +270,14 @@ func TestPlan_is_rechecked_after_the_time_limit(t *testing.T) {
 
 // Otherwise each reconciliation would copy a thousand MemberClusters.
 func TestGather_copies_no_MemberCluster(t *testing.T) {
-	s := running(t, "east")
-	s.catchUp()
+	s := newRunning(t, "east")
+	s.waitForCache()
 	labels := func() uintptr {
 		in, err := s.reconciler(s.client).gather(t.Context(), s.app, metav1.Now())
 		s.must(err)
 		return reflect.ValueOf(in.Members["east"].Labels).Pointer()
 	}
 	if first, second := labels(), labels(); first != second {
-		t.Error("two looks have two copies")
+		t.Error("two reconciliations have two copies")
 	}
 }

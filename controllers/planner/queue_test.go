@@ -20,8 +20,8 @@ import (
 // Many observations are queued while every worker waits for the hub. A later edit is planned first.
 func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing.T) {
 	const others = 120
-	s := undeclared(t, "east")
-	s.declare()
+	s := newFixture(t, "east")
+	s.createApp()
 	busy := make([]*v1alpha1.AppService, others)
 	for i := range busy {
 		busy[i] = s.app.DeepCopy()
@@ -32,13 +32,13 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 		eventually(t, func() error { return isPlanned(s, app) })
 	}
 	eventually(t, func() error { // until the throttle delays none of the observations
-		writes := s.sent.all()
+		writes := s.sent.list()
 		if age := time.Since(writes[len(writes)-1].at); age < 2*statusInterval {
 			return fmt.Errorf("the last write was %v ago", age)
 		}
 		return nil
 	})
-	s.catchUp()
+	s.waitForCache()
 	s.sent.reset()
 
 	s.sent.hold()
@@ -48,13 +48,13 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 		})
 	}
 	eventually(t, func() error {
-		if n := len(s.sent.all()); n < workers {
+		if n := len(s.sent.list()); n < workers {
 			return fmt.Errorf("%d writes are in progress, want one for each of %d workers", n, workers)
 		}
 		return nil
 	})
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	s.catchUp()
+	s.waitForCache()
 	s.sent.release()
 	eventually(t, func() error { return isPlanned(s, s.app) })
 
@@ -65,7 +65,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	}
 }
 
-func isPlanned(s *scene, app *v1alpha1.AppService) error {
+func isPlanned(s *fixture, app *v1alpha1.AppService) error {
 	if err := hub.Get(s.Context(), client.ObjectKeyFromObject(app), app); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func isPlanned(s *scene, app *v1alpha1.AppService) error {
 	return nil
 }
 
-func queued(name string) reconcile.Request {
+func requestFor(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}
 }
 
@@ -95,11 +95,11 @@ func TestEditQueue_returns_edits_first(t *testing.T) {
 	q, queue := newTestQueue()
 	defer queue.ShutDown()
 	for _, name := range []string{"a", "b", "c"} {
-		queue.Add(queued(name))
+		queue.Add(requestFor(name))
 	}
 	q.addEdit(queue, edit("d"))
 	q.addEdit(queue, edit("b")) // is already queued as an observation
-	queue.Add(queued("d"))      // remains an edit
+	queue.Add(requestFor("d"))  // remains an edit
 	var got []string
 	for queue.Len() > 0 {
 		request, _ := queue.Get()
@@ -114,7 +114,7 @@ func TestEditQueue_returns_edits_first(t *testing.T) {
 func TestEditQueue_does_not_starve_observations(t *testing.T) {
 	q, queue := newTestQueue()
 	defer queue.ShutDown()
-	queue.Add(queued("observed"))
+	queue.Add(requestFor("observed"))
 	for i := range 3 * maxConsecutiveEdits {
 		q.addEdit(queue, edit(fmt.Sprint(i)))
 	}
@@ -145,7 +145,7 @@ func TestEditQueue_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"observe": func(t *rapid.T) {
 				n := name.Draw(t, "name")
-				queue.Add(queued(n))
+				queue.Add(requestFor(n))
 				dirty[n] = true
 			},
 			"edit": func(t *rapid.T) {
@@ -170,7 +170,7 @@ func TestEditQueue_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
 					t.Skip("not processed")
 				}
 				delete(processing, n)
-				queue.Done(queued(n))
+				queue.Done(requestFor(n))
 			},
 			"": func(t *rapid.T) {
 				if queue.Len() != ready() {

@@ -18,7 +18,7 @@ import (
 
 // A bad edit fails on 1,300 clusters, each with a long message. The hub accepts the status.
 func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
-	s := undeclared(t)
+	s := newFixture(t)
 	s.stop() // the test replaces the planner
 	s.must(hub.Create(t.Context(), s.app))
 	in := rollout.Input{App: s.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}, Now: metav1.Now().Rfc3339Copy()}
@@ -28,13 +28,13 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 		member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 		in.Members[name] = member
 		in.Plan = append(in.Plan, placement.Decision{Cluster: name, Replicas: 2})
-		seen := s.ready()
+		seen := s.readyObservation()
 		seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, fmt.Sprintf("%d: %s", i, strings.Repeat("no ", 340))
 		in.Observations[name] = seen
 	}
 	_, err := s.reconciler(hub).write(t.Context(), s.app, in, status.Compute(in, rollout.Plan(in)), 0, time.Now())
 	s.must(err)
-	s.read()
+	s.readApp()
 	if got := s.app.Status.Summary.Failed; got != 1300 {
 		t.Errorf("%d entries are Failed", got)
 	}

@@ -38,11 +38,11 @@ func TestMain(m *testing.M) {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-	os.Exit(onHub(m.Run))
+	os.Exit(runOnHub(m.Run))
 }
 
-// onHub runs the tests on a real API server.
-func onHub(run func() int) int {
+// runOnHub runs the tests on a real API server.
+func runOnHub(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1

@@ -74,7 +74,7 @@ func (in Input) acceptedRemovals() (accepted int32, annotationError string) {
 	case err != nil || generationErr != nil || number < 1:
 		return 0, fmt.Sprintf("is %.32q, not NUMBER@GENERATION", value)
 	case generation != in.App.Generation:
-		return 0, fmt.Sprintf("is %.32q, and the AppService is at generation %d", value, in.App.Generation)
+		return 0, fmt.Sprintf("is %.32q, but the AppService has generation %d", value, in.App.Generation)
 	}
 	return int32(number), ""
 }

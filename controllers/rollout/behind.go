@@ -39,7 +39,7 @@ func (in Input) holdBehind(plans []entryPlan) {
 		return
 	}
 	howToAccept := lineage.HowToAccept(ahead)
-	elsewhere := fmt.Sprintf("nothing is changed here, because the hub is behind %s, as after a restore; %s", ListClusters(Names(ahead)), howToAccept)
+	elsewhere := fmt.Sprintf("nothing is changed here, because the hub is behind %s; %s", ListClusters(Names(ahead)), howToAccept)
 	for i := range plans {
 		entry := &plans[i].entry
 		if entry.HubBehind == nil && entry.Phase == v1alpha1.ClusterReady || !isHeldBehind(entry) {

@@ -91,7 +91,7 @@ func (in Input) removingEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.C
 		return nil
 	case !member.IsReady():
 		entry.LastKnownPhase = v1alpha1.ClusterRemoving
-		entry.Reason, entry.Message = v1alpha1.ReasonClusterUnreachable, "it is removed when the cluster can be reached; see MemberCluster "+member.Name
+		entry.Reason, entry.Message = v1alpha1.ReasonClusterUnreachable, "the removal continues when the cluster can be reached; see MemberCluster "+member.Name
 	case seen != nil && ConfirmsRemoval(*seen, previous):
 		return nil
 	case seen != nil && seen.Phase == v1alpha1.ClusterRemoving:
@@ -196,7 +196,7 @@ func lastKnown(previous *v1alpha1.ClusterStatus) string {
 	case "":
 		return ""
 	case v1alpha1.ClusterPending:
-		return "; nothing was seen there yet"
+		return "; the workload has not been observed yet"
 	default:
 		return fmt.Sprintf("; last known: %s, %d of %d replicas ready", phase, previous.ReadyReplicas, previous.Replicas)
 	}

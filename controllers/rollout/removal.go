@@ -96,17 +96,19 @@ func limitConcurrency(t *removalBudget, e *entryPlan) (verdict, bool) {
 }
 
 // mayServe reports whether pods of the AppService may be ready on a cluster, including a cluster
-// that cannot be observed. The spec and the entry may both ask for pods: an override may give a
-// cluster more than spec.replicas, and the entry may be older than an edit from 0 replicas. Where
-// the clusters divide the replicas, no override adds replicas.
-func (in Input) mayServe(e *entryPlan) bool {
-	if in.App.DesiredReplicas() > 0 {
-		return e.entry.ReadyReplicas > 0
+// that cannot be observed, while the spec asks for pods.
+func (in Input) mayServe(e *entryPlan) bool { return e.entry.ReadyReplicas > 0 && in.wantsPods() }
+
+// wantsPods reports whether the spec asks for pods on any cluster. It reads the spec and not the
+// entries, because an entry may be older than an edit from or to 0 replicas. Where the clusters
+// divide the replicas, no override adds replicas.
+func (in Input) wantsPods() bool {
+	if in.App.Spec.Autoscaling != nil || in.App.DesiredReplicas() > 0 {
+		return true
 	}
-	if in.IsDivided() && in.App.Spec.Autoscaling == nil {
-		return false
-	}
-	return e.entry.ReadyReplicas > 0 && desiredReplicas(e.entry) > 0
+	return !in.IsDivided() && slices.ContainsFunc(in.App.Spec.Overrides, func(o v1alpha1.Override) bool {
+		return o.Replicas != nil && *o.Replicas > 0
+	})
 }
 
 // isServing reports whether pods of the AppService are known to be ready on a cluster and are to

@@ -8,7 +8,8 @@ import (
 )
 
 // heldBefore is the message of an entry whose removal needs approval while there is no plan.
-const heldBefore = "no longer fitted when that could last be told: it is kept until that is acknowledged by annotation " + v1alpha1.AnnotationAcceptRemovals
+const heldBefore = "the last plan did not choose the cluster: when the AppService is not suspended and its placement is valid, annotate it with " +
+	v1alpha1.AnnotationAcceptRemovals + "=NUMBER@GENERATION to approve the removal"
 
 // carryHolds sets the message of held entries while there is no plan or the AppService is
 // suspended.
@@ -77,13 +78,13 @@ func (t *removalBudget) explainWaiting() string {
 	next := t.annotationError()
 	if next == "" {
 		all := len(t.onHold) + len(t.waiting) + len(t.blocked)
-		next = fmt.Sprintf("; annotate the AppService with %s to accept %s at once", t.acceptance(all), removals(all))
+		next = fmt.Sprintf("; annotate the AppService with %s to approve %s regardless of this limit", t.acceptance(all), removals(all))
 	}
 	for _, e := range t.waiting {
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
-		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed after %s: from no more than %d at a time%s", CapNames(t.removing), t.maxConcurrent, next))
+		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("the removal waits for removals from other clusters: %s; at most %d may run at a time%s", CapNames(t.removing), t.maxConcurrent, next))
 	}
-	return fmt.Sprintf("it waits to be removed from %s, no more than %d at a time", CountClusters(int32(len(t.waiting))), t.maxConcurrent)
+	return fmt.Sprintf("the removal from %s is pending: at most %d may run at a time", CountClusters(int32(len(t.waiting))), t.maxConcurrent)
 }
 
 // explainHeld explains the removals that a user must approve.
@@ -94,9 +95,9 @@ func (t *removalBudget) explainHeld() string {
 	for _, e := range t.onHold {
 		why := t.whyHeld(e)
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalNeedsApproval
-		setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, fmt.Sprintf("%s: annotate the AppService with %s to remove it%s", why, t.toAccept(), t.annotationError()))
+		setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, fmt.Sprintf("%s: annotate the AppService with %s to approve %s%s", why, t.toAccept(), removals(len(t.onHold)), t.annotationError()))
 	}
-	return fmt.Sprintf("it is kept on %s until it is annotated with %s", CountClusters(int32(len(t.onHold))), t.toAccept())
+	return fmt.Sprintf("the removal from %s needs approval: annotate the AppService with %s", CountClusters(int32(len(t.onHold))), t.toAccept())
 }
 
 // explainBlocked explains the removals that wait for clusters to become ready.
@@ -104,27 +105,27 @@ func (t *removalBudget) explainBlocked() string {
 	var blockers []string
 	for _, e := range t.blocked {
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
-		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("it is removed when it is ready on: %s; annotate the AppService with %s=true not to wait for that%s",
+		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("the removal starts when the AppService is ready on: %s; annotate the AppService with %s=true to end this wait%s",
 			CapNames(e.blockers), v1alpha1.AnnotationAcceptUnready, t.annotationError()))
 		blockers = sortedUnion(blockers, e.blockers)
 	}
 	if len(t.blocked) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("it waits to be removed from %s until it is ready on: %s", CountClusters(int32(len(t.blocked))), CapNames(blockers))
+	return fmt.Sprintf("the removal from %s is pending until the AppService is ready on: %s", CountClusters(int32(len(t.blocked))), CapNames(blockers))
 }
 
 // whyHeld returns the reason why a user must approve a removal.
 func (t *removalBudget) whyHeld(e *entryPlan) string {
 	switch {
 	case t.isLast(e):
-		return "the plan chooses no cluster, and no other one is known to be ready"
+		return "the plan chooses no cluster, and no other cluster is known to be ready"
 	case e.entry.Transition.Cause == v1alpha1.CauseRecovered:
-		return "it was found here without an entry, and the plan does not choose the cluster"
+		return "the workload was found here without an entry in status.clusters, and the plan does not choose the cluster"
 	case e.entry.Transition.Cause == v1alpha1.CauseRejoined:
-		return "the cluster has joined again, and the plan does not choose it"
+		return "the cluster has joined the fleet again, and the plan does not choose it"
 	}
-	return fmt.Sprintf("nobody edited the AppService, and the plan no longer chooses %s, this one among them", CountClusters(t.unintended))
+	return fmt.Sprintf("%s left the plan within an hour, and spec.placement was not edited", CountClusters(t.unintended))
 }
 
 // toAccept returns the annotation that approves the held removals or, if none is held, the waiting

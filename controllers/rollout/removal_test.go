@@ -12,142 +12,132 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// Each letter describes the state of one cluster. The clusters are a, b, c …, in that order.
-const (
-	runs     = 'r' // chosen and Ready
-	edited   = 'e' // no longer chosen since an edit
-	drifts   = 'd' // no longer chosen, without an edit
-	going    = 'G' // being removed since an edit
-	drifting = 'D' // being removed, without an edit
-	dead     = 'U' // being removed since an edit, unreachable
-	darkness = 'u' // no longer chosen since an edit, unreachable
-	begun    = 'R' // expected: Removing
-	waits    = 'w' // expected: RemovalPending
-	held     = 'h' // expected: RemovalNeedsApproval
-	unknown  = '?' // expected: Unknown
-)
+// orAcceptUnready is the part of a message that says how to start a removal before other clusters
+// are ready.
+const orAcceptUnready = "; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait"
 
-func TestRemovals_begin_on_so_many_clusters_at_a_time(t *testing.T) {
+func TestRemovals_are_limited(t *testing.T) {
 	tests := map[string]struct {
 		clusters, want string
 		accept         string
 	}{
 		// Clusters that left the plan by an edit.
-		"one of few at a time, in order of name":               {"reee", "rRww", ""},
-		"a fifth at a time":                                    {"eeeeerrrrr", "RRwwwrrrrr", ""},
-		"a fifth is rounded down":                              {"eeeeerrrr", "Rwwwwrrrr", ""},
-		"as many as accepted":                                  {"eeeer", "RRRwr", "3@2"},
-		"accepting less than a fifth takes nothing away":       {"eeeeerrrrr", "RRwwwrrrrr", "1@2"},
-		"those under way have their places":                    {"eeeeGrrrrr", "RwwwRrrrrr", ""},
-		"those under way, however many, let no other begin":    {"eGGGrrrrrr", "wRRRrrrrrr", ""},
-		"all of it, one at a time":                             {"eee", "Rww", ""},
-		"all of it, and the last is held":                      {"Ge", "Rh", ""},
-		"all of it, by somebody's word":                        {"ee", "RR", "2@2"},
-		"the last of it, by somebody's word":                   {"Ge", "RR", "1@2"},
-		"the last that is known to be ready":                   {"Geu", "Rh?", ""},
-		"of an annotation that is no number nothing follows":   {"eee", "Rww", "lots"},
-		"of an annotation that is zero nothing follows":        {"eee", "Rww", "0@2"},
-		"of an annotation that is negative nothing follows":    {"eee", "Rww", "-3@2"},
-		"a lost cluster takes no place from the others":        {"UUUeeer", "RRRRwwr", ""},
-		"a lost cluster begins when there is a place":          {"ueer", "RRwr", ""},
-		"of lost clusters no more begin than of any":           {"uuuer", "R??Rr", ""},
-		"a lost cluster waits for those that can be reached":   {"Guuur", "R???r", ""},
-		"a lost cluster that goes on lets no lost one begin":   {"Uuur", "R??r", ""},
-		"a lost one and one that can be reached, side by side": {"Uer", "RRr", ""},
+		"one at a time, in order of name":                                        {"reee", "rRww", ""},
+		"a fifth of the clusters at a time":                                      {"eeeeerrrrr", "RRwwwrrrrr", ""},
+		"a fifth is rounded down":                                                {"eeeeerrrr", "Rwwwwrrrr", ""},
+		"as many as approved":                                                    {"eeeer", "RRRwr", "3@2"},
+		"an approval of fewer than a fifth does not reduce the limit":            {"eeeeerrrrr", "RRwwwrrrrr", "1@2"},
+		"removals in progress count":                                             {"eeeeGrrrrr", "RwwwRrrrrr", ""},
+		"removals in progress above the limit block others":                      {"eGGGrrrrrr", "wRRRrrrrrr", ""},
+		"all clusters left the plan: one at a time":                              {"eee", "Rww", ""},
+		"all clusters left the plan: the last one needs approval":                {"Ge", "Rh", ""},
+		"all clusters left the plan: approved":                                   {"ee", "RR", "2@2"},
+		"the last cluster: approved":                                             {"Ge", "RR", "1@2"},
+		"the last cluster that is known to be ready needs approval":              {"Geu", "Rh?", ""},
+		"an annotation that is not a number approves nothing":                    {"eee", "Rww", "lots"},
+		"an annotation of zero approves nothing":                                 {"eee", "Rww", "0@2"},
+		"a negative annotation approves nothing":                                 {"eee", "Rww", "-3@2"},
+		"unreachable clusters do not block reachable ones":                       {"UUUeeer", "RRRRwwr", ""},
+		"an unreachable cluster is removed within the limit":                     {"ueer", "RRwr", ""},
+		"removals from unreachable clusters are limited":                         {"uuuer", "R??Rr", ""},
+		"unreachable clusters wait for reachable ones":                           {"Guuur", "R???r", ""},
+		"a removal from an unreachable cluster blocks other unreachable ones":    {"Uuur", "R??r", ""},
+		"a removal from an unreachable cluster and one from a reachable cluster": {"Uer", "RRr", ""},
 
 		// Clusters that left the plan without an edit.
-		"one of few":                                          {"drr", "Rrr", ""},
-		"more than one of few: none":                          {"ddr", "hhr", ""},
-		"a fifth":                                             {"ddrrrrrrrr", "RRrrrrrrrr", ""},
-		"more than a fifth: none":                             {"dddrrrrrrr", "hhhrrrrrrr", ""},
-		"all of it: none":                                     {"ddd", "hhh", ""},
-		"those under way count":                               {"dDDrrrrrrr", "hRRrrrrrrr", ""},
-		"more than a fifth, accepted: all":                    {"dddrrrrrrr", "RRRrrrrrrr", "3@2"},
-		"accepted are fewer than there are: none":             {"dddrrrrrrr", "hhhrrrrrrr", "2@2"},
-		"those that leave by an edit do not count":            {"dGrrrrrrrr", "RRrrrrrrrr", ""},
-		"those that leave by an edit take their places":       {"dGGrrrrrrr", "wRRrrrrrrr", ""},
-		"what drifted too far keeps no edited one from going": {"dddeeerrrr", "hhhRRwrrrr", ""},
+		"one of three":                                            {"drr", "Rrr", ""},
+		"two of three need approval":                              {"ddr", "hhr", ""},
+		"two of ten":                                              {"ddrrrrrrrr", "RRrrrrrrrr", ""},
+		"three of ten need approval":                              {"dddrrrrrrr", "hhhrrrrrrr", ""},
+		"all clusters need approval":                              {"ddd", "hhh", ""},
+		"removals without an edit in progress count":              {"dDDrrrrrrr", "hRRrrrrrrr", ""},
+		"three of ten, approved":                                  {"dddrrrrrrr", "RRRrrrrrrr", "3@2"},
+		"three of ten, two approved: all need approval":           {"dddrrrrrrr", "hhhrrrrrrr", "2@2"},
+		"a removal by an edit does not count as drift":            {"dGrrrrrrrr", "RRrrrrrrrr", ""},
+		"removals by an edit in progress count against the limit": {"dGGrrrrrrr", "wRRrrrrrrr", ""},
+		"held removals do not block removals by an edit":          {"dddeeerrrr", "hhhRRwrrrr", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			in := clusters(test.clusters)
+			in := Clusters(test.clusters)
 			if test.accept != "" {
-				accepting(test.accept)(&in)
+				AcceptRemovals(test.accept)(&in)
 			}
-			status := statusOf(in)
-			if diff := cmp.Diff(test.want, letters(status)); diff != "" {
+			status := StatusOf(in)
+			if diff := cmp.Diff(test.want, Letters(status)); diff != "" {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
-			for _, row := range status.Clusters { // entries whose removal waits or is held keep their desired state
-				if before := in.App.Status.Cluster(row.Name); before.Generation != row.Generation || before.Replicas != row.Replicas {
-					t.Errorf("%s is to run generation %d, was %d", row.Name, row.Generation, before.Generation)
+			for _, entry := range status.Clusters { // entries whose removal waits or is held keep their desired state
+				if before := in.App.Status.Cluster(entry.Name); before.Generation != entry.Generation || before.Replicas != entry.Replicas {
+					t.Errorf("%s has generation %d, had %d", entry.Name, entry.Generation, before.Generation)
 				}
 			}
-			if diff := cmp.Diff(text(t, status), text(t, statusOf(then(in, later(time.Hour))))); diff != "" {
-				t.Errorf("at rest (-before +after):\n%s", diff)
+			if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(Next(in, Later(time.Hour))))); diff != "" {
+				t.Errorf("the status changed at rest (-before +after):\n%s", diff)
 			}
-			if diff := cmp.Diff(text(t, status), text(t, statusOf(then(in, restarted)))); diff != "" {
-				t.Errorf("after a restart (-before +after):\n%s", diff)
+			if diff := cmp.Diff(toJSON(t, status), toJSON(t, StatusOf(Next(in, Restarted)))); diff != "" {
+				t.Errorf("the status changed after a restart (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
+func TestRemovals_that_have_not_started_are_explained(t *testing.T) {
 	const wrong = `; annotation fleetwright.dev/accept-removals is "lots", not NUMBER@GENERATION: set fleetwright.dev/accept-removals=1@2`
-	const held2 = "nobody edited the AppService, and the plan no longer chooses 2 clusters, this one among them"
-	const held3 = "nobody edited the AppService, and the plan no longer chooses 3 clusters, this one among them"
+	const held2 = "2 clusters left the plan within an hour, and spec.placement was not edited"
+	const held3 = "3 clusters left the plan within an hour, and spec.placement was not edited"
 	const accept = ": annotate the AppService with fleetwright.dev/accept-removals="
 	tests := map[string]struct {
-		in         rollout.Input
-		row, ready string
+		in           rollout.Input
+		entry, ready string
 	}{
-		"waiting": {
-			in:    clusters("reee"),
-			row:   "it is removed after b: from no more than 1 at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to accept 2 removals at once",
-			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); it waits to be removed from 2 clusters, no more than 1 at a time",
+		"pending": {
+			in:    Clusters("reee"),
+			entry: "the removal waits for removals from other clusters: b; at most 1 may run at a time; annotate the AppService with fleetwright.dev/accept-removals=2@2 to approve 2 removals regardless of this limit",
+			ready: "2 of 3 clusters not ready: c (RemovalPending), d (RemovalPending); the removal from 2 clusters is pending: at most 1 may run at a time",
 		},
-		"held": {
-			in:  clusters("rddd"),
-			row: held3 + accept + "3@2 to remove it",
+		"needs approval": {
+			in:    Clusters("rddd"),
+			entry: held3 + accept + "3@2 to approve 3 removals",
 			ready: "3 of 4 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval), d (RemovalNeedsApproval); " +
-				"it is kept on 3 clusters until it is annotated with fleetwright.dev/accept-removals=3@2",
+				"the removal from 3 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=3@2",
 		},
-		"held, and what is under way counts": {
-			in:  clusters("rDDd"),
-			row: held3 + accept + "1@2 to remove it",
+		"needs approval, with removals in progress": {
+			in:    Clusters("rDDd"),
+			entry: held3 + accept + "1@2 to approve 1 removal",
 			ready: "1 of 2 clusters not ready: d (RemovalNeedsApproval); " +
-				"it is kept on 1 cluster until it is annotated with fleetwright.dev/accept-removals=1@2",
+				"the removal from 1 cluster needs approval: annotate the AppService with fleetwright.dev/accept-removals=1@2",
 		},
-		"waiting, with an annotation that is no number": {
-			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row:   "it is removed after b: from no more than 1 at a time" + wrong,
-			ready: "1 of 2 clusters not ready: c (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time" + wrong,
+		"pending, with a malformed annotation": {
+			in:    With(Clusters("ree"), Annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
+			entry: "the removal waits for removals from other clusters: b; at most 1 may run at a time" + wrong,
+			ready: "1 of 2 clusters not ready: c (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time" + wrong,
 		},
-		"waiting, with an annotation that allows none": {
-			in:    with(clusters("ree"), annotated(v1alpha1.AnnotationAcceptRemovals, "0")),
-			row:   "it is removed after b: from no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
-			ready: "1 of 2 clusters not ready: c (RemovalPending); it waits to be removed from 1 cluster, no more than 1 at a time" + strings.ReplaceAll(wrong, "lots", "0"),
+		"pending, with an annotation of zero": {
+			in:    With(Clusters("ree"), Annotated(v1alpha1.AnnotationAcceptRemovals, "0")),
+			entry: "the removal waits for removals from other clusters: b; at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
+			ready: "1 of 2 clusters not ready: c (RemovalPending); the removal from 1 cluster is pending: at most 1 may run at a time" + strings.ReplaceAll(wrong, "lots", "0"),
 		},
-		"held, with an annotation that is no number": {
-			in:  with(clusters("rdd"), annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
-			row: held2 + accept + "2@2 to remove it" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
+		"needs approval, with a malformed annotation": {
+			in:    With(Clusters("rdd"), Annotated(v1alpha1.AnnotationAcceptRemovals, "lots")),
+			entry: held2 + accept + "2@2 to approve 2 removals" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 			ready: "2 of 3 clusters not ready: b (RemovalNeedsApproval), c (RemovalNeedsApproval); " +
-				"it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
+				"the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@2" + strings.ReplaceAll(wrong, "=1@2", "=2@2"),
 		},
-		"held, and failed": {
-			in:    with(clusters("rdd"), saw("c", seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "quota")))),
-			row:   "quota",
-			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalNeedsApproval); it is kept on 2 clusters until it is annotated with fleetwright.dev/accept-removals=2@2",
+		"needs approval, and failed": {
+			in:    With(Clusters("rdd"), Observed("c", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota")))),
+			entry: "quota",
+			ready: "2 of 3 clusters not ready: c (Refused), b (RemovalNeedsApproval); the removal from 2 clusters needs approval: annotate the AppService with fleetwright.dev/accept-removals=2@2",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			status := statusOf(test.in)
-			if diff := cmp.Diff(test.row, status.Clusters[len(status.Clusters)-1].Message); diff != "" {
-				t.Errorf("the last row (-want +got):\n%s", diff)
+			status := StatusOf(test.in)
+			if diff := cmp.Diff(test.entry, status.Clusters[len(status.Clusters)-1].Message); diff != "" {
+				t.Errorf("message of the last entry (-want +got):\n%s", diff)
 			}
 			ready := status.Conditions[1]
 			if diff := cmp.Diff(test.ready, ready.Message); diff != "" || ready.Type != v1alpha1.ConditionReady || ready.Status != metav1.ConditionFalse {
@@ -157,70 +147,70 @@ func TestRemovals_that_do_not_begin_are_told(t *testing.T) {
 	}
 }
 
-func TestRemovals_that_nobody_wants_any_more_are_forgotten(t *testing.T) {
+func TestRemovals_end_when_the_clusters_are_chosen_again(t *testing.T) {
 	for _, how := range []string{"ree", "rdd"} {
-		waiting := clusters(how)
-		chosenAgain := then(waiting, restarted, chosen("b"), chosen("c"))
-		want := row("c", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRollingOut, ""), since(now))
+		waiting := Clusters(how)
+		chosenAgain := Next(waiting, Restarted, Chosen("b"), Chosen("c"))
+		want := Entry("c", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now))
 		if how == "ree" {
-			tookOn(1)(&want)
+			Applied(1)(&want)
 		}
-		if diff := cmp.Diff(want, *new(statusOf(chosenAgain)).Cluster("c")); diff != "" {
-			t.Errorf("%s: row (-want +got):\n%s", how, diff)
+		if diff := cmp.Diff(want, *new(StatusOf(chosenAgain)).Cluster("c")); diff != "" {
+			t.Errorf("%s: entry (-want +got):\n%s", how, diff)
 		}
 	}
 }
 
 // A cluster that is new in the plan does not raise the limit: an edit from five clusters to fifty
 // must not stop all five at once.
-func TestRemovals_do_not_count_clusters_that_have_yet_to_take_it_on(t *testing.T) {
-	in := clusters("eeeee" + strings.Repeat("r", 15))
+func TestRemovals_limit_counts_only_clusters_that_have_applied_the_AppService(t *testing.T) {
+	in := Clusters("eeeee" + strings.Repeat("r", 15))
 	for i := range 15 {
-		neverSeen(&in.App.Status.Clusters[5+i])
+		NeverObserved(&in.App.Status.Clusters[5+i])
 		delete(in.Observations, in.App.Status.Clusters[5+i].Name)
 	}
-	if got := letters(statusOf(in))[:5]; got != "Rwwww" {
+	if got := Letters(StatusOf(in))[:5]; got != "Rwwww" {
 		t.Errorf("got %s, want Rwwww", got)
 	}
 }
 
 // Invariant 2: no step starts more removals than the limit allows, and no removal starts if too
 // many clusters drifted.
-func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
+func TestRemovals_never_exceed_the_limit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, drifts, going, drifting, dead, darkness}), 1, 25).Draw(t, "clusters")))
+		in := Clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{StateLeftByEdit, StateReady, StateLeftByDrift, StateRemovingByEdit, StateRemovingByDrift, StateRemovingUnreachable, StateLeftUnreachable}), 1, 25).Draw(t, "clusters")))
 		accept := rapid.IntRange(0, 6).Draw(t, "accept")
-		accepting(fmt.Sprintf("%d@2", accept))(&in)
+		AcceptRemovals(fmt.Sprintf("%d@2", accept))(&in)
 		most := max(1, len(in.App.Status.Clusters)/5)
-		status := statusOf(in)
-		var begins, removing, drifted, accepted int
-		for _, row := range status.Clusters {
-			before := in.App.Status.Cluster(row.Name)
-			reachable, isDrift := in.Members[row.Name].IsReady(), before.Generation == generation
-			if row.Transition.Accepted {
+		status := StatusOf(in)
+		var started, removing, drifted, accepted int
+		for _, entry := range status.Clusters {
+			before := in.App.Status.Cluster(entry.Name)
+			reachable, isDrift := in.Members[entry.Name].IsReady(), before.Generation == Generation
+			if entry.Transition.Accepted {
 				accepted++
 				continue
 			}
-			if row.Phase == v1alpha1.ClusterRemoving && reachable {
+			if entry.Phase == v1alpha1.ClusterRemoving && reachable {
 				removing++
 			}
-			if row.Phase == v1alpha1.ClusterRemoving && reachable && before.Phase != v1alpha1.ClusterRemoving {
-				begins++
+			if entry.Phase == v1alpha1.ClusterRemoving && reachable && before.Phase != v1alpha1.ClusterRemoving {
+				started++
 			}
-			if isDrift && !in.Plan.Find(row.Name).Chosen() {
+			if isDrift && !in.Plan.Find(entry.Name).Chosen() {
 				drifted++
 			}
 		}
 		if accepted > accept {
-			t.Fatalf("%d removals are accepted, of %d", accepted, accept)
+			t.Fatalf("%d removals are approved, want at most %d", accepted, accept)
 		}
-		if begins > 0 && removing > most {
-			t.Fatalf("removing from %d clusters, and %d begin; at most %d may be\n%s", removing, begins, most, letters(status))
+		if started > 0 && removing > most {
+			t.Fatalf("%d removals run, %d of them new; the limit is %d\n%s", removing, started, most, Letters(status))
 		}
-		for _, row := range status.Clusters {
-			before := in.App.Status.Cluster(row.Name)
-			if drifted > most && !row.Transition.Accepted && before.Generation == generation && before.Phase != v1alpha1.ClusterRemoving && row.Phase == v1alpha1.ClusterRemoving {
-				t.Fatalf("%s begins to be removed, though %d clusters drifted and nobody accepted that\n%s", row.Name, drifted, letters(status))
+		for _, entry := range status.Clusters {
+			before := in.App.Status.Cluster(entry.Name)
+			if drifted > most && !entry.Transition.Accepted && before.Generation == Generation && before.Phase != v1alpha1.ClusterRemoving && entry.Phase == v1alpha1.ClusterRemoving {
+				t.Fatalf("the removal from %s starts although %d clusters drifted and no user approved it\n%s", entry.Name, drifted, Letters(status))
 			}
 		}
 	})
@@ -228,84 +218,21 @@ func TestRemovals_never_begin_on_more_clusters_than_may_be(t *testing.T) {
 
 // If there are only edits, and members carry out their entries, every edit is completed. An
 // unreachable cluster does not prevent that.
-func TestRemovals_come_to_an_end(t *testing.T) {
+func TestRemovals_by_an_edit_are_completed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{edited, runs, dead, darkness}), 1, 25).Draw(t, "clusters")) + string(runs))
+		in := Clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{StateLeftByEdit, StateReady, StateRemovingUnreachable, StateLeftUnreachable}), 1, 25).Draw(t, "clusters")) + string(StateReady))
 		for range len(in.App.Status.Clusters) + 1 {
-			in = then(in, later(time.Second))
-			for _, row := range in.App.Status.Clusters {
-				if row.Phase == v1alpha1.ClusterRemoving {
-					saw(row.Name, seen(v1alpha1.ClusterRemoving, goneSince(row.LastTransitionTime)))(&in)
+			in = Next(in, Later(time.Second))
+			for _, entry := range in.App.Status.Clusters {
+				if entry.Phase == v1alpha1.ClusterRemoving {
+					Observed(entry.Name, Observation(v1alpha1.ClusterRemoving, GoneSince(entry.LastTransitionTime)))(&in)
 				}
 			}
 		}
-		for _, row := range statusOf(in).Clusters {
-			if in.Members[row.Name].IsReady() && !in.Plan.Find(row.Name).Chosen() {
-				t.Fatalf("%s is still %s (%s)", row.Name, row.Phase, row.Reason)
+		for _, entry := range StatusOf(in).Clusters {
+			if in.Members[entry.Name].IsReady() && !in.Plan.Find(entry.Name).Chosen() {
+				t.Fatalf("%s is still %s (%s)", entry.Name, entry.Phase, entry.Reason)
 			}
 		}
 	})
-}
-
-// clusters returns an input with one cluster per letter. Generation 1 is from before the last edit,
-// and generation 2 is the current one.
-func clusters(letters string) rollout.Input {
-	in := given()
-	for i, letter := range letters {
-		name := nameOf(i)
-		switch letter {
-		case runs:
-			chosen(name)(&in)
-			has(row(name, v1alpha1.ClusterReady))(&in)
-			saw(name, seen(v1alpha1.ClusterReady))(&in)
-		case edited, darkness:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterReady, plannedFor(1, 2), tookOn(1)))(&in)
-			saw(name, seen(v1alpha1.ClusterReady, answering(1)))(&in)
-		case drifts:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterReady))(&in)
-			saw(name, seen(v1alpha1.ClusterReady))(&in)
-		case going, dead:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterRemoving, plannedFor(1, 2), tookOn(1), because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit)))(&in)
-		case drifting:
-			notChosen(name)(&in)
-			has(row(name, v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift)))(&in)
-		}
-		if letter == dead || letter == darkness {
-			unreachable(name)(&in)
-			delete(in.Observations, name)
-		}
-	}
-	return in
-}
-
-func nameOf(i int) string { return string(rune('a' + i)) }
-
-// letters returns the states of the clusters as letters.
-func letters(status v1alpha1.AppServiceStatus) string {
-	var out strings.Builder
-	for _, row := range status.Clusters {
-		letter := runs
-		switch {
-		case row.Phase == v1alpha1.ClusterRemoving:
-			letter = begun
-		case row.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval:
-			letter = held
-		case row.Phase == v1alpha1.ClusterUnknown:
-			letter = unknown
-		case row.Transition.Type == v1alpha1.TransitionRemovalPending:
-			letter = waits
-		}
-		out.WriteRune(letter)
-	}
-	return out.String()
-}
-
-func with(in rollout.Input, changes ...func(*rollout.Input)) rollout.Input {
-	for _, change := range changes {
-		change(&in)
-	}
-	return in
 }

@@ -50,7 +50,7 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 	if keeping == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("it keeps replicas on %s until it is ready on: %s", CountClusters(keeping), CapNames(blockers))}
+	return []string{fmt.Sprintf("the scale-down on %s is pending until the AppService is ready on: %s", CountClusters(keeping), CapNames(blockers))}
 }
 
 // scaleDownOne returns an entry that is scaled down as far as the shortfall allows. It adds the

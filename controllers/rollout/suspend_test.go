@@ -9,29 +9,30 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-func TestSuspended_rows(t *testing.T) {
+func TestSuspend_changes_no_desired_state(t *testing.T) {
 	tests := map[string]struct {
 		in   rollout.Input
 		want []v1alpha1.ClusterStatus
 	}{
-		"an edit is not planned":               {in: given(suspended, chosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east")}},
-		"a cluster is not added":               {in: given(suspended, chosen("east"))},
-		"a cluster is not removed":             {in: given(suspended, notChosen("east"), has(old("east"))), want: []v1alpha1.ClusterStatus{old("east", moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))}},
-		"nor one that drifted":                 {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterReady, moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseDrift))},
-		"a removal that has begun goes on":     {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, "")))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""))},
-		"a removal ends that nobody wants":     {in: given(suspended, chosen("east"), has(row("east", v1alpha1.ClusterRemoving, plannedFor(1, 3)))), want: rows(v1alpha1.ClusterPending, because(v1alpha1.ReasonPending, ""), plannedFor(1, 3), arriving, since(now))},
-		"a deletion goes on":                   {in: given(suspended, deleting, chosen("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterRemoving, because(v1alpha1.ReasonRemoving, ""), moves(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), since(now))},
-		"it is observed: Failed":               {in: given(suspended, chosen("east"), has(old("east")), saw("east", seen(v1alpha1.ClusterFailed, answering(1), to(3), saying("Because", "of it"), counting(3, 0)))), want: []v1alpha1.ClusterStatus{old("east", func(row *v1alpha1.ClusterStatus) { row.Phase = v1alpha1.ClusterFailed }, because("Because", "of it"), running(3, 0), since(now))}},
-		"it is observed: Unknown":              {in: given(suspended, chosen("east"), unreachable("east"), has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterUnknown, because(v1alpha1.ReasonClusterUnreachable, lastKnownReady), since(now))},
-		"it is observed: Detached":             {in: given(suspended, has(row("east", v1alpha1.ClusterReady))), want: rows(v1alpha1.ClusterDetached, because(v1alpha1.ReasonClusterDetached, secretGone), since(now))},
-		"what waited for its removal stays so": {in: given(suspended, notChosen("east"), has(row("east", v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalPending, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit)))), want: rows(v1alpha1.ClusterProgressing, because(v1alpha1.ReasonRemovalPending, "it waits"), moves(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))},
+		"an edit is not planned":                                      {in: NewInput(Suspended, Chosen("east"), WithEntries(OldEntry("east"))), want: []v1alpha1.ClusterStatus{OldEntry("east")}},
+		"a cluster is not added":                                      {in: NewInput(Suspended, Chosen("east"))},
+		"a cluster is not removed":                                    {in: NewInput(Suspended, NotChosen("east"), WithEntries(OldEntry("east"))), want: []v1alpha1.ClusterStatus{OldEntry("east", WithTransition(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))}},
+		"a cluster that left the plan without an edit is not removed": {in: NewInput(Suspended, NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))), want: onlyEast(v1alpha1.ClusterReady, WithTransition(v1alpha1.TransitionRemovalPending, v1alpha1.CauseDrift))},
+		"a removal in progress continues":                             {in: NewInput(Suspended, NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")))), want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))},
+		"a removal ends when the cluster is chosen again":             {in: NewInput(Suspended, Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, Desired(1, 3)))), want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), Desired(1, 3), Surging, Since(Now))},
+		"a deletion continues":                                        {in: NewInput(Suspended, Deleting, Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))), want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDeletion), Since(Now))},
+		"a Failed observation is copied":                              {in: NewInput(Suspended, Chosen("east"), WithEntries(OldEntry("east")), Observed("east", Observation(v1alpha1.ClusterFailed, Answering(1), AnsweringReplicas(3), Reporting("Because", "of it"), Counting(3, 0)))), want: []v1alpha1.ClusterStatus{OldEntry("east", func(entry *v1alpha1.ClusterStatus) { entry.Phase = v1alpha1.ClusterFailed }, WithReason("Because", "of it"), WithPods(3, 0), Since(Now))}},
+		"an unreachable cluster is Unknown":                           {in: NewInput(Suspended, Chosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))), want: onlyEast(v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady), Since(Now))},
+		"a cluster without a MemberCluster is Detached":               {in: NewInput(Suspended, WithEntries(Entry("east", v1alpha1.ClusterReady))), want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Now))},
+		"a pending removal stays pending":                             {in: NewInput(Suspended, NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRemovalPending, "it waits"), WithTransition(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit)))), want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRemovalPending, "it waits"), WithTransition(v1alpha1.TransitionRemovalPending, v1alpha1.CauseEdit))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, statusOf(test.in).Clusters); diff != "" {
-				t.Errorf("rows (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, StatusOf(test.in).Clusters); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -39,33 +40,28 @@ func TestSuspended_rows(t *testing.T) {
 
 // While an AppService is suspended, the desired state of no cluster changes, regardless of other
 // changes.
-func TestSuspended_asks_nothing_new_of_any_cluster(t *testing.T) {
+func TestSuspend_changes_no_desired_state_of_any_input(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
-		suspended(&in)
+		Suspended(&in)
 		in.App.DeletionTimestamp = nil
 		for range 3 {
 			anyChange(t)(&in)
 			in.App.DeletionTimestamp = nil
-			status := statusOf(in)
-			for _, row := range status.Clusters {
-				before := in.App.Status.Cluster(row.Name)
+			status := StatusOf(in)
+			for _, entry := range status.Clusters {
+				before := in.App.Status.Cluster(entry.Name)
 				switch {
-				case before == nil && (row.Generation != 0 || row.Phase == v1alpha1.ClusterRemoving): // generation 0: the objects were found and are only observed
-					t.Fatalf("%s was added: %+v", row.Name, row)
+				case before == nil && (entry.Generation != 0 || entry.Phase == v1alpha1.ClusterRemoving): // generation 0: the objects were found and are only observed
+					t.Fatalf("%s was added: %+v", entry.Name, entry)
 				case before == nil:
-				case before.Generation != row.Generation || before.Replicas != row.Replicas:
-					t.Fatalf("%s is asked something new:\n%s", row.Name, cmp.Diff(*before, row))
-				case row.Phase == v1alpha1.ClusterRemoving && before.Phase != v1alpha1.ClusterRemoving:
-					t.Fatalf("%s begins to be removed", row.Name)
+				case before.Generation != entry.Generation || before.Replicas != entry.Replicas:
+					t.Fatalf("the desired state of %s changed:\n%s", entry.Name, cmp.Diff(*before, entry))
+				case entry.Phase == v1alpha1.ClusterRemoving && before.Phase != v1alpha1.ClusterRemoving:
+					t.Fatalf("the removal from %s started", entry.Name)
 				}
 			}
-			in = then(in, later(time.Second))
+			in = Next(in, Later(time.Second))
 		}
 	})
-}
-
-// old returns an entry that runs the previous generation.
-func old(cluster string, changes ...func(*v1alpha1.ClusterStatus)) v1alpha1.ClusterStatus {
-	return row(cluster, v1alpha1.ClusterReady, append([]func(*v1alpha1.ClusterStatus){plannedFor(1, 3), tookOn(1)}, changes...)...)
 }

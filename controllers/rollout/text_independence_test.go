@@ -8,6 +8,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
 // anyText replaces a reason or a message. Some are those that the planner writes.
@@ -17,8 +18,8 @@ var anyText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 	"x; last known: Ready, 2 of 2 replicas ready",
 }))
 
-// reworded returns an AppService whose status has other reasons and messages.
-func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
+// withOtherTexts returns an AppService whose status has other reasons and messages.
+func withOtherTexts(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 	app = app.DeepCopy()
 	for i := range app.Status.Clusters {
 		entry := &app.Status.Clusters[i]
@@ -35,8 +36,8 @@ func reworded(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 	return app
 }
 
-// wordless returns a decision without its reasons, messages and notes.
-func wordless(decision rollout.Decision) rollout.Decision {
+// withoutTexts returns a decision without its reasons, messages and notes.
+func withoutTexts(decision rollout.Decision) rollout.Decision {
 	decision.Notes = nil
 	for i := range decision.Entries {
 		decision.Entries[i].Reason, decision.Entries[i].Message = "", ""
@@ -44,46 +45,46 @@ func wordless(decision rollout.Decision) rollout.Decision {
 	return decision
 }
 
-// checkWords compares the decisions for two inputs that differ only in texts.
-func checkWords(t *rapid.T, in, other rollout.Input) {
+// checkSameDecisions compares the decisions for two inputs that differ only in texts.
+func checkSameDecisions(t *rapid.T, in, other rollout.Input) {
 	if diff := cmp.Diff(in.Plan, other.Plan); diff != "" {
-		t.Fatalf("placement decides by words (-want +got):\n%s", diff)
+		t.Fatalf("placement depends on texts (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(wordless(rollout.Plan(in)), wordless(rollout.Plan(other))); diff != "" {
-		t.Fatalf("rollout decides by words (-want +got):\n%s", diff)
+	if diff := cmp.Diff(withoutTexts(rollout.Plan(in)), withoutTexts(rollout.Plan(other))); diff != "" {
+		t.Fatalf("rollout depends on texts (-want +got):\n%s", diff)
 	}
 	tombstones := func(in rollout.Input) [][]string {
 		return [][]string{in.TombstonesToAdd(), in.TombstonesOfLostStatus(), in.TombstonesOfTermination(), in.TombstonesToRemove(rollout.Plan(in).Entries)}
 	}
 	if diff := cmp.Diff(tombstones(in), tombstones(other)); diff != "" {
-		t.Fatalf("tombstones go by words (-want +got):\n%s", diff)
+		t.Fatalf("tombstones depend on texts (-want +got):\n%s", diff)
 	}
 }
 
 // State that must be remembered is stored in typed fields. No code reads it back from a reason or a
 // message.
 func TestDecisions_do_not_depend_on_reasons_and_messages(t *testing.T) {
-	t.Run("of any entries", func(t *testing.T) {
+	t.Run("for any entries", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			in := anyInput.Draw(t, "input")
 			for range 3 {
 				other := in
-				other.App = reworded(t, in.App)
-				checkWords(t, in, other)
-				in = then(other, anyChange(t))
+				other.App = withOtherTexts(t, in.App)
+				checkSameDecisions(t, in, other)
+				in = Next(other, anyChange(t))
 			}
 		})
 	})
-	t.Run("of a fleet that changes", func(t *testing.T) {
+	t.Run("for a fleet that changes", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			l := &loop{world: newWorld(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
+			l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
 			for range rapid.IntRange(1, 30).Draw(t, "steps") {
 				l.act(t)
 				in := l.input()
-				l.app = reworded(t, l.app)
-				other := l.input() // placement decides with it, too
-				checkWords(t, in, other)
-				l.write(statusOf(other))
+				l.app = withOtherTexts(t, l.app)
+				other := l.input() // placement plans with the same texts
+				checkSameDecisions(t, in, other)
+				l.write(StatusOf(other))
 			}
 		})
 	})

@@ -55,7 +55,7 @@ func (in report) contradiction(sum int64, wants int32, field string) string {
 		}
 		return fmt.Sprintf("the clusters' maxReplicas together allow %d of %d replicas: raise %s in spec.replicaPolicy.rules, add clusters, or lower %s", sum, wants, raise, field)
 	case sum > int64(wants):
-		return fmt.Sprintf("the clusters' minReplicas together ask for %d of %d replicas: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise %s", sum, wants, field)
+		return fmt.Sprintf("the clusters' minReplicas together require %d replicas instead of %d: lower minReplicas in spec.replicaPolicy.rules, choose fewer clusters, or raise %s", sum, wants, field)
 	}
 	return ""
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// Change is a change of a cluster that is reported to people once.
+// Change is a change of a cluster that is reported to users once.
 type Change struct {
 	Cluster string
 	// Reason is the reason of the entry, Ready, or the reason why the entry was removed.
 	Reason  string
 	Message string
-	// Bad reports whether a person may have to act.
+	// Bad reports whether a user may have to act.
 	Bad bool
 }
 
@@ -40,7 +40,7 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 		}
 		switch entry.Phase {
 		case v1alpha1.ClusterReady:
-			changes = append(changes, Change{Cluster: entry.Name, Reason: v1alpha1.ReasonReady, Message: "it is ready"})
+			changes = append(changes, Change{Cluster: entry.Name, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready"})
 		case v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached:
 			changes = append(changes, Change{Cluster: entry.Name, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
 		}
@@ -61,7 +61,7 @@ func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
 	if seen := in.ObservationOf(entry.Name); entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
 		return rollout.BoundMessage(seen.Message)
 	}
-	return cmp.Or(entry.Message, "it is "+string(entry.Phase))
+	return cmp.Or(entry.Message, "the cluster status is "+string(entry.Phase))
 }
 
 // entryRemoved returns the change for an entry that is no longer in the status.
@@ -79,7 +79,7 @@ func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
 	case !confirmed:
 		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case in.IsOrphaning():
-		return Change{entry.Name, v1alpha1.ReasonOrphaned, "its workload is left running, without our marks", false}
+		return Change{entry.Name, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}
 	}
-	return Change{entry.Name, v1alpha1.ReasonRemoved, "nothing is left there", false}
+	return Change{entry.Name, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}
 }

@@ -48,7 +48,7 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))
 }
 
-// unplaced returns the conditions of an AppService whose spec cannot be fulfilled until a person
+// unplaced returns the conditions of an AppService whose spec cannot be fulfilled until a user
 // changes something.
 func unplaced(reason, message string) []metav1.Condition {
 	return []metav1.Condition{
@@ -122,7 +122,7 @@ func (in report) behind(entries []v1alpha1.ClusterStatus) []metav1.Condition {
 	if len(ahead) == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("the hub is behind %s, as after a restore: nothing is created, changed or deleted on any cluster; %s",
+	message := fmt.Sprintf("the hub is behind %s; nothing is created, changed or deleted on any cluster; %s",
 		rollout.ListClusters(rollout.Names(ahead)), lineage.HowToAccept(ahead))
 	return append([]metav1.Condition{
 		in.placed(),

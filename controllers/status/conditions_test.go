@@ -19,183 +19,159 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-func TestStatus_conditions(t *testing.T) {
-	const (
-		isTrue  = metav1.ConditionTrue
-		isFalse = metav1.ConditionFalse
-		unknown = metav1.ConditionUnknown
-	)
+func TestConditions(t *testing.T) {
 	tests := map[string]struct {
-		in   rollout.Input
-		want []metav1.Condition
+		in            rollout.Input
+		placed, ready metav1.Condition
+		also          string // the type of a further condition, with the reason and message of Ready
 	}{
 		"every cluster Ready": {
-			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterReady), notChosen("north")),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 3; not on 1 cluster with other labels"),
-				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterReady), inPhase("west", v1alpha1.ClusterReady), NotChosen("north")),
+			placed: placed("placed on 2 clusters of 3; not on 1 cluster with other labels"),
+			ready:  ready("running on 2 clusters: east, west"),
 		},
 		"the only cluster Ready": {
-			in: given(in("east", v1alpha1.ClusterReady)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
-				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterReady)),
+			placed: placed("placed on 1 cluster of 1"),
+			ready:  ready("running on 1 cluster: east"),
 		},
 		"one Progressing": {
-			in: given(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterReady)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", isFalse, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: east (RollingOut)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: east (RollingOut)"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterProgressing), inPhase("west", v1alpha1.ClusterReady)),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  notReady(v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: east (RollingOut)"),
+			also:   v1alpha1.ConditionReconciling,
 		},
 		"one Pending": {
-			in: given(in("east", v1alpha1.ClusterReady), chosen("west")),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", isFalse, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: west (Pending)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: west (Pending)"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterReady), Chosen("west")),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  notReady(v1alpha1.ReasonProgressing, "1 of 2 clusters not ready: west (Pending)"),
+			also:   v1alpha1.ConditionReconciling,
 		},
-		"one Failed, the others Ready: nothing more will happen": {
-			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterReady)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: east (Refused)"),
-				is("Stalled", isTrue, v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: east (Refused)"),
-			),
+		"one Failed, the others Ready": {
+			in:     NewInput(inPhase("east", v1alpha1.ClusterFailed), inPhase("west", v1alpha1.ClusterReady)),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  notReady(v1alpha1.ReasonClustersFailed, "1 of 2 clusters not ready: east (Refused)"),
+			also:   v1alpha1.ConditionStalled,
 		},
-		"one Failed, one Progressing: something is under way": {
-			in: given(in("east", v1alpha1.ClusterProgressing), in("west", v1alpha1.ClusterFailed)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (RollingOut)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (RollingOut)"),
-			),
+		"one Failed, one Progressing": {
+			in:     NewInput(inPhase("east", v1alpha1.ClusterProgressing), inPhase("west", v1alpha1.ClusterFailed)),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  notReady(v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (RollingOut)"),
+			also:   v1alpha1.ConditionReconciling,
 		},
-		"one Failed, one Unknown that may come back": {
-			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterFailed)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (ClusterUnreachable)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (ClusterUnreachable)"),
-			),
+		"one Failed, one Unknown": {
+			in:     NewInput(inPhase("east", v1alpha1.ClusterUnknown), inPhase("west", v1alpha1.ClusterFailed)),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  notReady(v1alpha1.ReasonClustersFailed, "2 of 2 clusters not ready: west (Refused), east (ClusterUnreachable)"),
+			also:   v1alpha1.ConditionReconciling,
 		},
 		"one Unknown, the others Ready": {
-			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterReady)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", unknown, v1alpha1.ReasonClustersUnknown, "1 of 2 clusters not ready: east (ClusterUnreachable)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonClustersUnknown, "1 of 2 clusters not ready: east (ClusterUnreachable)"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterUnknown), inPhase("west", v1alpha1.ClusterReady)),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  unknown("1 of 2 clusters not ready: east (ClusterUnreachable)"),
+			also:   v1alpha1.ConditionReconciling,
 		},
 		"one Unknown, one Progressing": {
-			in: given(in("east", v1alpha1.ClusterUnknown), in("west", v1alpha1.ClusterProgressing)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 2 clusters of 2"),
-				is("Ready", isFalse, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (ClusterUnreachable), west (RollingOut)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (ClusterUnreachable), west (RollingOut)"),
-			),
-		},
-		"Ready, and one Removing": {
-			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
-				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
-				is("Reconciling", isTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterUnknown), inPhase("west", v1alpha1.ClusterProgressing)),
+			placed: placed("placed on 2 clusters of 2"),
+			ready:  notReady(v1alpha1.ReasonProgressing, "2 of 2 clusters not ready: east (ClusterUnreachable), west (RollingOut)"),
+			also:   v1alpha1.ConditionReconciling,
 		},
 		"Failed, and one Removing": {
-			in: given(in("east", v1alpha1.ClusterFailed), in("west", v1alpha1.ClusterRemoving)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 2; not on 1 cluster with other labels"),
-				is("Ready", isFalse, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
-				is("Stalled", isTrue, v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
-			),
+			in:     NewInput(inPhase("east", v1alpha1.ClusterFailed), inPhase("west", v1alpha1.ClusterRemoving)),
+			placed: placed("placed on 1 cluster of 2; not on 1 cluster with other labels"),
+			ready:  notReady(v1alpha1.ReasonClustersFailed, "1 of 1 cluster not ready: east (Refused)"),
+			also:   v1alpha1.ConditionStalled,
 		},
-		"Ready, and one Detached, which counts no more": {
-			in: given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterDetached)),
-			want: conditions(
-				is("Placed", isTrue, v1alpha1.ReasonPlaced, "placed on 1 cluster of 1"),
-				is("Ready", isTrue, v1alpha1.ReasonReady, "running on 1 cluster: east"),
-			),
+		"Ready, and one Detached": {
+			in:     NewInput(inPhase("east", v1alpha1.ClusterReady), inPhase("west", v1alpha1.ClusterDetached)),
+			placed: placed("placed on 1 cluster of 1"),
+			ready:  ready("running on 1 cluster: east"),
 		},
 		"no member": {
-			in: given(),
-			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster; add a cluster by a kubeconfig Secret"),
-				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
-				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
-			),
+			in:     NewInput(),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "there is no MemberCluster: create a kubeconfig Secret to add a cluster"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			also:   v1alpha1.ConditionReconciling,
 		},
 		"no member chosen": {
-			in: given(notChosen("east"), notChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
-			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
-				is("Ready", isFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
-				is("Reconciling", isTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
-			),
+			in:     NewInput(NotChosen("east"), NotChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			also:   v1alpha1.ConditionReconciling,
 		},
-		"a placement that cannot be understood": {
-			in: given(in("east", v1alpha1.ClusterReady), planError(errors.New("spec.placement.clusterSelector: no"))),
-			want: conditions(
-				is("Placed", isFalse, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
-				is("Ready", isFalse, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
-				is("Stalled", isTrue, v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
-			),
+		"an invalid placement": {
+			in:     NewInput(inPhase("east", v1alpha1.ClusterReady), WithPlanError(errors.New("spec.placement.clusterSelector: no"))),
+			placed: notPlaced(v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
+			ready:  notReady(v1alpha1.ReasonInvalidPlacement, "spec.placement.clusterSelector: no"),
+			also:   v1alpha1.ConditionStalled,
 		},
-		"a deletion, and what is in its way": {
-			in: given(deleting, in("east", v1alpha1.ClusterReady), in("north", v1alpha1.ClusterReady), unreachable("north"), has(row("west", v1alpha1.ClusterReady))),
-			want: conditions(
-				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
-				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
-			),
+		"a deletion": {
+			in:    NewInput(Deleting, inPhase("east", v1alpha1.ClusterReady), inPhase("north", v1alpha1.ClusterReady), Unreachable("north"), WithEntries(Entry("west", v1alpha1.ClusterReady))),
+			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
+			also:  v1alpha1.ConditionReconciling,
 		},
 		"a deletion without a plan": {
-			in: given(deleting, in("east", v1alpha1.ClusterReady), planError(errors.New("no"))),
-			want: conditions(
-				is("Ready", isFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
-				is("Reconciling", isTrue, v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
-			),
+			in:    NewInput(Deleting, inPhase("east", v1alpha1.ClusterReady), WithPlanError(errors.New("no"))),
+			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 1 cluster: east"),
+			also:  v1alpha1.ConditionReconciling,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, statusOf(test.in).Conditions); diff != "" {
+			want := []metav1.Condition{test.ready}
+			if test.placed.Type != "" {
+				want = []metav1.Condition{test.placed, test.ready}
+			}
+			if test.also != "" {
+				want = append(want, condition(test.also, metav1.ConditionTrue, test.ready.Reason, test.ready.Message))
+			}
+			if diff := cmp.Diff(current(want...), StatusOf(test.in).Conditions); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestStatus_conditions_keep_their_time_while_their_status_is_the_same(t *testing.T) {
-	old := metav1.NewTime(before.Add(-time.Hour))
+func TestConditions_of_a_Ready_AppService_with_a_removal(t *testing.T) {
+	in := NewInput(inPhase("east", v1alpha1.ClusterReady), inPhase("west", v1alpha1.ClusterRemoving))
+	want := current(
+		placed("placed on 1 cluster of 2; not on 1 cluster with other labels"),
+		ready("running on 1 cluster: east"),
+		condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRemoving, "removing it from 1 cluster"),
+	)
+	if diff := cmp.Diff(want, StatusOf(in).Conditions); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+func TestConditions_keep_their_time_while_their_status_is_the_same(t *testing.T) {
+	old := metav1.NewTime(AnHourAgo.Add(-time.Hour))
 	tests := map[string]struct {
 		in   rollout.Input
 		want map[string]metav1.Time
 	}{
 		"nothing changed": {
-			in:   given(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready")),
+			in:   NewInput(inPhase("east", v1alpha1.ClusterReady), withConditions(old, "Placed", "Ready")),
 			want: map[string]metav1.Time{"Placed": old, "Ready": old},
 		},
-		"the status changed, and what comes with it is new": {
-			in:   given(in("east", v1alpha1.ClusterProgressing), had(old, "Placed", "Ready")),
-			want: map[string]metav1.Time{"Placed": old, "Ready": now, "Reconciling": now},
+		"the status changed": {
+			in:   NewInput(inPhase("east", v1alpha1.ClusterProgressing), withConditions(old, "Placed", "Ready")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": Now, "Reconciling": Now},
 		},
 		"only the reason and the message changed": {
-			in:   given(in("east", v1alpha1.ClusterReady), in("west", v1alpha1.ClusterRemoving), had(old, "Placed", "Ready", "Reconciling")),
+			in:   NewInput(inPhase("east", v1alpha1.ClusterReady), inPhase("west", v1alpha1.ClusterRemoving), withConditions(old, "Placed", "Ready", "Reconciling")),
 			want: map[string]metav1.Time{"Placed": old, "Ready": old, "Reconciling": old},
 		},
-		"Stalled takes the place of Reconciling": {
-			in:   given(in("east", v1alpha1.ClusterFailed), had(old, "Placed", "Reconciling")),
-			want: map[string]metav1.Time{"Placed": old, "Ready": now, "Stalled": now},
+		"Stalled replaces Reconciling": {
+			in:   NewInput(inPhase("east", v1alpha1.ClusterFailed), withConditions(old, "Placed", "Reconciling")),
+			want: map[string]metav1.Time{"Placed": old, "Ready": Now, "Stalled": Now},
 		},
 		"only the generation changed": {
-			in: given(in("east", v1alpha1.ClusterReady), had(old, "Placed", "Ready"), func(in *rollout.Input) {
+			in: NewInput(inPhase("east", v1alpha1.ClusterReady), withConditions(old, "Placed", "Ready"), func(in *rollout.Input) {
 				in.App.Status.Conditions[0].ObservedGeneration = 1
 			}),
 			want: map[string]metav1.Time{"Placed": old, "Ready": old},
@@ -204,10 +180,10 @@ func TestStatus_conditions_keep_their_time_while_their_status_is_the_same(t *tes
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]metav1.Time{}
-			for _, condition := range statusOf(test.in).Conditions {
+			for _, condition := range StatusOf(test.in).Conditions {
 				got[condition.Type] = condition.LastTransitionTime
-				if condition.ObservedGeneration != generation {
-					t.Errorf("%s speaks of generation %d, want %d", condition.Type, condition.ObservedGeneration, generation)
+				if condition.ObservedGeneration != Generation {
+					t.Errorf("%s has observedGeneration %d, want %d", condition.Type, condition.ObservedGeneration, Generation)
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -217,40 +193,40 @@ func TestStatus_conditions_keep_their_time_while_their_status_is_the_same(t *tes
 	}
 }
 
-func TestStatus_messages_name_the_first_five_the_worst_first_and_then_by_name(t *testing.T) {
+func TestMessages_name_five_clusters_sorted_by_phase_and_name(t *testing.T) {
 	tests := map[string]struct {
 		in   rollout.Input
 		want string
 	}{
-		"five are all named": {
-			in:   given(in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
+		"five clusters are named": {
+			in:   NewInput(inPhase("e", v1alpha1.ClusterReady), inPhase("d", v1alpha1.ClusterReady), inPhase("c", v1alpha1.ClusterReady), inPhase("b", v1alpha1.ClusterReady), inPhase("a", v1alpha1.ClusterReady)),
 			want: "running on 5 clusters: a, b, c, d, e",
 		},
-		"of more the rest is counted": {
-			in: given(in("g", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), in("e", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
-				in("c", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("a", v1alpha1.ClusterReady)),
+		"of seven clusters, the last two are counted": {
+			in: NewInput(inPhase("g", v1alpha1.ClusterReady), inPhase("f", v1alpha1.ClusterReady), inPhase("e", v1alpha1.ClusterReady), inPhase("d", v1alpha1.ClusterReady),
+				inPhase("c", v1alpha1.ClusterReady), inPhase("b", v1alpha1.ClusterReady), inPhase("a", v1alpha1.ClusterReady)),
 			want: "running on 7 clusters: a, b, c, d, e and 2 more",
 		},
-		"the worst are named first": {
-			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
-				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterFailed), in("g", v1alpha1.ClusterRemoving), in("h", v1alpha1.ClusterDetached)),
+		"the clusters in the worst phase are first": {
+			in: NewInput(Chosen("a"), inPhase("b", v1alpha1.ClusterProgressing), inPhase("c", v1alpha1.ClusterUnknown), inPhase("d", v1alpha1.ClusterFailed),
+				inPhase("e", v1alpha1.ClusterReady), inPhase("f", v1alpha1.ClusterFailed), inPhase("g", v1alpha1.ClusterRemoving), inPhase("h", v1alpha1.ClusterDetached)),
 			want: "5 of 6 clusters not ready: d (Refused), f (Refused), c (ClusterUnreachable), b (RollingOut), a (Pending)",
 		},
-		"what is not named is the least bad": {
-			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterUnknown), in("d", v1alpha1.ClusterFailed),
-				in("e", v1alpha1.ClusterFailed), in("f", v1alpha1.ClusterFailed), in("g", v1alpha1.ClusterFailed)),
+		"the clusters in the best phase are counted": {
+			in: NewInput(Chosen("a"), inPhase("b", v1alpha1.ClusterProgressing), inPhase("c", v1alpha1.ClusterUnknown), inPhase("d", v1alpha1.ClusterFailed),
+				inPhase("e", v1alpha1.ClusterFailed), inPhase("f", v1alpha1.ClusterFailed), inPhase("g", v1alpha1.ClusterFailed)),
 			want: "7 of 7 clusters not ready: d (Refused), e (Refused), f (Refused), g (Refused), c (ClusterUnreachable) and 2 more",
 		},
-		"a deletion names the first five": {
-			in: given(deleting, in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterReady), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterReady),
-				in("e", v1alpha1.ClusterReady), in("f", v1alpha1.ClusterReady), unreachable("f")),
+		"a deletion names five clusters": {
+			in: NewInput(Deleting, inPhase("a", v1alpha1.ClusterReady), inPhase("b", v1alpha1.ClusterReady), inPhase("c", v1alpha1.ClusterReady), inPhase("d", v1alpha1.ClusterReady),
+				inPhase("e", v1alpha1.ClusterReady), inPhase("f", v1alpha1.ClusterReady), Unreachable("f")),
 			want: "removing it from 6 clusters: a, b, c, d, e and 1 more",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got string
-			for _, condition := range statusOf(test.in).Conditions {
+			for _, condition := range StatusOf(test.in).Conditions {
 				if condition.Type == v1alpha1.ConditionReady {
 					got = condition.Message
 				}
@@ -262,20 +238,20 @@ func TestStatus_messages_name_the_first_five_the_worst_first_and_then_by_name(t 
 	}
 }
 
-func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T) {
+func TestMessages_have_a_shared_failure_once(t *testing.T) {
 	const quota = `Deployment web: exceeded quota: pods`
 	failed := func(message string, names ...string) func(*rollout.Input) {
 		return func(in *rollout.Input) {
 			for _, name := range names {
-				chosen(name)(in)
-				saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, message)))(in)
+				Chosen(name)(in)
+				Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, message)))(in)
 			}
 		}
 	}
 	pulling := func(name string) func(*rollout.Input) {
 		return func(in *rollout.Input) {
-			chosen(name)(in)
-			saw(name, seen(v1alpha1.ClusterProgressing, saying(v1alpha1.ReasonImagePullBackOff, `2 of 2 pods: no such image`)))(in)
+			Chosen(name)(in)
+			Observed(name, Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonImagePullBackOff, `2 of 2 pods: no such image`)))(in)
 		}
 	}
 	many := make([]string, 60)
@@ -286,51 +262,51 @@ func TestStatus_says_once_what_all_failing_clusters_have_in_common(t *testing.T)
 		in   rollout.Input
 		want string
 	}{
-		"all clusters":                {given(failed(quota, "a", "b", "c")), "refused by all 3 clusters: " + quota},
-		"the only cluster":            {given(failed(quota, "a")), "refused by cluster a: " + quota},
-		"all that are not ready":      {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterReady)), "refused by 2 of 3 clusters: " + quota},
-		"all that fail":               {given(failed(quota, "a", "b"), in("c", v1alpha1.ClusterUnknown), chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
-		"pods that cannot run":        {given(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
-		"one of several":              {given(failed(quota, "a"), in("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
-		"different messages":          {given(failed(quota, "a"), failed("other", "b")), "refused by all 2 clusters; a says: " + quota},
-		"different messages of some":  {given(failed(quota, "a"), failed("other", "b"), chosen("c")), "refused by 2 of 3 clusters; a says: " + quota + "; 1 more not ready: c (Pending)"},
-		"different reasons":           {given(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
-		"no message":                  {given(in("a", v1alpha1.ClusterFailed), in("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
-		"more than keep their text":   {given(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
-		"a rollout that goes its way": {given(in("a", v1alpha1.ClusterProgressing), in("b", v1alpha1.ClusterProgressing)), "2 of 2 clusters not ready: a (RollingOut), b (RollingOut)"},
+		"all clusters":                        {NewInput(failed(quota, "a", "b", "c")), "refused by all 3 clusters: " + quota},
+		"the only cluster":                    {NewInput(failed(quota, "a")), "refused by cluster a: " + quota},
+		"all clusters that are not ready":     {NewInput(failed(quota, "a", "b"), inPhase("c", v1alpha1.ClusterReady)), "refused by 2 of 3 clusters: " + quota},
+		"all failing clusters":                {NewInput(failed(quota, "a", "b"), inPhase("c", v1alpha1.ClusterUnknown), Chosen("d")), "refused by 2 of 4 clusters: " + quota + "; 2 more not ready: c (ClusterUnreachable), d (Pending)"},
+		"pods that cannot run":                {NewInput(pulling("a"), pulling("b")), "ImagePullBackOff on all 2 clusters: 2 of 2 pods: no such image"},
+		"one of several":                      {NewInput(failed(quota, "a"), inPhase("c", v1alpha1.ClusterReady)), "1 of 2 clusters not ready: a (Refused)"},
+		"different messages":                  {NewInput(failed(quota, "a"), failed("other", "b")), "refused by all 2 clusters; a says: " + quota},
+		"different messages on some clusters": {NewInput(failed(quota, "a"), failed("other", "b"), Chosen("c")), "refused by 2 of 3 clusters; a says: " + quota + "; 1 more not ready: c (Pending)"},
+		"different reasons":                   {NewInput(failed(quota, "a"), pulling("b")), "2 of 2 clusters not ready: a (Refused), b (ImagePullBackOff)"},
+		"no message":                          {NewInput(inPhase("a", v1alpha1.ClusterFailed), inPhase("b", v1alpha1.ClusterFailed)), "2 of 2 clusters not ready: a (Refused), b (Refused)"},
+		"more clusters than have a message":   {NewInput(failed(quota, many...)), "refused by all 60 clusters; the first 50 say: " + quota},
+		"a rollout in progress":               {NewInput(inPhase("a", v1alpha1.ClusterProgressing), inPhase("b", v1alpha1.ClusterProgressing)), "2 of 2 clusters not ready: a (RollingOut), b (RollingOut)"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := meta.FindStatusCondition(statusOf(test.in).Conditions, v1alpha1.ConditionReady)
+			got := meta.FindStatusCondition(StatusOf(test.in).Conditions, v1alpha1.ConditionReady)
 			if diff := cmp.Diff(test.want, got.Message); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
-			after := then(test.in, restarted)
-			if again := meta.FindStatusCondition(statusOf(after).Conditions, v1alpha1.ConditionReady); again.Message != got.Message {
-				t.Errorf("after a restart it says %q", again.Message)
+			after := Next(test.in, Restarted)
+			if again := meta.FindStatusCondition(StatusOf(after).Conditions, v1alpha1.ConditionReady); again.Message != got.Message {
+				t.Errorf("message after a restart: %q", again.Message)
 			}
 		})
 	}
 }
 
-func TestStatus_says_the_rest(t *testing.T) {
+func TestCompute_sets_the_other_fields(t *testing.T) {
 	tests := map[string]struct {
 		in   rollout.Input
 		want v1alpha1.AppServiceStatus
 	}{
-		"of nothing": {
-			in: given(),
+		"no clusters": {
+			in: NewInput(),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Display: "0/0"},
 			},
 		},
-		"of one cluster in each phase: those Removing and Detached are not of the plan; the pods of those Removing are counted; what is not known now is apart": {
-			in: given(chosen("a"), in("b", v1alpha1.ClusterProgressing), in("c", v1alpha1.ClusterReady), in("d", v1alpha1.ClusterFailed),
-				in("e", v1alpha1.ClusterUnknown), in("f", v1alpha1.ClusterRemoving), in("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
+		"one cluster in each phase: Removing and Detached clusters are not part of the plan, pods of Removing clusters count, last known pods count separately": {
+			in: NewInput(Chosen("a"), inPhase("b", v1alpha1.ClusterProgressing), inPhase("c", v1alpha1.ClusterReady), inPhase("d", v1alpha1.ClusterFailed),
+				inPhase("e", v1alpha1.ClusterUnknown), inPhase("f", v1alpha1.ClusterRemoving), inPhase("g", v1alpha1.ClusterDetached), excluded("h", v1alpha1.ReasonUnschedulable)),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           2, // 4 clusters with 2 pods and 1 with none: the mean is 1.6
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary: v1alpha1.ClusterSummary{
@@ -343,39 +319,39 @@ func TestStatus_says_the_rest(t *testing.T) {
 				}},
 			},
 		},
-		"of a cluster that it is removed from and that cannot be reached: its pods are not known": {
-			in: given(in("a", v1alpha1.ClusterReady), in("b", v1alpha1.ClusterRemoving), func(in *rollout.Input) { in.Members["b"] = member("b", metav1.ConditionFalse) }),
+		"an unreachable Removing cluster: its pods count as last known": {
+			in: NewInput(inPhase("a", v1alpha1.ClusterReady), inPhase("b", v1alpha1.ClusterRemoving), func(in *rollout.Input) { in.Members["b"] = NewMember("b", metav1.ConditionFalse) }),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           2,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 1, Ready: 1, Display: "1/1", Replicas: 2, ReadyReplicas: 2, LastKnownReadyReplicas: 2, Removing: 1},
 				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"b"}}}},
 			},
 		},
-		"of replicas in the unit of spec.replicas: what one cluster has": {
-			in: given(chosen("a"), chosen("b"), saw("a", seen(v1alpha1.ClusterReady, counting(3, 3))), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+		"Duplicated: replicas of one cluster": {
+			in: NewInput(Chosen("a"), Chosen("b"), Observed("a", Observation(v1alpha1.ClusterReady, Counting(3, 3))), Observed("b", Observation(v1alpha1.ClusterReady, Counting(3, 3)))),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           3,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 6},
 			},
 		},
-		"of replicas in the unit of spec.replicas where they are divided: what the clusters of the plan have together": {
-			in: given(divided(4), chosen("a"), chosen("b"), in("c", v1alpha1.ClusterRemoving), saw("a", seen(v1alpha1.ClusterReady)), saw("b", seen(v1alpha1.ClusterReady, counting(3, 3)))),
+		"Divided: replicas of all clusters of the plan": {
+			in: NewInput(Divided(4), Chosen("a"), Chosen("b"), inPhase("c", v1alpha1.ClusterRemoving), Observed("a", Observation(v1alpha1.ClusterReady)), Observed("b", Observation(v1alpha1.ClusterReady, Counting(3, 3)))),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           5,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 7, Removing: 1},
 				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"c"}}}},
 			},
 		},
-		"of replicas that are not the same everywhere: the mean, rounded up": {
-			in: given(chosen("a"), chosen("b"), chosen("c"), saw("a", seen(v1alpha1.ClusterReady, counting(1, 1)))),
+		"Duplicated with different replicas: the mean, rounded up": {
+			in: NewInput(Chosen("a"), Chosen("b"), Chosen("c"), Observed("a", Observation(v1alpha1.ClusterReady, Counting(1, 1)))),
 			want: v1alpha1.AppServiceStatus{
-				ObservedGeneration: generation,
+				ObservedGeneration: Generation,
 				Replicas:           1,
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 3, Ready: 1, Progressing: 2, Display: "1/3", Replicas: 6, ReadyReplicas: 1},
@@ -386,43 +362,43 @@ func TestStatus_says_the_rest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rest := cmpopts.IgnoreFields(v1alpha1.AppServiceStatus{}, "Conditions", "Clusters")
 			test.want.PlannedSpecs, test.want.Placement.SpecHash = lineage.Planned(test.in.App), lineage.PlacementHash(test.in.App)
-			if diff := cmp.Diff(test.want, statusOf(test.in), rest); diff != "" {
+			if diff := cmp.Diff(test.want, StatusOf(test.in), rest); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// in adds a cluster to the AppService that is in a phase already and stays in it.
-func in(cluster string, phase v1alpha1.ClusterPhase) func(*rollout.Input) {
+// inPhase adds a cluster that is in a phase and stays in it.
+func inPhase(cluster string, phase v1alpha1.ClusterPhase) func(*rollout.Input) {
 	return func(in *rollout.Input) {
-		row := row(cluster, phase)
+		entry := Entry(cluster, phase)
 		switch phase {
 		case v1alpha1.ClusterDetached:
-			row.Reason = v1alpha1.ReasonClusterDetached
+			entry.Reason = v1alpha1.ReasonClusterDetached
 		case v1alpha1.ClusterRemoving:
-			notChosen(cluster)(in)
+			NotChosen(cluster)(in)
 		default:
-			chosen(cluster)(in)
+			Chosen(cluster)(in)
 		}
 		switch phase {
 		case v1alpha1.ClusterUnknown:
-			unreachable(cluster)(in)
+			Unreachable(cluster)(in)
 		case v1alpha1.ClusterFailed:
-			row.Reason = v1alpha1.ReasonRefused
+			entry.Reason = v1alpha1.ReasonRefused
 		case v1alpha1.ClusterProgressing:
-			row.Reason = v1alpha1.ReasonRollingOut
+			entry.Reason = v1alpha1.ReasonRollingOut
 		}
-		has(row)(in)
+		WithEntries(entry)(in)
 	}
 }
 
 func excluded(cluster, reason string) func(*rollout.Input) {
-	return func(in *rollout.Input) { decide(in, placement.Decision{Cluster: cluster, Reason: reason}) }
+	return func(in *rollout.Input) { SetDecision(in, placement.Decision{Cluster: cluster, Reason: reason}) }
 }
 
-// had adds conditions to the AppService that have been True since this time.
-func had(since metav1.Time, types ...string) func(*rollout.Input) {
+// withConditions adds conditions to the AppService that have been True since this time.
+func withConditions(since metav1.Time, types ...string) func(*rollout.Input) {
 	return func(in *rollout.Input) {
 		for _, kind := range types {
 			in.App.Status.Conditions = append(in.App.Status.Conditions, metav1.Condition{
@@ -432,20 +408,45 @@ func had(since metav1.Time, types ...string) func(*rollout.Input) {
 	}
 }
 
-// conditions returns the conditions as new ones of the present generation.
-func conditions(conditions ...metav1.Condition) []metav1.Condition {
+// current sets the generation and the time of new conditions.
+func current(conditions ...metav1.Condition) []metav1.Condition {
 	for i := range conditions {
-		conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = generation, now
+		conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = Generation, Now
 	}
 	return conditions
 }
 
-func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
+func placed(message string) metav1.Condition {
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, message)
+}
+
+func notPlaced(reason, message string) metav1.Condition {
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, reason, message)
+}
+
+func ready(message string) metav1.Condition {
+	return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, message)
+}
+
+func notReady(reason, message string) metav1.Condition {
+	return condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
+}
+
+// unknown returns the Ready condition of an AppService with clusters that cannot be observed.
+func unknown(message string) metav1.Condition {
+	return condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown, message)
+}
+
+func stalled(reason, message string) metav1.Condition {
+	return condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+}
+
 // Each reason for which placement excludes a cluster has its own text.
-func TestPlaced_says_why_for_every_reason(t *testing.T) {
+func TestPlaced_explains_every_reason(t *testing.T) {
 	files, err := filepath.Glob("../placement/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no files of package placement:", err)
@@ -467,10 +468,10 @@ func TestPlaced_says_why_for_every_reason(t *testing.T) {
 		t.Fatalf("found only %v", reasons)
 	}
 	for reason := range reasons {
-		in := given(chosen("a"), excluded("b", reason))
-		got := meta.FindStatusCondition(statusOf(in).Conditions, v1alpha1.ConditionPlaced).Message
+		in := NewInput(Chosen("a"), excluded("b", reason))
+		got := meta.FindStatusCondition(StatusOf(in).Conditions, v1alpha1.ConditionPlaced).Message
 		if !regexp.MustCompile(`; not on 1 cluster [a-z]+`).MatchString(got) {
-			t.Errorf("of %s it says %q", reason, got)
+			t.Errorf("reason %s has the message %q", reason, got)
 		}
 	}
 }

@@ -12,5 +12,5 @@
 // all entries.
 //
 // The conditions follow kstatus: Ready is always present, Reconciling is present while work is in
-// progress, and Stalled is present when only a person can help.
+// progress, and Stalled is present when a user must act.
 package status

@@ -119,7 +119,7 @@ func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 // whyNone returns why no cluster is chosen.
 func whyNone(plan placement.Plan) string {
 	if len(plan) == 0 {
-		return "there is no MemberCluster; add a cluster by a kubeconfig Secret"
+		return "there is no MemberCluster: create a kubeconfig Secret to add a cluster"
 	}
 	return fmt.Sprintf("none of %s is chosen%s", rollout.CountClusters(int32(len(plan))), whyNot(": ", plan))
 }

@@ -12,31 +12,32 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
 // All entries are a part of one object in the hub's etcd, which accepts 1.5 MiB. Therefore an entry
 // must stay small.
-func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
+func TestCompute_for_a_thousand_clusters_is_small(t *testing.T) {
 	const clusters = 1000
 	tests := map[string]struct {
-		in   rollout.Input
-		most int // maximum size of the whole status, in bytes
+		in    rollout.Input
+		limit int // maximum size of the whole status, in bytes
 	}{
-		"Ready":   {fleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
-		"Unknown": {fleet(clusters, allUnreachable), 350_000},
-		"Pending": {fleet(clusters, restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
+		"Ready":   {readyFleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
+		"Unknown": {readyFleet(clusters, allUnreachable), 350_000},
+		"Pending": {readyFleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			status := statusOf(test.in)
+			status := StatusOf(test.in)
 			if got := status.Clusters[0].Phase; string(got) != name {
-				t.Fatalf("rows are %s, want %s", got, name)
+				t.Fatalf("entries are %s, want %s", got, name)
 			}
-			size := len(compact(t, status))
-			t.Logf("%d rows: %d bytes, %d for each; the first: %s", clusters, size, size/clusters, compact(t, status.Clusters[0]))
-			if size >= test.most {
-				t.Errorf("%d bytes, want less than %d", size, test.most)
+			size := len(toJSON(t, status))
+			t.Logf("%d entries: %d bytes, %d for each; the first: %s", clusters, size, size/clusters, toJSON(t, status.Clusters[0]))
+			if size >= test.limit {
+				t.Errorf("%d bytes, want less than %d", size, test.limit)
 			}
 		})
 	}
@@ -44,16 +45,16 @@ func TestStatus_of_a_thousand_clusters_is_small(t *testing.T) {
 
 // Data that members report has a budget. Without it, one bad edit would produce a status that etcd
 // refuses.
-func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
+func TestCompute_for_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	tests := map[string]func(name string, i int) observation.Observation{
 		"one reason": func(name string, i int) observation.Observation {
-			return seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
+			return Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
 		},
-		"every reason, and characters that take six bytes": func(name string, i int) observation.Observation {
-			return seen(v1alpha1.ClusterFailed, saying(fmt.Sprintf("Reason%d", i%30), strings.Repeat("<", 1100)))
+		"many reasons, and characters of six bytes": func(name string, i int) observation.Observation {
+			return Observation(v1alpha1.ClusterFailed, Reporting(fmt.Sprintf("Reason%d", i%30), strings.Repeat("<", 1100)))
 		},
 		"long host names": func(name string, i int) observation.Observation {
-			failed := seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRolloutFailed, strings.Repeat("x", 1024)))
+			failed := Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRolloutFailed, strings.Repeat("x", 1024)))
 			for a := range 8 {
 				failed.Addresses = append(failed.Addresses, fmt.Sprintf("%d.%s.example.com", a, strings.Repeat(name+".", 20)))
 			}
@@ -62,46 +63,46 @@ func TestStatus_of_three_thousand_failures_fits_into_etcd(t *testing.T) {
 	}
 	for name, observe := range tests {
 		t.Run(name, func(t *testing.T) {
-			in := given()
+			in := NewInput()
 			for i := range 3000 {
 				name := fmt.Sprintf("member-%04d", i)
-				chosen(name)(&in)
-				saw(name, observe(name, i))(&in)
+				Chosen(name)(&in)
+				Observed(name, observe(name, i))(&in)
 			}
-			in = then(in, later(time.Minute))
-			size := len(compact(t, in.App.Status))
+			in = Next(in, Later(time.Minute))
+			size := len(toJSON(t, in.App.Status))
 			t.Logf("%d bytes", size)
 			if size >= 1_000_000 {
 				t.Errorf("%d bytes, want less than 1,000,000", size)
 			}
-			if diff := cmp.Diff(in.App.Status, statusOf(in)); diff != "" {
-				t.Errorf("the next status is another (-first +second):\n%s", diff)
+			if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
+				t.Errorf("the next status differs (-first +second):\n%s", diff)
 			}
 		})
 	}
 }
 
 // A cluster that fails or recovers changes the text of at most one other cluster.
-func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
-	failed := fleet(60, func(in *rollout.Input) {
+func TestCompute_drops_few_messages_when_one_cluster_changes(t *testing.T) {
+	failed := readyFleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
-			saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "because "+name)))(in)
+			Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
 		}
 	})
-	before := then(failed)
-	for _, row := range before.App.Status.Clusters {
-		if row.Phase != v1alpha1.ClusterFailed || row.Reason != v1alpha1.ReasonRefused {
-			t.Fatalf("%+v", row)
+	before := Next(failed)
+	for _, entry := range before.App.Status.Clusters {
+		if entry.Phase != v1alpha1.ClusterFailed || entry.Reason != v1alpha1.ReasonRefused {
+			t.Fatalf("entry %+v", entry)
 		}
-		if hasText := row.Message != ""; hasText != (row.Name < "member-0050") {
-			t.Errorf("%s says %q", row.Name, row.Message)
+		if hasText := entry.Message != ""; hasText != (entry.Name < "member-0050") {
+			t.Errorf("%s has the message %q", entry.Name, entry.Message)
 		}
 	}
-	after := statusOf(then(before, saw("member-0007", seen(v1alpha1.ClusterReady)), later(time.Minute)))
+	after := StatusOf(Next(before, Observed("member-0007", Observation(v1alpha1.ClusterReady)), Later(time.Minute)))
 	var changed []string
-	for _, row := range after.Clusters {
-		if diff := cmp.Diff(*before.App.Status.Cluster(row.Name), row); diff != "" {
-			changed = append(changed, row.Name)
+	for _, entry := range after.Clusters {
+		if diff := cmp.Diff(*before.App.Status.Cluster(entry.Name), entry); diff != "" {
+			changed = append(changed, entry.Name)
 		}
 	}
 	if diff := cmp.Diff([]string{"member-0007", "member-0050"}, changed); diff != "" {
@@ -110,57 +111,57 @@ func TestStatus_drops_few_messages_when_one_cluster_changes(t *testing.T) {
 }
 
 // An event has the full message even if the budget of the status dropped it.
-func TestChanges_have_the_messages_that_the_status_has_no_room_for(t *testing.T) {
-	in := fleet(60, func(in *rollout.Input) {
+func TestChanges_have_the_messages_that_the_budget_drops(t *testing.T) {
+	in := readyFleet(60, func(in *rollout.Input) {
 		for name := range in.Members {
-			saw(name, seen(v1alpha1.ClusterFailed, saying(v1alpha1.ReasonRefused, "because "+name)))(in)
+			Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
 		}
 	})
-	for _, change := range status.Changes(in, statusOf(in)) {
+	for _, change := range status.Changes(in, StatusOf(in)) {
 		if want := "because " + change.Cluster; change.Message != want {
 			t.Errorf("%s: %q, want %q", change.Cluster, change.Message, want)
 		}
 	}
 }
 
-func BenchmarkStatus(b *testing.B) {
+func BenchmarkCompute(b *testing.B) {
 	for _, clusters := range []int{10, 100, 1000} {
 		for _, test := range []struct {
 			name string
 			in   rollout.Input
 		}{
-			{"at rest", fleet(clusters)},
-			{"all unreachable", fleet(clusters, allUnreachable)},
-			{"a new generation", fleet(clusters, func(in *rollout.Input) { in.App.Generation++ })},
+			{"at rest", readyFleet(clusters)},
+			{"all unreachable", readyFleet(clusters, allUnreachable)},
+			{"a new generation", readyFleet(clusters, func(in *rollout.Input) { in.App.Generation++ })},
 		} {
 			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					statusOf(test.in)
+					StatusOf(test.in)
 				}
 			})
 		}
 	}
 }
 
-// fleet returns an input that runs on this number of clusters and is at rest.
-func fleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
-	in := given()
+// readyFleet returns an input that runs on this number of clusters and is at rest.
+func readyFleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
+	in := NewInput()
 	for i := range clusters {
 		name := fmt.Sprintf("member-%04d", i)
-		chosen(name)(&in)
-		saw(name, seen(v1alpha1.ClusterReady))(&in)
+		Chosen(name)(&in)
+		Observed(name, Observation(v1alpha1.ClusterReady))(&in)
 	}
-	return then(then(in), append(changes, later(time.Minute))...)
+	return Next(Next(in), append(changes, Later(time.Minute))...)
 }
 
 func allUnreachable(in *rollout.Input) {
 	for name := range in.Members {
-		unreachable(name)(in)
+		Unreachable(name)(in)
 	}
 }
 
-func compact(t *testing.T, value any) []byte {
+func toJSON(t *testing.T, value any) []byte {
 	t.Helper()
 	content, err := json.Marshal(value)
 	if err != nil {

@@ -52,17 +52,17 @@ func TestTraceForGeneration(t *testing.T) {
 	})
 }
 
-// scene is a reconciliation whose requests go to a server that responds with the status in the
+// fixture is a reconciliation whose requests go to a server that responds with the status in the
 // path.
-type scene struct {
+type fixture struct {
 	*testing.T
 	ended  *tracetest.InMemoryExporter
 	server *httptest.Server
 	client *http.Client
 }
 
-func newScene(t *testing.T) *scene {
-	s := &scene{T: t, ended: tracetest.NewInMemoryExporter()}
+func newFixture(t *testing.T) *fixture {
+	s := &fixture{T: t, ended: tracetest.NewInMemoryExporter()}
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.ended)))
 	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
 	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ var app = &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Generat
 
 // reconcile records a reconciliation that sends requests, each "METHOD STATUS", and returns an
 // error.
-func (s *scene) reconcile(work Work, err error, requests ...string) {
+func (s *fixture) reconcile(work Work, err error, requests ...string) {
 	s.Helper()
 	work.Name, work.App = "deliver", app
 	ctx, r := Start(s.Context(), work)
@@ -107,7 +107,7 @@ type span struct {
 }
 
 // spans returns the exported spans, with the span of the reconciliation first.
-func (s *scene) spans() []span {
+func (s *fixture) spans() []span {
 	var all []span
 	for _, ended := range s.ended.GetSpans() {
 		made := span{Name: ended.Name, Message: ended.Status.Description, Failed: ended.Status.Code == codes.Error, Attributes: map[string]string{}}
@@ -125,7 +125,7 @@ func (s *scene) spans() []span {
 	return all
 }
 
-func (s *scene) made(want ...span) {
+func (s *fixture) checkSpans(want ...span) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.spans()); diff != "" {
 		s.Errorf("-want +got:\n%s", diff)
@@ -140,41 +140,41 @@ func attributes(pairs ...string) map[string]string {
 	return all
 }
 
-func answered(method, status string) span {
+func requestSpan(method, status string) span {
 	return span{Name: method + " deployments", Attributes: map[string]string{"http.request.method": method, "http.response.status_code": status}}
 }
 
 func TestReconcile(t *testing.T) {
 	t.Run("that changes nothing emits no span, even after reads", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.reconcile(Work{}, nil)
 		s.reconcile(Work{}, nil, "GET 200", "GET 404")
-		s.made()
+		s.checkSpans()
 	})
 	t.Run("that changes something emits a span for each request", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.reconcile(Work{Cluster: "east"}, nil, "GET 404", "PATCH 201", "PATCH 200")
-		s.made(
+		s.checkSpans(
 			span{Name: "deliver", Attributes: attributes("fleetwright.cluster", "east", "fleetwright.sent", `["PATCH deployments"]`)},
-			answered("GET", "404"), answered("PATCH", "201"), answered("PATCH", "200"),
+			requestSpan("GET", "404"), requestSpan("PATCH", "201"), requestSpan("PATCH", "200"),
 		)
 	})
 	t.Run("with an outcome emits a span", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		ctx, r := Start(t.Context(), Work{Name: "deliver", App: app})
 		FromContext(ctx).SetOutcome("Failed", "ImagePullBackOff")
 		r.End(nil)
-		s.made(span{Name: "deliver", Attributes: attributes("fleetwright.phase", "Failed", "fleetwright.reason", "ImagePullBackOff")})
+		s.checkSpans(span{Name: "deliver", Attributes: attributes("fleetwright.phase", "Failed", "fleetwright.reason", "ImagePullBackOff")})
 	})
 	t.Run("that fails has the error in its span", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.reconcile(Work{}, errors.New("out of luck"), "GET 500")
-		refused := answered("GET", "500")
+		refused := requestSpan("GET", "500")
 		refused.Failed = true
-		s.made(span{Name: "deliver", Failed: true, Message: "out of luck", Attributes: attributes()}, refused)
+		s.checkSpans(span{Name: "deliver", Failed: true, Message: "out of luck", Attributes: attributes()}, refused)
 	})
 	t.Run("of an edit belongs to its trace, and settled work to a linked trace", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.reconcile(Work{}, nil, "PATCH 200")
 		s.reconcile(Work{Settled: true}, nil, "PATCH 200")
 		edit, all := TraceForGeneration("uid", 3), s.ended.GetSpans()
@@ -194,7 +194,7 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 	t.Run("records a limited number of requests", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		many := make([]string, maxRequests+10)
 		for i := range many {
 			many[i] = "PATCH 200"
@@ -205,14 +205,14 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 	t.Run("that is nil records nothing", func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		FromContext(t.Context()).SetOutcome("Ready", "")
 		answer, err := s.client.Get(s.server.URL + "/200/api/v1/pods")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = answer.Body.Close()
-		s.made()
+		s.checkSpans()
 	})
 	t.Run("costs two allocations without a TracerProvider", func(t *testing.T) {
 		ctx := t.Context()

@@ -45,13 +45,13 @@ overrides:
     - {op: add, path: /metadata/labels/team, value: web}
   - {target: Service, operations: [{op: add, path: /spec/sessionAffinity, value: ClientIP}]}
 `
-	for name, spec := range map[string]string{"full": full, "least": `{image: "registry.example/web:1", ports: [{port: 80}]}`} {
+	for name, spec := range map[string]string{"full": full, "minimal": `{image: "registry.example/web:1", ports: [{port: 80}]}`} {
 		b.Run(name, func(b *testing.B) {
 			app, member := app(b, spec), member()
-			row := &v1alpha1.ClusterStatus{Name: "east", Generation: 7, Replicas: 3, MinReplicas: 1, MaxReplicas: 10}
+			entry := &v1alpha1.ClusterStatus{Name: "east", Generation: 7, Replicas: 3, MinReplicas: 1, MaxReplicas: 10}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := workload.Render(app, row, member, "hub-1"); err != nil {
+				if _, err := workload.Render(app, entry, member, "hub-1"); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -13,19 +13,19 @@ import (
 // rendering are changes of an input that change the rendered workload. A change has no effect on an
 // input that lacks its field.
 var rendering = map[string]func(*input){
-	"the row's replicas": func(in *input) {
+	"the entry's replicas": func(in *input) {
 		if !in.makesAutoscaler() {
-			in.row.Replicas++
+			in.entry.Replicas++
 		}
 	},
-	"the row's minReplicas": func(in *input) {
+	"the entry's minReplicas": func(in *input) {
 		if in.makesAutoscaler() {
-			in.row.MinReplicas++
+			in.entry.MinReplicas++
 		}
 	},
-	"the row's maxReplicas": func(in *input) {
+	"the entry's maxReplicas": func(in *input) {
 		if in.makesAutoscaler() {
-			in.row.MaxReplicas++
+			in.entry.MaxReplicas++
 		}
 	},
 	"metadata.name":      func(in *input) { in.app.Name += "x" },
@@ -94,9 +94,9 @@ var rendering = map[string]func(*input){
 	"spec.service":                       onService(func(service *v1alpha1.Service) { service.Type = "x" }),
 	"spec.autoscaling": func(in *input) {
 		in.app.Spec.Autoscaling = nil
-		if in.row.MaxReplicas == 0 {
+		if in.entry.MaxReplicas == 0 {
 			in.app.Spec.Autoscaling = &v1alpha1.Autoscaling{MaxReplicas: 3}
-			in.row.MaxReplicas = 3
+			in.entry.MaxReplicas = 3
 		}
 	},
 	"spec.disruptionBudget": onBudget(func(budget *v1alpha1.DisruptionBudget) { budget.MinAvailable = new(intstr.FromInt32(77)) }),
@@ -190,10 +190,10 @@ var rendering = map[string]func(*input){
 			in.override(v1alpha1.Override{ServiceType: "x"})
 		}
 	},
-	"an override's patches":  patched,
-	"a patch's operations":   patched,
-	"a label that is named":  onLabel,
-	"the name of the member": onName,
+	"an override's patches":         patched,
+	"a patch's operations":          patched,
+	"a label that a variable names": onLabel,
+	"the name of the member":        onName,
 }
 
 func patched(in *input) {
@@ -223,7 +223,7 @@ func (in *input) override(override v1alpha1.Override) {
 }
 
 func (in *input) makesAutoscaler() bool {
-	return in.app.Spec.Autoscaling != nil && in.row.MaxReplicas > 0
+	return in.app.Spec.Autoscaling != nil && in.entry.MaxReplicas > 0
 }
 
 func onOverride(change func(*v1alpha1.Override)) func(*input) {

@@ -3,6 +3,8 @@ package workload_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,18 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
+// generating is held while a test draws: the generators are shared, and rapid's are not safe for
+// concurrent use.
+var generating sync.Mutex
+
+// checkProperty checks a property, while no other test checks one.
+func checkProperty(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	generating.Lock()
+	defer generating.Unlock()
+	rapid.Check(t, property)
+}
+
 // The generators draw any AppService that an API server accepts.
 
 var (
@@ -24,14 +38,14 @@ var (
 	anyInput = rapid.Custom(func(t *rapid.T) input {
 		in := input{
 			app:    anyApp.Draw(t, "app"),
-			row:    &v1alpha1.ClusterStatus{Name: anyWord.Draw(t, "cluster"), Generation: 7, Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas")},
+			entry:  &v1alpha1.ClusterStatus{Name: anyWord.Draw(t, "cluster"), Generation: 7, Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas")},
 			member: &v1alpha1.MemberCluster{},
 			hub:    anyWord.Draw(t, "hub"),
 		}
 		in.member.Name, in.member.Labels = anyWord.Draw(t, "member"), map[string]string{"region": anyWord.Draw(t, "region")}
 		if in.app.Spec.Autoscaling != nil && rapid.IntRange(0, 3).Draw(t, "has a share") > 0 {
-			in.row.MinReplicas = rapid.Int32Range(1, 3).Draw(t, "minReplicas")
-			in.row.MaxReplicas = rapid.Int32Range(3, 9).Draw(t, "maxReplicas")
+			in.entry.MinReplicas = rapid.Int32Range(1, 3).Draw(t, "minReplicas")
+			in.entry.MaxReplicas = rapid.Int32Range(3, 9).Draw(t, "maxReplicas")
 		}
 		return in
 	})
@@ -71,12 +85,14 @@ var (
 			Port:     rapid.Int32Range(80, 90).Draw(t, "port"),
 			Protocol: anyProtocol.Draw(t, "protocol"),
 		}
-		if rapid.Bool().Draw(t, "leads elsewhere") {
+		if rapid.Bool().Draw(t, "has a targetPort") {
 			port.TargetPort = intstr.FromInt32(rapid.Int32Range(80, 82).Draw(t, "targetPort"))
 		}
-		if rapid.Bool().Draw(t, "is on the nodes") {
-			// The factor leaves node ports free, which a dry run allocates to other ports.
-			port.NodePort = 30000 + 10*port.Port
+		if rapid.Bool().Draw(t, "has a nodePort") {
+			// Other Services cannot have these: the API server allocates none of the first 86
+			// node ports by itself. A dry run gives other ports of the Service the numbers after
+			// this one, so the factor leaves some free.
+			port.NodePort = 30000 + 8*(port.Port-80)
 		}
 		return port
 	})
@@ -127,7 +143,7 @@ var fields = [][]string{
 	{"", "podSecurityContext: {}", "podSecurityContext: {fsGroup: 1, seccompProfile: {type: RuntimeDefault}}"},
 	{"", "serviceAccountName: a", "serviceAccountName: b"},
 	{"", "imagePullSecrets: [{name: a}]", "imagePullSecrets: [{name: b}, {name: a}]"},
-	{"", "podLabels: {a: b}", "podLabels: {app.kubernetes.io/name: not-ours, region: a}"},
+	{"", "podLabels: {a: b}", "podLabels: {app.kubernetes.io/name: other, region: a}"},
 	{"", "podAnnotations: {a: $(cluster.name)}", `podAnnotations: {a: "$(cluster.labels['region'])", b: ""}`},
 	{"", "nodeSelector: {a: b}"},
 	{"", "tolerations: [{operator: Exists}]", "tolerations: [{key: a, value: b, effect: NoExecute, tolerationSeconds: 3}]"},

@@ -14,12 +14,13 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.yaml anew")
+var update = flag.Bool("update", false, "write testdata/*.yaml again")
 
 // The golden files hold the exact objects that a member gets. After an intended change, run go test
 // ./controllers/workload -update and read the difference: a changed hash causes a write to every
 // object on every member.
 func TestRender(t *testing.T) {
+	t.Parallel()
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
 			compare(t, filepath.Join("testdata", test.golden+".yaml"), documents(t, test.render(t)))
@@ -28,7 +29,8 @@ func TestRender(t *testing.T) {
 }
 
 func TestStamp(t *testing.T) {
-	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
+	t.Parallel()
+	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestStamp(t *testing.T) {
 			t.Errorf("Deployment (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("stamps anew what is stamped already", func(t *testing.T) {
+	t.Run("stamps a stamped object again", func(t *testing.T) {
 		again := workload.Stamp(stamped, 13)
 		if diff := cmp.Diff("13", again.GetAnnotations()[v1alpha1.AnnotationGeneration]); diff != "" {
 			t.Errorf("generation (-want +got):\n%s", diff)
@@ -69,7 +71,7 @@ func compare(t *testing.T, golden string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got); if it is meant, run with -update:\n%s", golden, diff)
+		t.Errorf("%s (-want +got); if the change is intended, run with -update:\n%s", golden, diff)
 	}
 }
 
@@ -104,6 +106,6 @@ func member() *v1alpha1.MemberCluster {
 	return member
 }
 
-func row(replicas int32) *v1alpha1.ClusterStatus {
+func entry(replicas int32) *v1alpha1.ClusterStatus {
 	return &v1alpha1.ClusterStatus{Name: "east", Generation: 7, Replicas: replicas}
 }

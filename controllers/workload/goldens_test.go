@@ -17,9 +17,9 @@ type golden struct {
 
 func (g golden) render(t *testing.T) workload.Workload {
 	t.Helper()
-	row := row(g.replicas)
-	row.MinReplicas, row.MaxReplicas = g.bounds[0], g.bounds[1]
-	rendered, err := workload.Render(app(t, g.spec), row, member(), "hub-1")
+	entry := entry(g.replicas)
+	entry.MinReplicas, entry.MaxReplicas = g.bounds[0], g.bounds[1]
+	rendered, err := workload.Render(app(t, g.spec), entry, member(), "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func (g golden) render(t *testing.T) workload.Workload {
 
 var goldens = []golden{
 	{
-		golden:   "least",
+		golden:   "minimal",
 		spec:     `image: registry.example/web:1`,
 		replicas: 1,
 	},
@@ -36,7 +36,7 @@ var goldens = []golden{
 		golden: "full",
 		spec: `
 image: registry.example/web:1
-replicas: 99 # the row decides
+replicas: 99 # the entry decides
 command: [/web]
 args: [--verbose, --port=8080]
 env:
@@ -201,7 +201,7 @@ readinessProbe: {httpGet: {port: http}}
 image: registry.example/web:1
 ports: [{port: 80}]
 deployment:
-  labels: {team: shop, app.kubernetes.io/name: not-ours, fleetwright.dev/appservice: not-ours}
+  labels: {team: shop, app.kubernetes.io/name: other, fleetwright.dev/appservice: other}
   annotations: {example.com/reload: "true", example.com/where: "$(cluster.name) $(cluster.labels['region'])"}
 service:
   labels: {team: shop}
@@ -266,7 +266,7 @@ podSecurityContext:
   seccompProfile: {type: RuntimeDefault}
 serviceAccountName: web
 imagePullSecrets: [{name: registry}, {name: mirror}]
-podLabels: {tier: front, app.kubernetes.io/name: not-ours, fleetwright.dev/appservice: not-ours}
+podLabels: {tier: front, app.kubernetes.io/name: other, fleetwright.dev/appservice: other}
 podAnnotations: {prometheus.io/scrape: "true", empty: ""}
 nodeSelector: {kubernetes.io/arch: arm64, empty: ""}
 tolerations:
@@ -393,7 +393,7 @@ autoscaling: {maxReplicas: 10}
 image: registry.example/web:1
 autoscaling:
   minReplicas: 9
-  maxReplicas: 99 # the row decides
+  maxReplicas: 99 # the entry decides
   metrics:
   - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}
   - {type: ContainerResource, containerResource: {name: memory, container: app, target: {type: AverageValue, averageValue: 1024Mi}}}
@@ -413,17 +413,17 @@ autoscaling:
 		since: "1.35",
 	},
 	{
-		golden:   "autoscaling-of-no-share",
+		golden:   "autoscaling-without-a-share",
 		spec:     `{image: "registry.example/web:1", autoscaling: {maxReplicas: 2}}`,
 		replicas: 0,
 	},
 	{
-		golden:   "budget-of-least",
+		golden:   "budget-min-available",
 		spec:     `{image: "registry.example/web:1", disruptionBudget: {minAvailable: 50%}}`,
 		replicas: 4,
 	},
 	{
-		golden:   "budget-of-most",
+		golden:   "budget-max-unavailable",
 		spec:     `{image: "registry.example/web:1", disruptionBudget: {maxUnavailable: 0, unhealthyPodEvictionPolicy: AlwaysAllow}}`,
 		replicas: 4,
 	},
@@ -525,7 +525,7 @@ overrides:
 		replicas: 1, bounds: [2]int32{1, 10},
 	},
 	{
-		golden: "patch-of-no-autoscaler-at-present",
+		golden: "patch-of-an-absent-autoscaler",
 		spec: `
 image: registry.example/web:1
 autoscaling: {maxReplicas: 10}

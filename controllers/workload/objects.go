@@ -20,10 +20,10 @@ var (
 	budgetKind     = policyv1.SchemeGroupVersion.WithKind(string(v1alpha1.PatchPodDisruptionBudget))
 )
 
-func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObject {
+func deployment(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) typedObject {
 	deployment := &appsv1.Deployment{
 		Spec: appsv1.DeploymentSpec{
-			Replicas:                replicas(app, row),
+			Replicas:                replicas(app, entry),
 			Selector:                &metav1.LabelSelector{MatchLabels: Selector(app.Name)},
 			Template:                pod(app),
 			Strategy:                *app.Spec.Strategy.DeepCopy(),
@@ -37,24 +37,25 @@ func deployment(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObje
 	return deployment
 }
 
-// replicas returns nil if an autoscaler sets the replicas, ours or another.
-func replicas(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) *int32 {
-	if app.Spec.ExternallyScaled || makesAutoscaler(app, row) {
+// replicas returns the desired replicas, or nil if an autoscaler sets them: that of the AppService or
+// another one.
+func replicas(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) *int32 {
+	if app.Spec.ExternallyScaled || makesAutoscaler(app, entry) {
 		return nil
 	}
-	return &row.Replicas
+	return &entry.Replicas
 }
 
 // makesAutoscaler reports whether the cluster gets an autoscaler. A cluster whose share is 0 gets
 // none, because an autoscaler cannot scale to 0.
-func makesAutoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) bool {
-	return app.Spec.Autoscaling != nil && row.MaxReplicas > 0
+func makesAutoscaler(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) bool {
+	return app.Spec.Autoscaling != nil && entry.MaxReplicas > 0
 }
 
 // autoscaler returns the autoscaler that scales the Deployment between the bounds of the entry, or
 // nil.
-func autoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObject {
-	if !makesAutoscaler(app, row) {
+func autoscaler(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) typedObject {
+	if !makesAutoscaler(app, entry) {
 		return nil
 	}
 	wanted := app.Spec.Autoscaling.DeepCopy()
@@ -62,8 +63,8 @@ func autoscaler(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus) typedObje
 		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 			APIVersion: deploymentKind.GroupVersion().String(), Kind: deploymentKind.Kind, Name: app.Name,
 		},
-		MinReplicas: new(max(1, row.MinReplicas)), // an autoscaler cannot scale to none
-		MaxReplicas: row.MaxReplicas,
+		MinReplicas: new(max(1, entry.MinReplicas)), // an autoscaler cannot scale to none
+		MaxReplicas: entry.MaxReplicas,
 		Metrics:     wanted.Metrics,
 		Behavior:    wanted.Behavior,
 	}}

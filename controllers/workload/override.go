@@ -139,10 +139,10 @@ func mergeResources(list, changes corev1.ResourceList) corev1.ResourceList {
 
 func changeServiceType(spec *v1alpha1.AppServiceSpec, to corev1.ServiceType) error {
 	if len(spec.Ports) == 0 {
-		return fmt.Errorf("serviceType %s: there is no Service, for spec.ports is empty", to)
+		return fmt.Errorf("serviceType %s: there is no Service, because spec.ports is empty", to)
 	}
 	if port, found := nodePort(spec); found && to == corev1.ServiceTypeClusterIP {
-		return fmt.Errorf("serviceType %s has no nodePort: take nodePort %d of port %d out of spec.ports", to, port.NodePort, port.Port)
+		return fmt.Errorf("serviceType %s allows no nodePort: remove nodePort %d of port %d from spec.ports", to, port.NodePort, port.Port)
 	}
 	service := v1alpha1.Service{}
 	if spec.Service != nil {

@@ -50,9 +50,9 @@ func (w *Workload) patch(app *v1alpha1.AppService, overrides []v1alpha1.Override
 
 // missing explains why there is no object for a patch.
 var missing = map[v1alpha1.PatchTarget]string{
-	v1alpha1.PatchService:                 "there is no Service to patch, for spec.ports is empty",
-	v1alpha1.PatchHorizontalPodAutoscaler: "there is no HorizontalPodAutoscaler to patch, for spec.autoscaling is not set",
-	v1alpha1.PatchPodDisruptionBudget:     "there is no PodDisruptionBudget to patch, for spec.disruptionBudget is not set",
+	v1alpha1.PatchService:                 "there is no Service to patch, because spec.ports is empty",
+	v1alpha1.PatchHorizontalPodAutoscaler: "there is no HorizontalPodAutoscaler to patch, because spec.autoscaling is not set",
+	v1alpha1.PatchPodDisruptionBudget:     "there is no PodDisruptionBudget to patch, because spec.disruptionBudget is not set",
 }
 
 // target returns where the workload has the object of a kind. The schema allows no other kinds.
@@ -86,7 +86,7 @@ func apply(object *unstructured.Unstructured, patch v1alpha1.Patch) (*unstructur
 	patched, err := patchedBy(object, document, operations)
 	if tooLarge := (*jsonpatch.AccumulatedCopySizeError)(nil); errors.As(err, &tooLarge) {
 		i := firstTooLarge(document, operations)
-		return nil, failed(i, patch.Operations[i], fmt.Errorf("the copies of the patch add more than the %d bytes that are allowed: copy less", maxPatched))
+		return nil, failed(i, patch.Operations[i], fmt.Errorf("the copies of the patch add more than %d bytes: copy less", maxPatched))
 	}
 	if err != nil && !isCheap(document, patch) {
 		return nil, err
@@ -143,7 +143,7 @@ func patchedBy(object *unstructured.Unstructured, document []byte, operations js
 		return nil, err
 	}
 	if len(text) > maxPatched {
-		return nil, fmt.Errorf("the object would have %d bytes; %d are allowed", len(text), maxPatched)
+		return nil, fmt.Errorf("the object would have %d bytes, and the limit is %d: make the patches smaller", len(text), maxPatched)
 	}
 	var after map[string]any
 	if err := k8sjson.Unmarshal(text, &after); err != nil {
@@ -231,7 +231,7 @@ func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 		if o.Op == "test" {
 			return nil, nil //nolint:nilnil // null, to the library
 		}
-		return nil, errors.New("needs a value that is not null; to take a field away, remove it")
+		return nil, errors.New("needs a value that is not null; to remove a field, use op remove")
 	}
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(o.Value.Raw))
@@ -240,10 +240,10 @@ func valueOf(o v1alpha1.PatchOperation) (*json.RawMessage, error) {
 		return nil, fmt.Errorf("value: %w", err)
 	}
 	if text := absurdIn(value); text != "" && !texts.MatchString(o.Path) {
-		return nil, fmt.Errorf("value holds %.32q, a number that nothing can be", text)
+		return nil, fmt.Errorf("value contains the impossible number %.32q", text)
 	}
 	if hasNull(value) {
-		return nil, errors.New("value holds a null: leave that out")
+		return nil, errors.New("value contains null: remove it")
 	}
 	raw := json.RawMessage(o.Value.Raw)
 	return &raw, nil

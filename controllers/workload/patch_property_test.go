@@ -15,14 +15,15 @@ import (
 
 // Invariant 2, and ownership: any patch is either refused, or leaves the fields unchanged that no
 // patch may change. Nothing panics.
-func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestRender_no_patch_changes_a_fixed_field(t *testing.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		in.app.Spec.Overrides = nil
 		before := in.render(t)
 		patches := rapid.SliceOfN(anyPatch, 1, 2).Draw(t, "patches")
 		in.app.Spec.Overrides = []v1alpha1.Override{{Name: "a", Patches: patches}}
-		after, err := workload.Render(in.app, in.row, in.member, in.hub)
+		after, err := workload.Render(in.app, in.entry, in.member, in.hub)
 		if err != nil {
 			var override *workload.OverrideError
 			if !errors.As(err, &override) {
@@ -32,15 +33,15 @@ func TestRender_no_patch_changes_what_is_ours(t *testing.T) {
 		}
 		was, is := objects(before), objects(after)
 		for i := range was {
-			if diff := cmp.Diff(ours(was[i]), ours(is[i])); diff != "" {
+			if diff := cmp.Diff(fixedFields(was[i]), fixedFields(is[i])); diff != "" {
 				t.Fatalf("%s (-before +after):\n%s", was[i].GetKind(), diff)
 			}
 		}
 	})
 }
 
-// ours returns the fields that no patch may change.
-func ours(object *unstructured.Unstructured) map[string]any {
+// fixedFields returns the fields that no patch may change.
+func fixedFields(object *unstructured.Unstructured) map[string]any {
 	fields := map[string]any{}
 	for _, path := range [][]string{
 		{"apiVersion"}, {"kind"}, {"status"},

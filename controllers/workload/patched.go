@@ -20,12 +20,12 @@ var fixed = []struct {
 	path string
 	why  string
 }{
-	{"", "apiVersion", "it is what the object is"},
-	{"", "kind", "it is what the object is"},
-	{"", "status", "it is the member's own"},
-	{"Deployment", "spec.selector", "the pods of the AppService are found by it"},
-	{"Service", "spec.selector", "the pods of the AppService are found by it"},
-	{"PodDisruptionBudget", "spec.selector", "the pods of the AppService are found by it"},
+	{"", "apiVersion", "it identifies the kind of the object"},
+	{"", "kind", "it identifies the kind of the object"},
+	{"", "status", "the member sets it"},
+	{"Deployment", "spec.selector", "it selects the pods of the AppService"},
+	{"Service", "spec.selector", "it selects the pods of the AppService"},
+	{"PodDisruptionBudget", "spec.selector", "it selects the pods of the AppService"},
 	{"Deployment", "spec.replicas", "set replicas of the override, or replicaPolicy of the AppService"},
 	{"HorizontalPodAutoscaler", "spec.scaleTargetRef", "it scales the AppService's Deployment"},
 	{"HorizontalPodAutoscaler", "spec.minReplicas", "set autoscaling.minReplicas of the AppService"},
@@ -52,12 +52,13 @@ func checkOurs(before, after map[string]any) error {
 	return checkMarks(before, after, "spec", "template", "metadata", "labels")
 }
 
-// checkMetadata allows changes of labels and annotations that are not ours, and of nothing else.
+// checkMetadata allows changes of labels and annotations that are not Fleetwright's, and of nothing
+// else.
 func checkMetadata(before, after map[string]any) error {
 	was, is := mapAt(before, "metadata"), mapAt(after, "metadata")
 	for _, key := range keysOf(was, is) {
 		if key != "labels" && key != "annotations" && !reflect.DeepEqual(was[key], is[key]) {
-			return fmt.Errorf("metadata.%s must not be changed: of metadata, a patch may change labels and annotations", key)
+			return fmt.Errorf("metadata.%s must not be changed: in metadata, a patch may change only labels and annotations", key)
 		}
 	}
 	if err := checkMarks(before, after, "metadata", "labels"); err != nil {
@@ -66,12 +67,12 @@ func checkMetadata(before, after map[string]any) error {
 	return checkMarks(before, after, "metadata", "annotations")
 }
 
-// checkMarks allows changes of labels or annotations that are not ours.
+// checkMarks allows changes of labels or annotations that are not Fleetwright's.
 func checkMarks(before, after map[string]any, path ...string) error {
 	was, is := mapAt(before, path...), mapAt(after, path...)
 	for _, key := range keysOf(was, is) {
 		if isOurs(key) && !reflect.DeepEqual(was[key], is[key]) {
-			return fmt.Errorf("%s[%s] must not be changed: it is Fleetwright's", strings.Join(path, "."), key)
+			return fmt.Errorf("%s[%s] must not be changed: it belongs to Fleetwright", strings.Join(path, "."), key)
 		}
 	}
 	return nil
@@ -150,7 +151,7 @@ func distinct[T any](list string, items []T, keyOf func(T) string) error {
 	for _, item := range items {
 		key := keyOf(item)
 		if seen[key] {
-			return fmt.Errorf("%s holds %s twice", list, key)
+			return fmt.Errorf("%s contains %s twice", list, key)
 		}
 		seen[key] = true
 	}

@@ -39,8 +39,8 @@ func pod(app *v1alpha1.AppService) corev1.PodTemplateSpec {
 	}
 }
 
-// podLabels returns the labels of the AppService and ours. The pods are selected by ours, so those
-// win.
+// podLabels returns the labels of the AppService and those of Fleetwright, which select the pods and
+// therefore win.
 func podLabels(app *v1alpha1.AppService) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, app.Spec.PodLabels)

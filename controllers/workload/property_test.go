@@ -19,8 +19,9 @@ import (
 )
 
 // Invariant 5: an unchanged input renders the same bytes, so nothing is written again.
-func TestRender_twice_gives_the_same_bytes_and_changes_nothing_of_its_input(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestRender_twice_gives_the_same_bytes_and_does_not_change_its_input(t *testing.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := in.copy()
 		first, second := in.render(t), in.copy().render(t)
@@ -35,8 +36,9 @@ func TestRender_twice_gives_the_same_bytes_and_changes_nothing_of_its_input(t *t
 
 // Server-side apply owns every field that is sent: a null or an empty map would own a field that no
 // spec requests.
-func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestRender_sets_no_status_and_no_empty_field(t *testing.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		rendered := anyInput.Draw(t, "input").render(t)
 		for _, object := range objects(rendered) {
 			if _, found := object.Object["status"]; found {
@@ -51,7 +53,8 @@ func TestRender_claims_no_status_and_nothing_empty(t *testing.T) {
 
 // If a rendered field were not part of the hash, its removal would go unnoticed. The test changes
 // each field separately, on any AppService.
-func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T) {
+func TestRender_changes_the_hash_with_every_rendered_field(t *testing.T) {
+	t.Parallel()
 	// The excluded fields set the replicas and the clusters, which reach the workload through the
 	// entry, or control how delivery handles the rendered objects.
 	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", "spec.replicas", "spec.replicaPolicy", "spec.placement",
@@ -71,17 +74,17 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 	requireEach(t, reflect.TypeFor[v1alpha1.ResourceOverride](), "an override's resources.")
 	requireEach(t, reflect.TypeFor[v1alpha1.Patch](), "a patch's ", "a patch's target")
 	effective := map[string]bool{}
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := hashes(in.render(t))
 		for name, change := range rendering {
 			changed := in.copy()
 			change(&changed)
-			if cmp.Equal(in, changed, cmp.AllowUnexported(input{})) {
+			if reflect.DeepEqual(in, changed) {
 				continue // the input lacks the field
 			}
 			effective[name] = true
-			if cmp.Equal(before, hashes(changed.render(t))) {
+			if slices.Equal(before, hashes(changed.render(t))) {
 				t.Fatalf("after a change of %s, the hash stayed %s", name, before)
 			}
 		}
@@ -94,37 +97,38 @@ func TestRender_the_hash_changes_with_every_field_that_is_rendered(t *testing.T)
 }
 
 // Invariant 5: a generation that changes nothing on a member causes no write there.
-func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.T) {
+func TestRender_keeps_the_hash_when_no_rendered_field_changes(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(*input){
-		"the generation": func(in *input) { in.app.Generation++; in.row.Generation++ },
+		"the generation": func(in *input) { in.app.Generation++; in.entry.Generation++ },
 		"spec.placement": func(in *input) {
 			in.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"x"}}}
 		},
 		"spec.conflictPolicy": func(in *input) { in.app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt },
 		"spec.deletionPolicy": func(in *input) { in.app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan },
 		"spec.suspend":        func(in *input) { in.app.Spec.Suspend = true },
-		"the row's replicas of what is autoscaled": func(in *input) {
+		"the entry's replicas of an autoscaled AppService": func(in *input) {
 			if in.app.Spec.ExternallyScaled || in.makesAutoscaler() {
-				in.row.Replicas++
+				in.entry.Replicas++
 			}
 		},
-		"spec.replicas, which comes by the row": func(in *input) { in.app.Spec.Replicas = new(in.row.Replicas + 1) },
-		"the AppService's labels":               func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
-		"the AppService's annotations":          func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },
-		"the status":                            func(in *input) { in.app.Status.Replicas++ },
-		"the cluster":                           func(in *input) { in.row.Name += "x" },
-		"the bounds of what makes no autoscaler": func(in *input) {
+		"spec.replicas, which comes from the entry": func(in *input) { in.app.Spec.Replicas = new(in.entry.Replicas + 1) },
+		"the AppService's labels":                   func(in *input) { in.app.Labels = map[string]string{"x": "x"} },
+		"the AppService's annotations":              func(in *input) { in.app.Annotations = map[string]string{"x": "x"} },
+		"the status":                                func(in *input) { in.app.Status.Replicas++ },
+		"the cluster":                               func(in *input) { in.entry.Name += "x" },
+		"the bounds of an AppService without an autoscaler": func(in *input) {
 			if in.app.Spec.Autoscaling == nil {
-				in.row.MinReplicas, in.row.MaxReplicas = in.row.MinReplicas+1, in.row.MaxReplicas+1
+				in.entry.MinReplicas, in.entry.MaxReplicas = in.entry.MinReplicas+1, in.entry.MaxReplicas+1
 			}
 		},
-		"the bounds of autoscaling, which come by the row": func(in *input) {
+		"the bounds of autoscaling, which come from the entry": func(in *input) {
 			if in.app.Spec.Autoscaling != nil {
 				in.app.Spec.Autoscaling.MinReplicas, in.app.Spec.Autoscaling.MaxReplicas = new(int32(77)), 77
 			}
 		},
-		"spec.replicaPolicy, which comes by the row":    func(in *input) { in.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{} },
-		"an override's replicas, which come by the row": onOverride(func(override *v1alpha1.Override) { override.Replicas = new(int32(77)) }),
+		"spec.replicaPolicy, which comes from the entry":    func(in *input) { in.app.Spec.ReplicaPolicy = &v1alpha1.ReplicaPolicy{} },
+		"an override's replicas, which come from the entry": onOverride(func(override *v1alpha1.Override) { override.Replicas = new(int32(77)) }),
 		"an override of other clusters": func(in *input) {
 			in.override(v1alpha1.Override{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"x1"}}, Image: "changed:x"})
 		},
@@ -132,19 +136,19 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 			selector := &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "x1"}}
 			in.override(v1alpha1.Override{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: selector}, Image: "changed:x"})
 		},
-		"an override that changes nothing":         func(in *input) { in.override(v1alpha1.Override{}) },
-		"a label of the member that nothing names": func(in *input) { in.member.Labels["nothing-names-it"] = "x" },
-		"what the row observed":                    func(in *input) { in.row.Phase, in.row.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
-		"a protocol said that was TCP unsaid":      onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, unsaidProtocol),
-		"a targetPort said that was port unsaid":   onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = intstr.FromInt32(port.Port) }, unsaidTarget),
-		"a quantity written in another way":        func(in *input) { rewrite(in.app.Spec.Resources.Requests) },
-		"an empty list in the place of none at all": func(in *input) {
+		"an override that changes nothing":             func(in *input) { in.override(v1alpha1.Override{}) },
+		"a label of the member that no variable names": func(in *input) { in.member.Labels["not-named"] = "x" },
+		"what the entry observed":                      func(in *input) { in.entry.Phase, in.entry.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
+		"an explicit protocol TCP":                     onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, hasNoProtocol),
+		"an explicit targetPort":                       onPort(func(port *v1alpha1.ServicePort) { port.TargetPort = intstr.FromInt32(port.Port) }, hasNoTargetPort),
+		"a quantity written in another way":            func(in *input) { rewrite(in.app.Spec.Resources.Requests) },
+		"an empty list instead of none": func(in *input) {
 			if in.app.Spec.Args == nil {
 				in.app.Spec.Args = []string{}
 			}
 		},
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		before := hashes(in.render(t))
 		for name, change := range changes {
@@ -160,17 +164,17 @@ func TestRender_the_hash_stays_when_nothing_that_is_rendered_changes(t *testing.
 // input holds everything that a workload is rendered from.
 type input struct {
 	app    *v1alpha1.AppService
-	row    *v1alpha1.ClusterStatus
+	entry  *v1alpha1.ClusterStatus
 	member *v1alpha1.MemberCluster
 	hub    string
 }
 
 func (in input) copy() input {
-	return input{in.app.DeepCopy(), in.row.DeepCopy(), in.member.DeepCopy(), in.hub}
+	return input{in.app.DeepCopy(), in.entry.DeepCopy(), in.member.DeepCopy(), in.hub}
 }
 
 func (in input) render(t *rapid.T) workload.Workload {
-	rendered, err := workload.Render(in.app, in.row, in.member, in.hub)
+	rendered, err := workload.Render(in.app, in.entry, in.member, in.hub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +241,7 @@ func requireEach(t *testing.T, owner reflect.Type, prefix string, except ...stri
 	for field := range owner.Fields() {
 		name := prefix + jsonName(field)
 		if _, known := rendering[name]; !known && !slices.Contains(except, name) {
-			t.Errorf("%s is neither known to be rendered nor known not to be", name)
+			t.Errorf("%s is neither in rendering nor excluded", name)
 		}
 	}
 }
@@ -258,9 +262,9 @@ func onPort(change func(*v1alpha1.ServicePort), when ...func(v1alpha1.ServicePor
 	}
 }
 
-func unsaidProtocol(port v1alpha1.ServicePort) bool { return port.Protocol == "" }
+func hasNoProtocol(port v1alpha1.ServicePort) bool { return port.Protocol == "" }
 
-func unsaidTarget(port v1alpha1.ServicePort) bool { return port.TargetPort.IntVal == 0 }
+func hasNoTargetPort(port v1alpha1.ServicePort) bool { return port.TargetPort.IntVal == 0 }
 
 // jsonName returns the JSON name of a field.
 func jsonName(field reflect.StructField) string {

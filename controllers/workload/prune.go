@@ -2,7 +2,7 @@ package workload
 
 import "k8s.io/apimachinery/pkg/util/sets"
 
-// prune removes null and empty values, which would claim a field that nobody asked for. It removes
+// prune removes null and empty values, which would claim a field that is not desired. It removes
 // nothing within a list that server-side apply compares as a whole: there it would be a difference
 // to what the API server keeps.
 func prune(content map[string]any) {

@@ -11,8 +11,9 @@ import (
 
 // An AppService that declares an external autoscaler, and one whose autoscaler is detected, render
 // the same objects for a member: switching between them causes no write.
-func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestWithoutReplicas_equals_an_externally_scaled_AppService(t *testing.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		in.app.Spec.ExternallyScaled = false
 		rendered := in.render(t).Deployment
@@ -41,7 +42,8 @@ func TestWithoutReplicas_is_as_if_the_AppService_said_so(t *testing.T) {
 // The initial replicas of an autoscaled Deployment are not compared later, so the hash stays the
 // same.
 func TestWithReplicas_adds_the_replicas_and_nothing_else(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		replicas := rapid.Int32Range(0, 9).Draw(t, "begins with")
 		rendered := in.render(t).Deployment

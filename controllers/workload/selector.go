@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoLabels is the error for a selector of an adopted Deployment that no Service can use.
-var ErrNoLabels = errors.New("the selector of the adopted Deployment names no label that its pods have, so a Service cannot find them: take spec.ports out, or delete the Deployment to have it made again")
+var ErrNoLabels = errors.New("the adopted Deployment's selector has no label of its pods, so no Service can select them: remove spec.ports, or delete the Deployment so that it is created again")
 
 // HasOwnSelector reports whether a Deployment has another selector than the one that is rendered:
 // it was adopted. A selector cannot be changed.
@@ -45,8 +45,8 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	setMap(w.Deployment, selector, "spec", "selector")
 	pods, _, _ := unstructured.NestedStringMap(w.Deployment.Object, "spec", "template", "metadata", "labels")
 	if !keepsLabels {
-		for ours := range labelsOf(deployment.Name) {
-			delete(pods, ours)
+		for label := range labelsOf(deployment.Name) {
+			delete(pods, label)
 		}
 	}
 	maps.Copy(pods, deployment.Spec.Selector.MatchLabels)
@@ -57,8 +57,8 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	return w.chooseBy(deployment, selector)
 }
 
-// choosesByOurLabel reports whether the pods of an adopted Deployment have our label, and no
-// Service selects them by another.
+// choosesByOurLabel reports whether the pods of an adopted Deployment have the label of Fleetwright,
+// and no Service selects them by another label.
 func choosesByOurLabel(deployment *appsv1.Deployment, service *corev1.Service) bool {
 	return deployment.Spec.Template.Labels[v1alpha1.LabelAppService] == deployment.Name &&
 		(service == nil || maps.Equal(service.Spec.Selector, Selector(deployment.Name)))

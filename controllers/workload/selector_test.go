@@ -26,20 +26,32 @@ func deploymentWith(name string, selector metav1.LabelSelector, pods map[string]
 
 var anyLabels = rapid.MapOfN(rapid.OneOf(anyWord, rapid.Just("app.kubernetes.io/name")), anyWord, 1, 3)
 
-func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+// Only the selector shows whether a Deployment was adopted. Other managers may have changed the
+// labels of its pods and the selector of the Service: they are drift, which KeepSelector must not
+// keep.
+func TestKeepSelector_changes_nothing_without_an_adopted_Deployment(t *testing.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
 		before := bytesOf(t, rendered)
-		ours := metav1.LabelSelector{MatchLabels: workload.Selector(in.app.Name)}
-		for _, existing := range []*appsv1.Deployment{nil, deploymentWith(in.app.Name, ours, workload.Selector(in.app.Name))} {
-			kept, err := rendered.KeepSelector(existing, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, bytesOf(t, kept)); diff != "" {
-				t.Fatalf("workload (-before +after):\n%s", diff)
-			}
+		selector := metav1.LabelSelector{MatchLabels: workload.Selector(in.app.Name)}
+		deployment := rapid.SampledFrom([]*appsv1.Deployment{
+			nil,
+			deploymentWith(in.app.Name, selector, workload.Selector(in.app.Name)),
+			deploymentWith(in.app.Name, selector, anyLabels.Draw(t, "labels of the pods")),
+		}).Draw(t, "deployment")
+		service := rapid.SampledFrom([]*corev1.Service{
+			nil,
+			{Spec: corev1.ServiceSpec{Selector: workload.Selector(in.app.Name)}},
+			{Spec: corev1.ServiceSpec{Selector: anyLabels.Draw(t, "selector of the Service")}},
+		}).Draw(t, "service")
+		kept, err := rendered.KeepSelector(deployment, service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{before, before}, []string{bytesOf(t, rendered), bytesOf(t, kept)}); diff != "" {
+			t.Fatalf("the argument and the result (-before +after):\n%s", diff)
 		}
 	})
 }
@@ -47,19 +59,20 @@ func TestKeepSelector_of_a_Deployment_that_was_not_adopted_changes_nothing(t *te
 // Every rendered selector matches the pods of the Deployment's selector. The pods get only the
 // labels of that selector and of the AppService.
 func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
 		before := bytesOf(t, rendered)
-		theirs := anyLabels.Draw(t, "selector")
-		kept, err := rendered.KeepSelector(deploymentWith(in.app.Name, metav1.LabelSelector{MatchLabels: theirs}, theirs), nil)
+		existing := anyLabels.Draw(t, "selector")
+		kept, err := rendered.KeepSelector(deploymentWith(in.app.Name, metav1.LabelSelector{MatchLabels: existing}, existing), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(before, bytesOf(t, rendered)); diff != "" {
 			t.Fatalf("the input changed (-before +after):\n%s", diff)
 		}
-		if diff := cmp.Diff(theirs, stringsAt(kept.Deployment, "spec", "selector", "matchLabels")); diff != "" {
+		if diff := cmp.Diff(existing, stringsAt(kept.Deployment, "spec", "selector", "matchLabels")); diff != "" {
 			t.Fatalf("selector of the Deployment (-want +got):\n%s", diff)
 		}
 		want := map[string]string{}
@@ -68,19 +81,19 @@ func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 				want[key] = value
 			}
 		}
-		for key, value := range theirs {
+		for key, value := range existing {
 			want[key] = value
 		}
 		if diff := cmp.Diff(want, stringsAt(kept.Deployment, "spec", "template", "metadata", "labels")); diff != "" {
 			t.Fatalf("labels of the pods (-want +got):\n%s", diff)
 		}
 		if kept.Service != nil {
-			if diff := cmp.Diff(theirs, stringsAt(kept.Service, "spec", "selector")); diff != "" {
+			if diff := cmp.Diff(existing, stringsAt(kept.Service, "spec", "selector")); diff != "" {
 				t.Fatalf("selector of the Service (-want +got):\n%s", diff)
 			}
 		}
 		if kept.DisruptionBudget != nil {
-			if diff := cmp.Diff(theirs, stringsAt(kept.DisruptionBudget, "spec", "selector", "matchLabels")); diff != "" {
+			if diff := cmp.Diff(existing, stringsAt(kept.DisruptionBudget, "spec", "selector", "matchLabels")); diff != "" {
 				t.Fatalf("selector of the PodDisruptionBudget (-want +got):\n%s", diff)
 			}
 		}
@@ -90,21 +103,22 @@ func TestKeepSelector_of_an_adopted_Deployment(t *testing.T) {
 	})
 }
 
-// An earlier version added our labels to the pods of an adopted Deployment, and made the Service
-// select them by these labels. An upgrade changes neither.
-func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+// An earlier version added Fleetwright's labels to the pods of an adopted Deployment, and its Service
+// selects them by these labels. An upgrade changes neither.
+func TestKeepSelector_keeps_the_labels_that_the_Service_selects(t *testing.T) {
+	t.Parallel()
+	checkProperty(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		rendered := in.render(t)
-		theirs := anyLabels.Draw(t, "selector")
-		deployment := deploymentWith(in.app.Name, metav1.LabelSelector{MatchLabels: theirs}, workload.Selector(in.app.Name))
+		existing := anyLabels.Draw(t, "selector")
+		deployment := deploymentWith(in.app.Name, metav1.LabelSelector{MatchLabels: existing}, workload.Selector(in.app.Name))
 		service := &corev1.Service{Spec: corev1.ServiceSpec{Selector: workload.Selector(in.app.Name)}}
 		kept, err := rendered.KeepSelector(deployment, service)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := stringsAt(kept.Deployment, "spec", "template", "metadata", "labels")[v1alpha1.LabelAppService]; got != in.app.Name {
-			t.Fatalf("our label of the pods is %q", got)
+			t.Fatalf("the AppService label of the pods is %q", got)
 		}
 		kept.Deployment, rendered.Deployment = nil, nil
 		if diff := cmp.Diff(bytesOf(t, rendered), bytesOf(t, kept)); diff != "" {
@@ -113,8 +127,9 @@ func TestKeepSelector_keeps_our_labels_where_the_Service_chooses_by_them(t *test
 	})
 }
 
-func TestKeepSelector_refuses_a_Service_that_cannot_find_the_pods(t *testing.T) {
-	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), row(1), member(), "hub-1")
+func TestKeepSelector_refuses_a_Service_that_cannot_select_the_pods(t *testing.T) {
+	t.Parallel()
+	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), entry(1), member(), "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +149,8 @@ func stringsAt(object *unstructured.Unstructured, path ...string) map[string]str
 	return found
 }
 
-func TestKeepSelector_to_the_letter(t *testing.T) {
+func TestKeepSelector_golden(t *testing.T) {
+	t.Parallel()
 	rendered, err := workload.Render(app(t, `
 image: registry.example/web:1
 ports: [{port: 80}]
@@ -143,7 +159,7 @@ disruptionBudget: {minAvailable: 1}
 topologySpreadConstraints:
 - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
 - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {tier: front}}}
-`), row(1), &v1alpha1.MemberCluster{}, "hub-1")
+`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 package workload_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +34,13 @@ var onMember client.Client
 // release is the member's Kubernetes version.
 var release *version.Version
 
-func TestMain(m *testing.M) { os.Exit(withMember(m.Run)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // some tests wait for the API server, others for a lock
+		panic(err)
+	}
+	os.Exit(withMember(m.Run))
+}
 
 func withMember(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -113,10 +119,11 @@ func applied(t *testing.T, want *unstructured.Unstructured, namespace string, op
 	return sent, err
 }
 
+var types = applyconfigurations.NewTypeConverter(scheme.Scheme)
+
 // lacks returns the fields of want that an object lacks, compared as in delivery.
 func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 	t.Helper()
-	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	wanted, err := types.ObjectToTyped(inNamespace(want, existing.GetNamespace()))
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +145,9 @@ func lacks(t testingT, existing, want *unstructured.Unstructured) string {
 	return strings.Join(paths, "\n")
 }
 
-// Invariant 5: an applied object equals the wanted one, and applying it again is no write.
-func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
+// Invariant 5: an applied object equals the desired one, and applying it again is no write. The test
+// runs alone, because no other Service may have its node ports.
+func TestServer_keeps_all_rendered_fields(t *testing.T) {
 	for _, test := range goldens {
 		t.Run(test.golden, func(t *testing.T) {
 			if tooNew(test) {
@@ -171,22 +179,39 @@ func TestRender_an_API_server_holds_what_is_rendered(t *testing.T) {
 
 // An AppService can change to any other: the API server's defaults for the old one do not block the
 // new one, and no field of the old one remains.
-func TestRender_an_API_server_takes_one_after_the_other(t *testing.T) {
-	fresh, namespace := namespace(t, "fresh"), namespace(t, "one-after-the-other")
-	taken := slices.DeleteFunc(slices.Clone(goldens), tooNew)
-	for i, from := range taken {
-		for _, to := range taken[i+1:] {
-			takes(t, from, namespace)
-			existing := takes(t, to, namespace)
-			alone, err := applied(t, to.render(t).Deployment, fresh, client.DryRunAll)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(specOf(alone), specOf(existing)); diff != "" {
+func TestServer_accepts_each_golden_after_each_other(t *testing.T) {
+	t.Parallel()
+	fresh := namespace(t, "fresh")
+	var rendered []*appliedGolden
+	for _, g := range goldens {
+		if tooNew(g) {
+			continue
+		}
+		objects := objects(g.render(t))
+		alone, err := applied(t, objects[0], fresh, client.DryRunAll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered = append(rendered, &appliedGolden{g.golden, objects, specOf(alone)})
+	}
+	namespace := namespace(t, "one-after-the-other")
+	for i, from := range rendered {
+		for _, to := range rendered[i+1:] {
+			from.apply(t, namespace)
+			existing := to.apply(t, namespace)
+			if diff := cmp.Diff(to.alone, specOf(existing)); diff != "" {
 				t.Errorf("%s after %s (-alone +after):\n%s", to.golden, from.golden, diff)
 			}
 		}
 	}
+}
+
+// appliedGolden is a golden with its objects, and the spec of its Deployment if nothing else was
+// applied before.
+type appliedGolden struct {
+	golden  string
+	objects []*unstructured.Unstructured
+	alone   map[string]any
 }
 
 // specOf returns the spec without the replicas, because delivery keeps replicas that an autoscaler
@@ -197,23 +222,23 @@ func specOf(deployment *unstructured.Unstructured) map[string]any {
 	return spec
 }
 
-// takes applies the objects of a golden, and returns the Deployment.
-func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstructured {
+// apply applies the objects, and returns the Deployment.
+func (g *appliedGolden) apply(t *testing.T, namespace string) *unstructured.Unstructured {
 	t.Helper()
 	var deployment *unstructured.Unstructured
-	for _, want := range objects(golden.render(t)) {
+	for _, want := range g.objects {
 		// The API server would keep the defaulted rollingUpdate. Delivery removes it first.
-		if golden.golden == "recreate" {
+		if g.golden == "recreate" {
 			if err := onMember.Delete(t.Context(), inNamespace(want, namespace)); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
 		}
 		existing, err := applied(t, want, namespace)
 		if err != nil {
-			t.Fatalf("%s: %v", golden.golden, err)
+			t.Fatalf("%s: %v", g.golden, err)
 		}
 		if lacking := lacks(t, existing, want); lacking != "" {
-			t.Errorf("%s: the %s lacks\n%s", golden.golden, want.GetKind(), lacking)
+			t.Errorf("%s: the %s lacks\n%s", g.golden, want.GetKind(), lacking)
 		}
 		if want.GetKind() == "Deployment" {
 			deployment = existing
@@ -223,9 +248,10 @@ func takes(t *testing.T, golden golden, namespace string) *unstructured.Unstruct
 }
 
 // The API server accepts everything that the schema permits, and no field differs afterwards.
-func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
-	namespace := namespace(t, "whatever-there-is")
-	rapid.Check(t, func(r *rapid.T) {
+func TestServer_accepts_any_AppService(t *testing.T) {
+	t.Parallel()
+	namespace := namespace(t, "any")
+	checkProperty(t, func(r *rapid.T) {
 		for _, want := range objects(anyInput.Draw(r, "input").render(r)) {
 			existing, err := applied(t, want, namespace, client.DryRunAll)
 			if err != nil {
@@ -240,9 +266,10 @@ func TestRender_an_API_server_takes_whatever_there_is(t *testing.T) {
 
 // One AppService becomes any other, and the API server's defaults for the first do not block the
 // change.
-func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
-	namespace := namespace(t, "whatever-comes-next")
-	rapid.Check(t, func(r *rapid.T) {
+func TestServer_accepts_any_AppService_after_any_other(t *testing.T) {
+	t.Parallel()
+	namespace := namespace(t, "any-after-any-other")
+	checkProperty(t, func(r *rapid.T) {
 		in := anyInput.Draw(r, "input")
 		in.app.Name = "web"
 		want := in.render(r).Deployment
@@ -261,7 +288,8 @@ func TestRender_an_API_server_takes_whatever_comes_next(t *testing.T) {
 
 // A choice without a value, such as a probe without a handler, reaches the member and is refused
 // there. It can come from a patch, or from an AppService that is older than the schema's check.
-func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
+func TestServer_refuses_a_choice_without_a_value(t *testing.T) {
+	t.Parallel()
 	namespace := namespace(t, "choices")
 	patched := func(path, value string) string {
 		return fmt.Sprintf("overrides: [{name: a, patches: [{target: Deployment, operations: [{op: add, path: /spec/template/spec/%s, value: %s}]}]}]", path, value)
@@ -270,14 +298,14 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 		"a liveness probe":                `livenessProbe: {}`,
 		"a readiness probe":               `readinessProbe: {}`,
 		"a startup probe":                 `startupProbe: {}`,
-		"a probe that runs nothing":       `livenessProbe: {exec: {}}`,
+		"a probe without a command":       `livenessProbe: {exec: {}}`,
 		"a preStop":                       `lifecycle: {preStop: {}}`,
 		"a postStart":                     `lifecycle: {postStart: {}}`,
-		"a preStop that runs nothing":     `lifecycle: {preStop: {exec: {command: []}}}`,
+		"a preStop without a command":     `lifecycle: {preStop: {exec: {command: []}}}`,
 		"a variable":                      `env: [{name: A, valueFrom: {}}]`,
 		"variables":                       `envFrom: [{}]`,
 		"a required node affinity":        `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}`,
-		"a Secret of CSI":                 `volumes: [{name: a, csi: {driver: a.example, nodePublishSecretRef: {}}}]`,
+		"a CSI Secret":                    `volumes: [{name: a, csi: {driver: a.example, nodePublishSecretRef: {}}}]`,
 		"a liveness probe by a patch":     patched("containers/0/livenessProbe", "{}"),
 		"a preStop by a patch":            patched("containers/0/lifecycle", "{preStop: {}}"),
 		"a variable by a patch":           patched("containers/0/env", "[{name: A, valueFrom: {}}]"),
@@ -285,7 +313,7 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 		"a probe of a sidecar by a patch": patched("initContainers", `[{name: a, image: a, restartPolicy: Always, startupProbe: {}}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), row(1), member(), "hub-1")
+			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), entry(1), member(), "hub-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -294,9 +322,9 @@ func TestRender_does_not_drop_a_choice_that_is_not_made(t *testing.T) {
 			}
 		})
 	}
-	t.Run("but a claim that selects every volume stays one", func(t *testing.T) {
+	t.Run("an empty volume selector is kept", func(t *testing.T) {
 		rendered, err := workload.Render(app(t, "image: web:1\n"+
-			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), row(1), member(), "hub-1")
+			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), entry(1), member(), "hub-1")
 		if err != nil {
 			t.Fatal(err)
 		}

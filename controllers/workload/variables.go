@@ -52,7 +52,7 @@ func (v variables) expand(text string) (string, error) {
 		case strings.HasPrefix(text, variablePrefix):
 			name, rest, closed := strings.Cut(text, ")")
 			if !closed {
-				return "", fmt.Errorf("%q is not closed by )", text)
+				return "", fmt.Errorf("%q has no closing )", text)
 			}
 			value, err := v.value(name + ")")
 			if err != nil {
@@ -79,7 +79,7 @@ func (v variables) value(variable string) (string, error) {
 	}
 	quoted := labelVariable.FindStringSubmatch(variable)
 	if quoted == nil {
-		return "", fmt.Errorf("unknown variable %s: there are $(cluster.name) and $(cluster.labels['KEY']); write $%s for the text itself", variable, variable)
+		return "", fmt.Errorf("unknown variable %s: use $(cluster.name) or $(cluster.labels['KEY']), or write $%s for the literal text", variable, variable)
 	}
 	key := quoted[1] + quoted[2]
 	value, found := v.member.Labels[key]

@@ -50,7 +50,7 @@ type Workload struct {
 // of the AppService and the hub. It leaves out the replicas of an autoscaled AppService. If
 // [IsInvalid] reports true for the error, the spec is invalid for this cluster; any other error
 // means that an object cannot be written as JSON.
-func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string) (Workload, error) {
+func Render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string) (Workload, error) {
 	overrides, err := matching(app.Spec.Overrides, member)
 	if err != nil {
 		return Workload{}, err
@@ -59,7 +59,7 @@ func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alp
 	if err != nil {
 		return Workload{}, err
 	}
-	rendered, err := render(own, row, hub)
+	rendered, err := render(own, entry, hub)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -75,15 +75,15 @@ func Render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, member *v1alp
 }
 
 // render returns the objects before the patches, with their identity and without the hash.
-func render(app *v1alpha1.AppService, row *v1alpha1.ClusterStatus, hub string) (Workload, error) {
+func render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, hub string) (Workload, error) {
 	var rendered Workload
 	for _, object := range []struct {
 		to    **unstructured.Unstructured
 		typed typedObject
 	}{
-		{&rendered.Deployment, deployment(app, row)},
+		{&rendered.Deployment, deployment(app, entry)},
 		{&rendered.Service, service(app)},
-		{&rendered.Autoscaler, autoscaler(app, row)},
+		{&rendered.Autoscaler, autoscaler(app, entry)},
 		{&rendered.DisruptionBudget, disruptionBudget(app)},
 	} {
 		if object.typed == nil {

@@ -23,7 +23,7 @@ type stepResult struct {
 	writes []request
 }
 
-// kill says where the operator is killed in a step. It is not killed if number is 0.
+// kill defines where the operator is killed in a step. It is not killed if number is 0.
 type kill struct {
 	number int
 	mode   crashMode
@@ -71,7 +71,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
-		writes := f.proxy.since(begin, changing(app.Namespace))
+		writes := f.proxy.since(begin, changesIn(app.Namespace))
 		all = append(all, stepResult{state: current, writes: writes})
 		t.Logf("%-22s %s", step.name, countRequests(f.proxy.since(begin, func(request) bool { return true })))
 		if i > 0 {
@@ -114,21 +114,22 @@ func (f *fleet) awaitSettled(ctx context.Context, app *v1alpha1.AppService, gene
 
 // checkNoRecentWrites returns an error if an object of the AppService was written recently.
 func (f *fleet) checkNoRecentWrites(app *v1alpha1.AppService) error {
-	if recent := f.proxy.since(time.Now().Add(-settleTime), changing(app.Namespace)); len(recent) > 0 {
+	if recent := f.proxy.since(time.Now().Add(-settleTime), changesIn(app.Namespace)); len(recent) > 0 {
 		return fmt.Errorf("recent writes: %v", recent)
 	}
 	return nil
 }
 
-// awaitState waits for a state, and returns a time after which nothing may change any more. A request that was
-// sent while the state was read may be the one that completed the state, so the state is read again.
+// awaitState waits for a state, and returns a time after which nothing may change any more. A
+// request that was sent while the state was read may be the one that completed the state, so the
+// state is read again.
 func (f *fleet) awaitState(ctx context.Context, app *v1alpha1.AppService, want state) (at time.Time, err error) {
 	err = environment.Await(ctx, timeout, "the state", func(ctx context.Context) error {
 		at = time.Now()
 		if err := f.checkState(ctx, app, want); err != nil {
 			return err
 		}
-		if meanwhile := f.proxy.since(at, changing(app.Namespace)); len(meanwhile) > 0 {
+		if meanwhile := f.proxy.since(at, changesIn(app.Namespace)); len(meanwhile) > 0 {
 			return fmt.Errorf("while the state was read, the operator sent %v", meanwhile)
 		}
 		return nil
@@ -160,7 +161,7 @@ func waitQuietPeriod(ctx context.Context) error {
 // time, or the state is another one.
 func (f *fleet) checkUnchanged(ctx context.Context, app *v1alpha1.AppService, from time.Time, want state) error {
 	var changed error
-	if late := f.proxy.since(from, changing(app.Namespace)); len(late) > 0 {
+	if late := f.proxy.since(from, changesIn(app.Namespace)); len(late) > 0 {
 		changed = fmt.Errorf("%d requests after the state was reached, the first after %s: %v", len(late), late[0].at.Sub(from).Round(time.Millisecond), late)
 	}
 	current, err := f.snapshot(ctx, app, true)

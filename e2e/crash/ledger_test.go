@@ -63,7 +63,7 @@ type ledger struct {
 // graceTime is how long after the next edit an intent still explains a request.
 const graceTime = 5 * time.Second
 
-func (l *ledger) declare(i intent) {
+func (l *ledger) addIntent(i intent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.intents = append(l.intents, i)
@@ -110,15 +110,15 @@ func (l *ledger) figures() figures {
 // trace returns the intent that explains a loss, and false if there is none.
 func trace(lost loss, intents []intent) (intent, bool) {
 	for _, i := range intents {
-		if lost.object.present && i.app == lost.object.app && i.current(lost.at, intents) && i.explains(lost) {
+		if lost.object.present && i.app == lost.object.app && i.isCurrent(lost.at, intents) && i.explains(lost) {
 			return i, true
 		}
 	}
 	return intent{}, false
 }
 
-// current reports whether the intent was the user's last one at a time, or until graceTime before.
-func (i intent) current(at time.Time, intents []intent) bool {
+// isCurrent reports whether the intent was the user's last one at a time, or until graceTime before.
+func (i intent) isCurrent(at time.Time, intents []intent) bool {
 	return !i.at.After(at) && !slices.ContainsFunc(intents, func(next intent) bool {
 		return next.app == i.app && next.generation > i.generation && next.at.Add(graceTime).Before(at)
 	})

@@ -19,7 +19,7 @@ import (
 
 const hubName = framework.HubName
 
-// crashMode says when the operator is killed at a request.
+// crashMode defines when the operator is killed at a request.
 type crashMode string
 
 const (
@@ -123,7 +123,7 @@ func (p *proxy) change(w http.ResponseWriter, r *http.Request, d request) {
 		}
 	}
 	if err := p.kill(); err != nil {
-		fmt.Println("crash: the operator could not be killed:", err) // the lifecycle will fail
+		fmt.Println("crash: cannot kill the operator:", err) // the lifecycle will fail
 	}
 	point.fired <- d
 	panic(http.ErrAbortHandler)
@@ -230,7 +230,7 @@ func (p *proxy) checkWatches(since time.Time) error {
 	return nil
 }
 
-// changing returns a filter for the requests that change something in a namespace.
-func changing(namespace string) func(request) bool {
+// changesIn returns a filter for the requests that change something in a namespace.
+func changesIn(namespace string) func(request) bool {
 	return func(r request) bool { return r.changes && r.namespace == namespace }
 }

@@ -63,7 +63,7 @@ func (f *fleet) newApp(ctx context.Context) (*v1alpha1.AppService, error) {
 	return app, f.Hub.Client.Create(ctx, namespace)
 }
 
-// act does what the user does, declares the intent to the ledger, and updates app from the hub.
+// act performs the user's action, declares the intent to the ledger, and updates app from the hub.
 func (f *fleet) act(ctx context.Context, app *v1alpha1.AppService, change framework.Change) error {
 	at := time.Now()
 	if app.UID == "" {
@@ -78,7 +78,7 @@ func (f *fleet) act(ctx context.Context, app *v1alpha1.AppService, change framew
 		return err
 	}
 	if change == nil {
-		f.ledger.declare(intent{at: at, app: app.UID, generation: app.Generation + 1, deleted: true})
+		f.ledger.addIntent(intent{at: at, app: app.UID, generation: app.Generation + 1, deleted: true})
 		return f.Hub.Client.Delete(ctx, app, client.Preconditions{UID: &app.UID})
 	}
 	before := app.DeepCopy()
@@ -97,7 +97,7 @@ func (f *fleet) act(ctx context.Context, app *v1alpha1.AppService, change framew
 }
 
 func (f *fleet) declareIntent(at time.Time, app *v1alpha1.AppService, generation int64) {
-	f.ledger.declare(intent{
+	f.ledger.addIntent(intent{
 		at: at, app: app.UID, generation: generation,
 		replicas: app.DesiredReplicas(), ports: len(app.Spec.Ports) > 0, clusters: clustersOf(&app.Spec),
 	})

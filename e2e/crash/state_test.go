@@ -131,7 +131,7 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 		return err
 	}
 	if !current.DeletionTimestamp.IsZero() {
-		return errors.New("it is being deleted")
+		return errors.New("the AppService is being deleted")
 	}
 	if err := framework.IsReady(current); err != nil {
 		return err

@@ -26,7 +26,7 @@
 //   - no request may change anything during the quiet period, and the state must stay the same.
 //
 // The order of the requests of a step differs between lifecycles, because members are served in
-// parallel, and so does the number of status writes. So the campaign goes on to one number more
+// parallel, and so does the number of status writes. So the campaign continues to one number more
 // than the baseline has requests, and reports numbers that were not reached. At the end, it runs
 // lifecycles for the kinds of requests (verb, resource, hub or member) that were not hit in both
 // modes.

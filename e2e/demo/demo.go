@@ -78,7 +78,7 @@ func (d *demo) add(ctx context.Context, name string) error {
 		return err
 	}
 	if _, err := d.member(name); err == nil {
-		return fmt.Errorf("cluster %s exists already: %s start %[1]s starts it if it is stopped", name, d.command)
+		return fmt.Errorf("cluster %s exists already: if it is stopped, run %s start %[1]s", name, d.command)
 	}
 	if err := step("create cluster "+name, func() error { return d.create(ctx, name) }); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (d *demo) add(ctx context.Context, name string) error {
 	return d.show(ctx)
 }
 
-// labelsOf returns the labels of a member: region, which placements can select, and the label that the
-// column REGION of kubectl shows.
+// labelsOf returns the labels of a member: region, which placements can select, and the label that
+// the column REGION of kubectl shows.
 func labelsOf(member string) map[string]string {
 	return map[string]string{"region": regions[member], corev1.LabelTopologyRegion: regions[member]}
 }
@@ -131,7 +131,7 @@ func (d *demo) hub(ctx context.Context) (client.Client, error) {
 		return nil, err
 	}
 	if err := cluster.Ready(ctx); err != nil {
-		return nil, fmt.Errorf("the hub is not ready (make %s repairs it): %w", d.target, err)
+		return nil, fmt.Errorf("the hub is not ready: run make %s to repair it: %w", d.target, err)
 	}
 	return environment.NewClient(cluster.Kubeconfig())
 }
@@ -154,7 +154,7 @@ func (d *demo) cluster(name string) (environment.Cluster, error) {
 		}
 	}
 	if len(clusters) == 0 {
-		return nil, fmt.Errorf("the demo is not up: make %s starts it", d.target)
+		return nil, fmt.Errorf("the demo does not run: run make %s", d.target)
 	}
 	return nil, fmt.Errorf("there is no cluster %s; the clusters are: %s", name, strings.Join(names(clusters), ", "))
 }

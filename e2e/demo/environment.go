@@ -26,8 +26,8 @@ type localEnvironment interface {
 	// Lock makes this process the only one that uses the directory.
 	Lock() error
 
-	// OperatorIsCurrent reports whether the operator runs the last build.
-	OperatorIsCurrent() bool
+	// IsOperatorCurrent reports whether the operator runs the last build.
+	IsOperatorCurrent() bool
 }
 
 // invocation is how the user runs the demo.

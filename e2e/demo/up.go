@@ -23,7 +23,7 @@ import (
 // sampleKey is the AppService in the sample file.
 var sampleKey = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "web"}
 
-// up starts the demo, or what is missing of it.
+// up starts the demo, or the missing parts of it.
 func (d *demo) up(ctx context.Context) error {
 	start := time.Now()
 	if err := d.env.CheckPrograms(); err != nil {
@@ -103,7 +103,7 @@ func (d *demo) operator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if running != nil && d.env.OperatorIsCurrent() {
+	if running != nil && d.env.IsOperatorCurrent() {
 		say("the operator runs already")
 		return nil
 	}
@@ -199,7 +199,7 @@ func (d *demo) awaitCluster(ctx context.Context, hub client.Client, cluster stri
 				return fmt.Errorf("status.clusters has no entry for %s", cluster)
 			}
 			if c.Phase != v1alpha1.ClusterReady {
-				return fmt.Errorf("it is %s there (%s: %s)", c.Phase, c.Reason, c.Message)
+				return fmt.Errorf("the entry is %s (%s: %s)", c.Phase, c.Reason, c.Message)
 			}
 			return nil
 		})
@@ -258,7 +258,7 @@ Next steps:
 
 func conditions(all []metav1.Condition) string {
 	if len(all) == 0 {
-		return "it has no conditions yet"
+		return "no conditions yet"
 	}
 	var texts []string
 	for _, c := range all {

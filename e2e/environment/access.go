@@ -16,7 +16,8 @@ import (
 )
 
 // The ServiceAccounts of the operator, in the namespace [SecretNamespace]: on its hub, and on each
-// member. They have exactly the rights of the shipped manifests, and only the operator uses them.
+// member. They have exactly the permissions of the shipped manifests, and only the operator uses
+// them.
 const (
 	OperatorAccount = "fleetwright-operator"
 	MemberAccount   = "fleetwright"
@@ -25,8 +26,8 @@ const (
 // tokenLifetime is longer than any suite takes.
 const tokenLifetime = 24 * time.Hour
 
-// OperatorKubeconfig applies the shipped rights of a hub, config/rbac, with the administrator's
-// kubeconfig, and returns the operator's kubeconfig.
+// OperatorKubeconfig applies the shipped permissions of a hub, config/rbac, with the
+// administrator's kubeconfig, and returns the operator's kubeconfig.
 func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byte, error) {
 	api, err := NewClient(admin)
 	if err != nil {
@@ -50,9 +51,9 @@ func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byt
 	return WithToken(admin, request.Status.Token)
 }
 
-// MemberKubeconfig applies the shipped rights of a member, config/member, with the administrator's
-// kubeconfig, and returns the kubeconfig to join the member with. Its server is that of external,
-// which the operator can reach.
+// MemberKubeconfig applies the shipped permissions of a member, config/member, with the
+// administrator's kubeconfig, and returns the kubeconfig to join the member with. Its server is
+// that of external, which the operator can reach.
 func MemberKubeconfig(ctx context.Context, admin, external []byte, config string) ([]byte, error) {
 	api, err := NewClient(admin)
 	if err != nil {

@@ -36,8 +36,8 @@ type Request struct {
 	Body json.RawMessage `json:"requestObject"`
 }
 
-// Writes reports whether the request is a write.
-func (r *Request) Writes() bool {
+// IsWrite reports whether the request is a write.
+func (r *Request) IsWrite() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return true
@@ -45,11 +45,11 @@ func (r *Request) Writes() bool {
 	return false
 }
 
-// Succeeded reports whether the response is not an error.
-func (r *Request) Succeeded() bool { return r.Response.Code < http.StatusMultipleChoices }
+// HasSucceeded reports whether the response is not an error.
+func (r *Request) HasSucceeded() bool { return r.Response.Code < http.StatusMultipleChoices }
 
-// Denied reports whether the server denied the request for lack of a right.
-func (r *Request) Denied() bool { return r.Response.Code == http.StatusForbidden }
+// IsDenied reports whether the server denied the request because of a missing permission.
+func (r *Request) IsDenied() bool { return r.Response.Code == http.StatusForbidden }
 
 // What returns the verb and the resource, and whether the request failed.
 func (r *Request) What() string {
@@ -57,7 +57,7 @@ func (r *Request) What() string {
 	if r.Object.Subresource != "" {
 		what += "/" + r.Object.Subresource
 	}
-	if !r.Succeeded() {
+	if !r.HasSucceeded() {
 		what += " (failed)"
 	}
 	return what
@@ -111,7 +111,7 @@ func deniedBy(ctx context.Context, c Cluster) error {
 	}
 	var denied []error
 	for i := range requests {
-		if requests[i].Denied() {
+		if requests[i].IsDenied() {
 			denied = append(denied, fmt.Errorf("%s denied a request of the operator: %s", c.Name(), &requests[i]))
 		}
 	}

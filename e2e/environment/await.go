@@ -11,7 +11,7 @@ import (
 )
 
 // Await calls check, twenty times a second, until it returns nil or the timeout expires. The error
-// says what Await waited for, how long, and the last error of check.
+// contains what, the timeout, and the last error of check.
 func Await(ctx context.Context, timeout time.Duration, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {

@@ -22,8 +22,8 @@ type Environment interface {
 	Clusters() ([]Cluster, error)
 
 	// StartOperator runs replicas of the operator with this cluster as their hub, with the shipped
-	// rights, and waits until all are ready. args follow the environment's own arguments. There is
-	// one operator at a time.
+	// permissions, and waits until all are ready. args follow the environment's own arguments.
+	// There is one operator at a time.
 	StartOperator(ctx context.Context, hub Cluster, replicas int, args ...string) (Operator, error)
 
 	// Operator returns the running operator, of this process or an earlier one, or nil.
@@ -43,7 +43,7 @@ type Cluster interface {
 	Kubeconfig() []byte
 
 	// MemberKubeconfig returns the kubeconfig to join this cluster with. It creates the
-	// ServiceAccount with the shipped rights. Its server is reachable from the operator.
+	// ServiceAccount with the shipped permissions. Its server is reachable from the operator.
 	MemberKubeconfig(ctx context.Context) ([]byte, error)
 
 	// Requests returns the requests of the operator to this cluster, in the order of the responses.

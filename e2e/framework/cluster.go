@@ -23,7 +23,7 @@ import (
 type Cluster struct {
 	environment.Cluster
 
-	// Client is an uncached client with the rights of an administrator.
+	// Client is an uncached client with the permissions of an administrator.
 	Client client.Client
 
 	starts []interval

@@ -36,7 +36,8 @@ type MainOptions struct {
 	// Keep leaves the clusters and the operator running at the end.
 	Keep bool
 
-	// Verify checks, after the tests, what all of them did. It gets the exit code of the tests.
+	// Verify checks, after the tests, the requests of all of them. It gets the exit code of the
+	// tests.
 	Verify func(ctx context.Context, code int) error
 }
 
@@ -82,7 +83,7 @@ func Main(m *testing.M, options MainOptions) int {
 
 // Shared is a fleet that the tests of a package share. Each test leaves it as it found it.
 type Shared[F any] struct {
-	// Name says which fleet it is.
+	// Name describes the fleet in messages.
 	Name string
 
 	// SetUp creates the fleet.

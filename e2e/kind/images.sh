@@ -3,8 +3,9 @@
 # kind's nodes, and localhost/hello:1, the workload of the tests, which is also
 # localhost/hello-unprivileged:1 for a user other than root. It takes seconds if they exist.
 #
-# The node image is kind's own if it can be pulled. If no registry can be reached, build.sh builds one
-# from Debian's packages and Go modules: eleven minutes the first time, mostly to compile Kubernetes.
+# It pulls kind's node image if a registry can be reached. Otherwise build.sh builds one from
+# Debian's packages and Go modules. That takes eleven minutes the first time, mostly to compile
+# Kubernetes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 hello=localhost/hello:1
@@ -14,14 +15,14 @@ built=localhost/kind-node:v1.36.3
 log() { printf 'kind: %s\n' "$*" >&2; }
 has() { docker image inspect "$1" >/dev/null 2>&1; }
 
-docker version >/dev/null 2>&1 || { log "no Docker engine answers"; exit 1; }
+docker version >/dev/null 2>&1 || { log "no Docker engine responds: start one, or run tools/docker.sh up"; exit 1; }
 
-# An unchanged program builds to the same file, so its digest shows whether the image is current.
+# The digest of the program shows whether the image is up to date: builds are reproducible.
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 (cd "$here/helpers" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOARCH=$(docker version --format '{{.Server.Arch}}') GOOS=linux \
   go build -trimpath -ldflags "-s -w" -o "$work/root/hello" ./hello)
 digest=$(sha256sum <"$work/root/hello" | cut -d' ' -f1)
-# hello IMAGE USER creates the image. The link replaces a program that other images have.
+# hello IMAGE USER creates the image. The link replaces `sleep`, which samples run.
 hello() {
   [[ $(docker image inspect --format '{{.Config.Labels.digest}}' "$1" 2>/dev/null) != "$digest" ]] || return 0
   log "image $1"
@@ -38,6 +39,6 @@ if has "$own"; then
 elif ! has "$built" && log "pulling kind's node image ${own%@*} …" && docker pull --quiet "$own" >/dev/null 2>"$work/pull"; then
   log "node image ${own%@*}, kind's own"
 else
-  [[ ! -s $work/pull ]] || log "it cannot be pulled ($(tail -1 "$work/pull" | cut -c1-160)): building one"
+  [[ ! -s $work/pull ]] || log "the image cannot be pulled ($(tail -1 "$work/pull" | cut -c1-160)): building one"
   IMAGE=$built "$here/build.sh"
 fi

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// quietPeriod is how long the new operator must not write after its first look at everything.
+// quietPeriod is how long the new operator must not write after its first reconciles.
 const quietPeriod = 5 * time.Second
 
 // explained is what this release may change on the hub of the recorded release, with the reasons:
@@ -37,7 +37,7 @@ func (f *upgradedFleet) expectQuiet(t *testing.T) {
 			t.Fatalf("the audit log of %s has %d requests of the operator (%v)", c.Name(), len(all), err)
 		}
 		written := slices.DeleteFunc(all, func(r environment.Request) bool {
-			return !changes(&r) || c == f.Hub && explained[kindOf(&r)] != ""
+			return !isChange(&r) || c == f.Hub && explained[kindOf(&r)] != ""
 		})
 		for i := range written[:min(len(written), 3)] {
 			t.Errorf("%d requests change something on %s: %s %s", len(written), c.Name(), &written[i], written[i].Body)
@@ -49,10 +49,10 @@ func (f *upgradedFleet) expectQuiet(t *testing.T) {
 	}
 }
 
-// changes reports whether a request changes something. An apply with a conflict does not: it tells
-// the operator that somebody else owns the object of that name.
-func changes(r *environment.Request) bool {
-	return r.Writes() && r.Response.Code != http.StatusConflict
+// isChange reports whether a request changes something. An apply with a conflict does not: the
+// operator learns that the object of that name has another owner.
+func isChange(r *environment.Request) bool {
+	return r.IsWrite() && r.Response.Code != http.StatusConflict
 }
 
 // kindOf returns the name of a request in [explained].

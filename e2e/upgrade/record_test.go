@@ -29,7 +29,7 @@ var labels = map[string]map[string]string{
 	"edge-1": {"region": "us", "tier": "prod"},
 }
 
-// TestRecord records the release of the flag -record. It tests nothing.
+// TestRecord records the release of the flag -record. It is not a test.
 func TestRecord(t *testing.T) {
 	if *recordFlag == "" {
 		t.Skip("records a release only with -record")
@@ -37,7 +37,7 @@ func TestRecord(t *testing.T) {
 	f := newFleet(t, "north", "south", "edge-1")
 	release := newRelease(t)
 	f.installCRDs(t, "-k", config+"/crd")
-	kubectl(t, f.Members["north"], "apply", "--server-side", "-f", "testdata/strangers.yaml")
+	kubectl(t, f.Members["north"], "apply", "--server-side", "-f", "testdata/unmanaged.yaml")
 	kubectl(t, f.Hub, "create", "namespace", environment.SecretNamespace)
 	kubectl(t, f.Hub, "apply", "--server-side", "-f", filepath.Join(release, "samples.yaml"))
 	for member, l := range labels {

@@ -7,7 +7,7 @@
 //   - hub.yaml: the AppServices and MemberClusters of a hub with all of these, at rest;
 //   - north.yaml and south.yaml: the Deployments, Services, HorizontalPodAutoscalers and
 //     PodDisruptionBudgets of two members, and the objects that others had created there before
-//     (testdata/strangers.yaml).
+//     (testdata/unmanaged.yaml).
 //
 // Objects are recorded completely, with UIDs, generations and managedFields, except for the
 // resource version. The operator's annotations contain some of these: the UIDs of the AppService

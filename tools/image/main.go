@@ -1,6 +1,7 @@
-// Command image prints the certificate authorities that the image holds: Mozilla's, from a pinned Go module, so that the same
-// commit gives the same image wherever it is built. Those that Mozilla trusts under conditions are left out: a file of
-// certificates cannot say the conditions.
+// Command image prints the certificate authorities of the image. They are Mozilla's, from a pinned
+// Go module, so that the same commit gives the same image on every machine. It omits authorities
+// that Mozilla trusts only under conditions, because a file of certificates cannot express
+// conditions.
 package main
 
 import (

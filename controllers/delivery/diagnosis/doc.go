@@ -1,5 +1,5 @@
-// Package diagnosis says why a workload is not ready, in the words of its cluster. It is pure: the
-// caller lists pods and events, and this package chooses a reason and a message.
+// Package diagnosis determines why a workload is not ready, in the words of its cluster. It is
+// pure: the caller lists pods and events, and this package chooses a reason and a message.
 //
 //	if message, refused := diagnosis.PodsRefused(deployment); refused { ... }
 //	reason, message := diagnosis.MostSevere(pods)
@@ -10,6 +10,6 @@
 // # Invariants
 //
 //   - Reasons are those of package v1alpha1.
-//   - The same state gives the same message, in whatever order the pods and events come. A message
+//   - The same state gives the same message, in any order of the pods and events. A message
 //     has no times and no restart counts, because the status is written when a message changes.
 package diagnosis

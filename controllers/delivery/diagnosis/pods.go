@@ -67,7 +67,7 @@ func podFailure(pod *corev1.Pod) (reason, message string) {
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
 			return v1alpha1.ReasonPodsUnschedulable, c.Message
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && pod.Status.Phase == corev1.PodRunning:
-			return v1alpha1.ReasonPodsNotReady, "the containers run and are not ready"
+			return v1alpha1.ReasonPodsNotReady, "the containers are running but not ready"
 		}
 	}
 	return "", ""
@@ -104,7 +104,7 @@ func pullError(message string) string {
 // termination describes how a container ended.
 func termination(terminated *corev1.ContainerStateTerminated) string {
 	if terminated == nil {
-		return "it ends again and again"
+		return "it terminates repeatedly"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("it ended with exit code %d (%s): %s", terminated.ExitCode, terminated.Reason, terminated.Message), ": ")
+	return strings.TrimSuffix(fmt.Sprintf("it terminated with exit code %d (%s): %s", terminated.ExitCode, terminated.Reason, terminated.Message), ": ")
 }

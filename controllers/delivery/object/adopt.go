@@ -36,8 +36,9 @@ func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desi
 		return blocked(existing.Conflict(existing.OwnedBy + notIdentical(existing.Object, desired, missing, template)))
 	}
 	if service, isService := existing.Object.(*corev1.Service); isService && selectsOthers(service, desired) && !facts.HasRolledOut() {
-		// Its traffic goes to the pods that it selects now until ours can take it.
-		return blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: adoptionPoll, Message: "the Service is adopted when the Deployment has rolled out"})
+		// Its traffic goes to the pods that it selects now until the pods of the Deployment are
+		// ready.
+		return blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: adoptionPoll, Message: "waiting for the Deployment to roll out; the Service is adopted afterwards"})
 	}
 	if err := facts.Verify(ctx); err != nil {
 		return Result{}, err
@@ -53,9 +54,9 @@ func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desi
 	return result, m.replaceLists(ctx, existing.Object, desired)
 }
 
-// inherit takes over the object of an earlier AppService of this name, which the hub does not have
-// any more. The hub is read live, so that an operator whose cache is behind does not give the
-// object back.
+// inherit takes over the object of an earlier AppService of this name, which the hub no longer
+// has. The hub is read live, so that an operator whose cache is behind does not return the object to
+// the earlier AppService.
 func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured) (Result, error) {
 	if err := facts.Verify(ctx); err != nil {
 		return Result{}, err
@@ -66,7 +67,7 @@ func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, de
 }
 
 // withoutIdentity returns the desired object without what an unmanaged one cannot have: the marks,
-// and our selector. A Service must already select the pods of an adopted Deployment.
+// and the selector of Fleetwright. A Service must already select the pods of an adopted Deployment.
 func withoutIdentity(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := desired.DeepCopy()
 	bare.SetUID("")
@@ -93,11 +94,11 @@ func notIdentical(existing client.Object, desired *unstructured.Unstructured, mi
 	if template == "" {
 		does = "changes it"
 	}
-	message := ", and it is not identical, so spec.conflictPolicy does not let it be adopted: " + differs
+	message := "; it is not identical, so spec.conflictPolicy AdoptIfIdentical does not adopt it: " + differs
 	if name, differs := otherContainerName(existing, desired); differs {
-		return fmt.Sprintf("%s; its container is called %q: set spec.containerName to that", message, name)
+		return fmt.Sprintf("%s; its container is named %q: set spec.containerName to that name", message, name)
 	}
-	return fmt.Sprintf("%s; make the AppService say the same, or set spec.conflictPolicy to Adopt, which %s", message, does)
+	return fmt.Sprintf("%s; change the AppService to match, or set spec.conflictPolicy to Adopt, which %s", message, does)
 }
 
 // otherContainerName returns the name of the only container of a Deployment, if no container of

@@ -92,7 +92,7 @@ func isNamespaceMissing(err error, namespace string) bool {
 		status.Status().Details.Kind == "namespaces"
 }
 
-// createNamespace creates a namespace with our marks. It is never deleted.
+// createNamespace creates a namespace with Fleetwright's marks. It is never deleted.
 func (m *Member) createNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,

@@ -5,12 +5,13 @@
 //	result, err := member.Ensure(ctx, object.Facts{App: app, Entry: entry, Existing: &existing, …}, desired)
 //	if result.Action == object.Blocked { report(result.Blocker) }
 //
-// The package keeps no state and emits no events. What one reconcile has to know from the last is
-// part of [Facts], and what is to be remembered, counted or told is part of the [Result].
+// The package keeps no state and emits no events. [Facts] has what one reconcile must know from the
+// last; [Result] has what the caller remembers, counts and announces.
 //
 // # Invariants
 //
-//   - Nothing is sent if the object holds every desired field. Other fields belong to others.
+//   - Nothing is sent if the object holds every desired field. Other fields belong to other
+//     managers.
 //   - A create fails if there is an object of that name, and an update names the UID that was read.
 //     So an object that the cache does not show is never overwritten, even in a race.
 //   - An unmanaged object is adopted only as the conflict policy allows, and an object of another

@@ -51,8 +51,8 @@ type Facts struct {
 	Pruned Pruned
 	// CorrectionDelay is how long drift must not be corrected.
 	CorrectionDelay time.Duration
-	// Verify reads the hub live, and fails if the hub does not bear out what is about to be done.
-	// Adoption cannot be undone, so it is not done on the word of a cache.
+	// Verify reads the hub live, and fails if the hub does not confirm what is about to be done.
+	// Adoption cannot be undone, so a cache is not enough for it.
 	Verify func(context.Context) error
 	// OnRestart is called before an adoption that replaces pods, with the reason for it.
 	OnRestart func(existing client.Object, change string)
@@ -137,7 +137,7 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 	existing := *facts.Existing
 	if existing.IsBeingDeleted() {
 		return blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: DeletionPoll, Message: fmt.Sprintf(
-			"%s %s is being deleted on the member; it is made again when it is gone", KindOf(existing.Object), existing.GetName())})
+			"the member is deleting %s %s; Fleetwright creates it again afterwards", KindOf(existing.Object), existing.GetName())})
 	}
 	wasApplied := facts.AppliedHash != "" && facts.AppliedHash == hashOf(desired)
 	drifted := !missing.Empty() && (isDrift(existing, desired) || wasApplied)

@@ -25,7 +25,7 @@ func managersOf(existing client.Object, changed *fieldpath.Set) string {
 		}
 	}
 	if len(managers) == 0 {
-		return "somebody" // who has removed the fields
+		return "an unknown manager" // which has removed the fields
 	}
 	return strings.Join(managers, ", ")
 }
@@ -37,7 +37,7 @@ func withoutOurs(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntr
 	})
 }
 
-// isOwn reports whether an entry is the one of our applies.
+// isOwn reports whether an entry is the one of Fleetwright's applies.
 func isOwn(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == v1alpha1.ManagedBy && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
@@ -54,7 +54,7 @@ func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	return fields, nil
 }
 
-// withOurs returns the entries of an object's managers after the fields become ours alone.
+// withOurs returns the entries of an object's managers after the fields become Fleetwright's alone.
 func withOurs(entries []metav1.ManagedFieldsEntry, ours *fieldpath.Set, apiVersion string) ([]metav1.ManagedFieldsEntry, error) {
 	var all []metav1.ManagedFieldsEntry
 	for _, entry := range entries {

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
-// Owner says whose an object is.
+// Owner is who an object belongs to.
 type Owner int
 
 const (
@@ -53,7 +53,8 @@ func Inspect(hubID string, app *v1alpha1.AppService, object client.Object) Exist
 	return existing
 }
 
-// ownerOf goes by Fleetwright's own annotations, because others set the common labels as well.
+// ownerOf returns the owner of an object by Fleetwright's own annotations, because other tools set
+// the common labels as well.
 func ownerOf(hubID string, app *v1alpha1.AppService, object client.Object) (owner Owner, by string) {
 	annotations := object.GetAnnotations()
 	hub, uid := annotations[v1alpha1.AnnotationHub], annotations[v1alpha1.AnnotationUID]
@@ -63,7 +64,7 @@ func ownerOf(hubID string, app *v1alpha1.AppService, object client.Object) (owne
 	case hub != hubID:
 		return ForeignHub, fmt.Sprintf("it belongs to hub %q", hub)
 	case uid != string(app.UID) && object.GetLabels()[v1alpha1.LabelAppService] != object.GetName():
-		return Unmanaged, "it is a copy of another AppService's" // whose own object may still exist
+		return Unmanaged, "it is a copy of an object of another AppService" // whose own object may still exist
 	case uid != string(app.UID):
 		return Orphaned, fmt.Sprintf("it belongs to an AppService with UID %q", uid)
 	}
@@ -78,7 +79,7 @@ func managerOf(object client.Object) string {
 	if fields := object.GetManagedFields(); len(fields) > 0 {
 		return strconv.Quote(fields[0].Manager)
 	}
-	return "somebody else"
+	return "an unknown manager"
 }
 
 // IsOwned reports whether the object belongs to the AppService.
@@ -95,7 +96,7 @@ func (e Existing) IsBeingDeleted() bool { return !e.GetDeletionTimestamp().IsZer
 type Blocker struct {
 	// Reason is one of package v1alpha1.
 	Reason, Message string
-	// Transient reports that the blocker ends without anybody's action.
+	// Transient reports that the blocker ends without an action of a person.
 	Transient bool
 	// Retry is when to check again; 0 leaves it to the caller.
 	Retry time.Duration
@@ -118,14 +119,14 @@ func (e Existing) Blocker(policy v1alpha1.ConflictPolicy) *Blocker {
 	case e.IsInherited(), e.Owner == Unmanaged && adopts:
 		return nil
 	case e.Owner == Unmanaged:
-		return e.Conflict(e.OwnedBy + "; spec.conflictPolicy can let it be adopted")
+		return e.Conflict(e.OwnedBy + "; to adopt it, set spec.conflictPolicy to AdoptIfIdentical or Adopt")
 	}
 	return e.Conflict(e.OwnedBy)
 }
 
 // Conflict returns the blocker of an object that is not the AppService's.
 func (e Existing) Conflict(why string) *Blocker {
-	return &Blocker{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf("%s %s exists and is not this AppService's: %s", KindOf(e.Object), e.GetName(), why)}
+	return &Blocker{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf("%s %s exists and does not belong to this AppService: %s", KindOf(e.Object), e.GetName(), why)}
 }
 
 // groupVersions are those of the kinds that an AppService may have on a member.

@@ -60,8 +60,8 @@ func (m *Member) missing(facts Facts, desired *unstructured.Unstructured) (missi
 }
 
 // discarded returns the fields that the member has discarded from an object: they are desired and
-// absent, and we still own them. When another manager removes a field, by whatever request, the API
-// server removes it from the fields that we own as well.
+// absent, and Fleetwright still owns them. When another manager removes a field, by any request, the
+// API server also removes it from the fields that Fleetwright owns.
 func (m *Member) discarded(existing client.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
 	entries := existing.GetManagedFields()
 	own := slices.IndexFunc(entries, isOwn)
@@ -100,7 +100,7 @@ func (m *Member) correct(ctx context.Context, facts Facts, existing Existing, de
 func (m *Member) correctDrift(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured, changed *fieldpath.Set) (Result, error) {
 	drift := Result{Object: existing.Object, Managers: managersOf(existing.Object, changed), Fields: FieldNames(changed)}
 	if facts.CorrectionDelay > 0 {
-		return blocked(&Blocker{Reason: v1alpha1.ReasonFieldConflict, Retry: facts.CorrectionDelay, Message: drift.Drift() + " again and again; it is put back more rarely now"})
+		return blocked(&Blocker{Reason: v1alpha1.ReasonFieldConflict, Retry: facts.CorrectionDelay, Message: drift.Drift() + " repeatedly, so it is now reverted less often: stop that manager, or change the AppService"})
 	}
 	result, err := m.applyTo(ctx, existing.Object, desired, Corrected)
 	result.Managers, result.Fields = drift.Managers, drift.Fields

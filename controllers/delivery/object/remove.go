@@ -26,8 +26,9 @@ func (m *Member) Delete(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// Release leaves an object running and removes our marks, so that it is unmanaged. The caller has
-// verified that with the hub. Fields that we set stay as they are, without an owner.
+// Release leaves an object running and removes Fleetwright's marks, so that it is unmanaged. The
+// caller has verified that with the hub. Fields that Fleetwright set stay as they are, without an
+// owner.
 func (m *Member) Release(ctx context.Context, object client.Object) error {
 	released := object.DeepCopyObject().(client.Object)
 	labels, annotations := maps.Clone(object.GetLabels()), maps.Clone(object.GetAnnotations())

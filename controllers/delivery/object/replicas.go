@@ -68,7 +68,7 @@ func (m *Member) isScaledByOthers(ctx context.Context, facts Facts, existing *ap
 func (m *Member) hasAutoscaler(ctx context.Context, deployment *appsv1.Deployment) (bool, error) {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := m.Live.List(ctx, &scalers, client.InNamespace(deployment.Namespace)); err != nil {
-		return false, fmt.Errorf("look for an autoscaler: %w", err)
+		return false, fmt.Errorf("list HorizontalPodAutoscalers: %w", err)
 	}
 	return slices.ContainsFunc(scalers.Items, func(scaler autoscalingv2.HorizontalPodAutoscaler) bool {
 		target := scaler.Spec.ScaleTargetRef
@@ -76,8 +76,8 @@ func (m *Member) hasAutoscaler(ctx context.Context, deployment *appsv1.Deploymen
 	}), nil
 }
 
-// handOverReplicas gives the present replicas another owner, if we own them and the desired state
-// has none.
+// handOverReplicas gives the present replicas another owner, if Fleetwright owns them and the desired
+// state has none.
 func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	_, sets, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	if !isDeployment(existing) || sets {
@@ -103,7 +103,7 @@ func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, d
 	return nil
 }
 
-// ownsReplicas reports whether an entry says that we own the replicas.
+// ownsReplicas reports whether an entry says that Fleetwright owns the replicas.
 func ownsReplicas(entry metav1.ManagedFieldsEntry) bool {
 	owned, err := fieldsOf(entry)
 	return err == nil && entry.Manager == v1alpha1.ManagedBy && owned.Has(fieldpath.MakePathOrDie("spec", "replicas"))

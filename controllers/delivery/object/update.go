@@ -19,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// applyTo applies the desired state to an object that is ours or inherited.
+// applyTo applies the desired state to an object that is owned or inherited.
 func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *unstructured.Unstructured, action Action) (Result, error) {
 	result := Result{Action: action, Object: existing, AppliedHash: hashOf(desired)}
 	if err := m.handOverReplicas(ctx, existing, desired); err != nil {
@@ -34,9 +34,9 @@ func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *u
 	}
 	retry := m.pruneUnowned
 	if _, isService := existing.(*corev1.Service); isService {
-		// Server-side apply keeps a port of another manager beside ours, because the number is the
-		// key of the list. But it has the name of ours, and names must differ. So theirs has to go
-		// first.
+		// Server-side apply keeps a port of another manager beside the desired one, because the
+		// number is the key of the list. But both have the same name, and names must differ. So the
+		// port of the other manager is removed first.
 		retry = m.replaceLists
 	}
 	switch second := retry(ctx, existing, desired); {

@@ -55,13 +55,13 @@ func (b *bench) withOperator(ctx context.Context, do func(environment.Operator) 
 	}
 	defer func() { err = errors.Join(err, operator.Kill(context.WithoutCancel(ctx))) }() // if it has not stopped
 	if err := do(operator); err != nil {
-		return fmt.Errorf("%w; the operator says:\n%s", err, lastWords(operator.Log()))
+		return fmt.Errorf("%w; the operator's log:\n%s", err, lastLines(operator.Log()))
 	}
 	return operator.Stop(ctx)
 }
 
-// lastWords returns the part of a log about a crash, or its last lines.
-func lastWords(log string) string {
+// lastLines returns the part of a log about a crash, or its last lines.
+func lastLines(log string) string {
 	if crash := regexp.MustCompile(`(?m)^(panic|fatal error|SIG\w+): .*(\n.*){0,20}`).FindString(log); crash != "" {
 		return crash
 	}

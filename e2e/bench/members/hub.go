@@ -103,7 +103,7 @@ func missing(batch []candidate, ready map[string]bool) error {
 		}
 	}
 	if count > 0 {
-		return fmt.Errorf("%d are not Ready, for example %s", count, name)
+		return fmt.Errorf("%d members are not Ready, for example %s", count, name)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (h *hub) empty(ctx context.Context) error {
 			return err
 		}
 		if len(ready) > 0 {
-			return fmt.Errorf("%d are left", len(ready))
+			return fmt.Errorf("%d members are left", len(ready))
 		}
 		return nil
 	})

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := errors.Join(env.CheckPrograms(), checkFiles(s.counts), env.Lock()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the benchmark took longer than %s", limit))
 	defer cancel()
 	if err := env.Clean(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func parse(args []string) (s settings, limit time.Duration, err error) {
 	for count := range strings.SplitSeq(*counts, ",") {
 		n, err := strconv.Atoi(count)
 		if err != nil || n <= before {
-			return s, 0, fmt.Errorf("-members %q: want rising numbers such as 200,1000", *counts)
+			return s, 0, fmt.Errorf("-members %q: use increasing numbers such as 200,1000", *counts)
 		}
 		s.counts, before = append(s.counts, n), n
 	}

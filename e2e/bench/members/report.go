@@ -48,12 +48,12 @@ func reportWeights(stages []stage) error {
 	none := stages[0].weight
 	fmt.Printf("\nThe operator at rest. The time of a batch is from its first Secret until all of it is Ready. The cost of\na member is the difference to no member.\n\n")
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")+"\t") } // Flush returns the error
-	row("members", "batch", "joined in s", "load", "goroutines", "RSS MiB", "heap in use", "alive", "stacks", "CPU %",
+	printRow := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")+"\t") } // Flush returns the error
+	printRow("members", "batch", "joined in s", "load", "goroutines", "RSS MiB", "heap in use", "alive", "stacks", "CPU %",
 		"each: goroutines", "RSS KiB", "heap in use", "alive", "stacks", "CPU millicores")
 	for _, s := range stages {
 		w, part := s.weight, s.part(none)
-		row(fmt.Sprint(s.members), fmt.Sprint(s.batch), digits(s.took.Seconds(), 1), s.load,
+		printRow(fmt.Sprint(s.members), fmt.Sprint(s.batch), digits(s.took.Seconds(), 1), s.load,
 			digits(w.goroutines, 0), digits(w.rss/1024, 0), digits(w.heap/1024, 0), digits(w.live/1024, 0), digits(w.stacks/1024, 0), digits(w.processor, 1),
 			digits(part.goroutines, 1), digits(part.rss, 0), digits(part.heap, 0), digits(part.live, 0), digits(part.stacks, 0), digits(part.millicores(), 2))
 	}

@@ -56,7 +56,7 @@ func (c *cluster) Requests(ctx context.Context) ([]environment.Request, error) {
 func (c *cluster) read(file string) []byte {
 	content, err := os.ReadFile(filepath.Join(c.dir, file))
 	if err != nil {
-		return nil // It is only half made.
+		return nil // the cluster is not created completely
 	}
 	return content
 }
@@ -134,8 +134,8 @@ func configuration(policy string) *v1alpha4.Cluster {
 			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: onNode, Readonly: true}},
 		}},
 		// etcd need not wait for the disk, because the clusters need not survive a power cut. The
-		// controller manager keeps its leader election: without, it exits when the API server does
-		// not answer for ten seconds.
+		// controller manager keeps its leader election: without it, it exits when the API server
+		// does not respond for ten seconds.
 		KubeadmConfigPatches: []string{`
 kind: ClusterConfiguration
 apiServer:
@@ -160,13 +160,13 @@ func (c *cluster) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
+		return fmt.Errorf("check that the API server of cluster %s is ready: %w", c.name, err)
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the nodes of cluster %s: %w", c.name, err)
 	}
-	if !slices.ContainsFunc(list.Items, nodeIsReady) {
+	if !slices.ContainsFunc(list.Items, isNodeReady) {
 		return fmt.Errorf("cluster %s has no ready node", c.name)
 	}
 	// Pods reach members by name.
@@ -189,7 +189,7 @@ func (c *cluster) clientset(timeout time.Duration) (*kubernetes.Clientset, error
 	return kubernetes.NewForConfig(config)
 }
 
-func nodeIsReady(node corev1.Node) bool {
+func isNodeReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})

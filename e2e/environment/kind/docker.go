@@ -24,7 +24,7 @@ const (
 	// Unprivileged is Workload for a user other than root: it listens on port 8080 only.
 	Unprivileged = "localhost/hello-unprivileged:1"
 
-	// builtNodeImage is the image that e2e/kind/build.sh builds where none can be pulled.
+	// builtNodeImage is the image that e2e/kind/build.sh builds if none can be pulled.
 	builtNodeImage = "localhost/kind-node:v1.36.3"
 )
 
@@ -55,7 +55,7 @@ func nodeImage(ctx context.Context) (string, error) {
 			return image, nil
 		}
 	}
-	return "", fmt.Errorf("the Docker engine has neither %s nor %s: e2e/kind/images.sh gets one", defaults.Image, builtNodeImage)
+	return "", fmt.Errorf("the Docker engine has neither %s nor %s: run e2e/kind/images.sh", defaults.Image, builtNodeImage)
 }
 
 // load loads an image of the Docker engine onto a node, unless the node has it, and adds aliases.
@@ -71,7 +71,7 @@ func load(ctx context.Context, node nodes.Node, image string, names ...string) e
 	}
 	args := []string{"--namespace=k8s.io", "images", "tag", "--force", image}
 	for _, name := range names {
-		args = append(args, inFull(name))
+		args = append(args, fullImageName(name))
 	}
 	if err := node.CommandContext(ctx, "ctr", args...).Run(); err != nil {
 		return fmt.Errorf("name image %s %s on %s: %w", image, strings.Join(names, ", "), node, err)
@@ -79,8 +79,8 @@ func load(ctx context.Context, node nodes.Node, image string, names ...string) e
 	return nil
 }
 
-// inFull returns the full name of an image, which nodes use.
-func inFull(name string) string {
+// fullImageName returns the full name of an image, which nodes use.
+func fullImageName(name string) string {
 	registry, _, found := strings.Cut(name, "/")
 	switch {
 	case !found:
@@ -99,10 +99,10 @@ func (e *Environment) Obtain(ctx context.Context, of environment.Cluster, image 
 	if err != nil {
 		return false, err
 	}
-	if has, err := nodeutils.ImageID(node, inFull(image)); err == nil {
+	if has, err := nodeutils.ImageID(node, fullImageName(image)); err == nil {
 		return has != imageID(ctx, Workload), nil
 	}
-	err = node.CommandContext(ctx, "crictl", "pull", inFull(image)).Run()
+	err = node.CommandContext(ctx, "crictl", "pull", fullImageName(image)).Run()
 	if err == nil || ctx.Err() != nil {
 		return err == nil, err
 	}

@@ -72,12 +72,12 @@ func New(options Options) (*Environment, error) {
 	}, nil
 }
 
-// CheckPrograms returns an error if the Docker engine does not answer, or an image or kustomize is
+// CheckPrograms returns an error if the Docker engine does not respond, or an image or kustomize is
 // missing. Clusters can be stopped and removed without them.
 func (e *Environment) CheckPrograms() error {
 	ctx := context.Background()
 	if _, err := docker(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
-		return fmt.Errorf("no Docker engine answers: %w", err)
+		return fmt.Errorf("no Docker engine responds: %w", err)
 	}
 	if _, err := nodeImage(ctx); err != nil {
 		return err

@@ -64,7 +64,7 @@ func TestEnvironment(t *testing.T) {
 		end := []func(context.Context) error{running.Kill, running.Stop, running.Stop}[i]
 		took(t, "end it", func() { must(t, end(ctx)) })
 		if found, err := env.Operator(); found != nil || err != nil {
-			t.Errorf("an operator is still found: %v, %v", found, err)
+			t.Errorf("the stopped operator is still found: %v, %v", found, err)
 		}
 		if n := strings.Count(running.Log(), "msg=Starting version="); n != i+1 {
 			t.Errorf("want %d starts in the log, found %d:\n%s", i+1, n, running.Log())
@@ -79,11 +79,11 @@ func serves(ctx context.Context, running environment.Operator) error {
 		return err
 	}
 	if len(replicas) != 1 {
-		return fmt.Errorf("%d replicas run, not one", len(replicas))
+		return fmt.Errorf("%d replicas run, want 1", len(replicas))
 	}
 	metrics, err := replicas[0].Metrics(ctx)
 	if err == nil && !strings.Contains(string(metrics), "process_start_time_seconds") {
-		err = fmt.Errorf("the metrics are %s", metrics)
+		err = fmt.Errorf("the operator serves the metrics %s", metrics)
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func (e *Environment) hubFile() string { return filepath.Join(e.Dir, "hub") }
 // StartOperator is part of [environment.Environment].
 func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster, replicas int, args ...string) (environment.Operator, error) {
 	if running, err := e.Operator(); err != nil || running != nil {
-		return nil, errors.Join(errors.New("start the operator: one is running already"), err)
+		return nil, errors.Join(errors.New("start the operator: an operator is running already"), err)
 	}
 	if err := os.WriteFile(e.hubFile(), []byte(hub.Name()), 0o600); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 func (e *Environment) Operator() (environment.Operator, error) {
 	name, err := os.ReadFile(e.hubFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // no operator runs, as the interface says
+		return nil, nil //nolint:nilnil // no operator runs: see the interface
 	} else if err != nil {
 		return nil, err
 	}
@@ -82,11 +82,11 @@ func (e *Environment) Operator() (environment.Operator, error) {
 	deployed := &appsv1.Deployment{}
 	switch err := found.api.Get(ctx, found.key(), deployed); {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // no operator runs, as the interface says
+		return nil, nil //nolint:nilnil // no operator runs: see the interface
 	case err != nil:
 		return nil, fmt.Errorf("find the operator: %w", err)
 	case *deployed.Spec.Replicas == 0:
-		return nil, nil //nolint:nilnil // no operator runs, as the interface says
+		return nil, nil //nolint:nilnil // no operator runs: see the interface
 	}
 	return found, nil
 }
@@ -100,8 +100,8 @@ func (e *Environment) operatorOn(hub string) (*operator, error) {
 	return &operator{hub: c, api: api}, nil
 }
 
-// OperatorIsCurrent reports whether the operator runs the image that the Docker engine has.
-func (e *Environment) OperatorIsCurrent() bool {
+// IsOperatorCurrent reports whether the operator runs the image that the Docker engine has.
+func (e *Environment) IsOperatorCurrent() bool {
 	name, err := os.ReadFile(e.hubFile())
 	if err != nil {
 		return false
@@ -188,7 +188,7 @@ func (o *operator) noPods(ctx context.Context, ignore func(*corev1.Pod) bool) er
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("there are still the pods %s", strings.Join(left, ", "))
+		return fmt.Errorf("these pods still exist: %s", strings.Join(left, ", "))
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (c *cluster) start(ctx context.Context) error {
 		if err := c.Ready(ctx); err != nil {
 			return err
 		}
-		return c.beats(ctx, start)
+		return c.checkHeartbeat(ctx, start)
 	})
 }
 
@@ -109,9 +109,9 @@ func address(ctx context.Context, container string) (string, error) {
 	return docker(ctx, "container", "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container)
 }
 
-// beats returns an error unless the kubelet renewed its lease after a time: at first, the status of
-// the node is from before the stop.
-func (c *cluster) beats(ctx context.Context, since time.Time) error {
+// checkHeartbeat returns an error unless the kubelet renewed its lease after a time: at first, the
+// status of the node is from before the stop.
+func (c *cluster) checkHeartbeat(ctx context.Context, since time.Time) error {
 	client, err := c.clientset(3 * time.Second)
 	if err != nil {
 		return err

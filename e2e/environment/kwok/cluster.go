@@ -87,7 +87,7 @@ func (c *cluster) create(ctx context.Context) error {
 const startTimeout = 2 * time.Minute
 
 // complete adds missing nodes and waits until the cluster is ready. The controller manager, the
-// scheduler and kwok exit when the API server does not answer for some ten seconds. Only complete
+// scheduler and kwok exit when the API server does not respond for some ten seconds. Only complete
 // restarts them.
 func (c *cluster) complete(ctx context.Context) error {
 	client, err := c.client()
@@ -96,7 +96,7 @@ func (c *cluster) complete(ctx context.Context) error {
 	}
 	scaled := false
 	return environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
-		if err := c.answers(ctx, client); err != nil {
+		if err := c.checkAPIServer(ctx, client); err != nil {
 			return err
 		}
 		if err := c.startDead(ctx); err != nil {
@@ -137,14 +137,14 @@ func (c *cluster) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.answers(ctx, client); err != nil {
+	if err := c.checkAPIServer(ctx, client); err != nil {
 		return err
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the nodes of cluster %s: %w", c.name, err)
 	}
-	if !slices.ContainsFunc(list.Items, nodeIsReady) {
+	if !slices.ContainsFunc(list.Items, isNodeReady) {
 		return fmt.Errorf("cluster %s has no ready node", c.name)
 	}
 	return nil
@@ -168,10 +168,10 @@ func (c *cluster) client() (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
-// answers returns an error unless the API server is ready.
-func (c *cluster) answers(ctx context.Context, client *kubernetes.Clientset) error {
+// checkAPIServer returns an error unless the API server is ready.
+func (c *cluster) checkAPIServer(ctx context.Context, client *kubernetes.Clientset) error {
 	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return fmt.Errorf("ask the API server of cluster %s whether it is ready: %w", c.name, err)
+		return fmt.Errorf("check that the API server of cluster %s is ready: %w", c.name, err)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (c *cluster) dead() ([]string, error) {
 	return dead, nil
 }
 
-func nodeIsReady(node corev1.Node) bool {
+func isNodeReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
@@ -216,7 +216,7 @@ func (c *cluster) Start(ctx context.Context) error {
 
 func (c *cluster) start(ctx context.Context) error {
 	if _, err := c.flatKubeconfig(); err != nil {
-		return fmt.Errorf("it was never created completely: %w", err)
+		return fmt.Errorf("the cluster was not created completely: %w", err)
 	}
 	if err := c.startDead(ctx); err != nil {
 		return err

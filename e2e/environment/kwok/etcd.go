@@ -44,7 +44,7 @@ func (e *Environment) Store(ctx context.Context, c environment.Cluster, key stri
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(response.Body) // only for the message
-		return fmt.Errorf("store %s in cluster %s: etcd answers %s: %s", key, c.Name(), response.Status, body)
+		return fmt.Errorf("store %s in cluster %s: etcd responds %s: %s", key, c.Name(), response.Status, body)
 	}
 	return nil
 }

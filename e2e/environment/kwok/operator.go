@@ -48,7 +48,7 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 // StartOperatorWith is StartOperator with a given kubeconfig of the hub.
 func (e *Environment) StartOperatorWith(ctx context.Context, kubeconfig []byte, replicas int, args ...string) (environment.Operator, error) {
 	if running, err := e.Operator(); err != nil || running != nil {
-		return nil, errors.Join(errors.New("start the operator: one is running already"), err)
+		return nil, errors.Join(errors.New("start the operator: an operator is running already"), err)
 	}
 	started := &operator{env: e}
 	for replica := range replicas {
@@ -148,8 +148,8 @@ func (e *Environment) Operator() (environment.Operator, error) {
 	return &operator{env: e}, nil
 }
 
-// OperatorIsCurrent reports whether the operator runs the program that is in the bin directory.
-func (e *Environment) OperatorIsCurrent() bool {
+// IsOperatorCurrent reports whether the operator runs the program that is in the bin directory.
+func (e *Environment) IsOperatorCurrent() bool {
 	running, err := os.ReadFile(e.operatorFile(0))
 	if err != nil {
 		return false
@@ -225,7 +225,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+		return nil, fmt.Errorf("%s responds %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
 }

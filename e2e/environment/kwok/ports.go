@@ -40,7 +40,7 @@ func newPorts(dir string) *ports {
 func (p *ports) take(n int) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept := p.kept()
+	kept := p.usedByClusters()
 	var free []int
 	for range lastPort - firstPort {
 		port := p.next
@@ -59,14 +59,14 @@ func (p *ports) take(n int) ([]int, error) {
 
 var portSetting = regexp.MustCompile(`[pP]ort: (\d+)`)
 
-// kept returns the ports of this directory's clusters, from kwokctl's files.
-func (p *ports) kept() map[int]bool {
+// usedByClusters returns the ports of this directory's clusters, from kwokctl's files.
+func (p *ports) usedByClusters() map[int]bool {
 	kept := map[int]bool{}
 	files, _ := filepath.Glob(filepath.Join(p.dir, "clusters", "*", "kwok.yaml")) // The pattern is valid.
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			continue // It is being deleted.
+			continue // the cluster is being deleted
 		}
 		for _, match := range portSetting.FindAllSubmatch(content, -1) {
 			if port, err := strconv.Atoi(string(match[1])); err == nil {

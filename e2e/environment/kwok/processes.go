@@ -18,7 +18,7 @@ import (
 // process is a process of this machine.
 type process struct {
 	pid     int
-	program string // As it was called: the first word of its command line.
+	program string // the first word of its command line
 	args    []string
 }
 
@@ -73,7 +73,7 @@ func processes() ([]process, error) {
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil || len(content) == 0 {
-			continue // It has ended, or is the kernel's.
+			continue // the process has ended, or belongs to the kernel
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 const root = "../../.."
 
-// On a busy machine, the controller manager exits before the API server answers: it waits some ten
+// On a busy machine, the controller manager exits before the API server responds: it waits some ten
 // seconds.
 func TestCluster_whose_API_server_starts_slowly_becomes_ready(t *testing.T) {
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func slowStart(ctx context.Context, c *cluster) error {
 	defer func() { _ = syscall.Kill(server, syscall.SIGCONT) }()
 	return environment.Await(ctx, time.Minute, "the controller manager to exit", func(context.Context) error {
 		if pid, err := c.pid("kube-controller-manager"); err == nil {
-			return fmt.Errorf("it runs as process %d", pid)
+			return fmt.Errorf("the component runs as process %d", pid)
 		}
 		return nil
 	})

@@ -1,5 +1,5 @@
 // Command hello is a test workload: a web server that answers every request on ports 80 and 8080
-// with $GREETING (default hello) and its host name. Without the right to listen on port 80, it
+// with $GREETING (default hello) and its host name. Without permission to listen on port 80, it
 // listens on 8080 only. It handles SIGTERM, which the first process of a container ignores by
 // default, and exits when it has answered all requests. It ignores its arguments.
 package main
@@ -50,9 +50,9 @@ func run() error {
 		return err
 	case <-ctx.Done():
 	}
-	// A connection on which nothing was asked yet would be waited for.
+	// Without the timeout, Shutdown would wait for connections without a request.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = server.Shutdown(ctx) // It ends in any case.
+	_ = server.Shutdown(ctx) // The process exits in any case.
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 // AbandonedAppServiceApplyConfiguration represents a declarative configuration of the AbandonedAppService type for use
 // with apply.
 //
-// AbandonedAppService is the tombstone of an AppService whose objects may still exist on a cluster, because the cluster was unreachable when they were to be deleted.
+// AbandonedAppService is the tombstone of an AppService on a cluster.
+// Objects of the AppService may still exist there, because the cluster was unreachable.
 type AbandonedAppServiceApplyConfiguration struct {
 	// Namespace of the AppService and of its objects.
 	Namespace *string `json:"namespace,omitempty"`

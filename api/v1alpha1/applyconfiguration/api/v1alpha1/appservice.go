@@ -18,9 +18,12 @@ import (
 // with apply.
 //
 // AppService runs one workload on many clusters.
-// On each cluster that its placement chooses, Fleetwright creates a Deployment and, if the AppService has ports, a Service.
-// Both have the namespace and the name of the AppService.
-// With autoscaling it also creates a HorizontalPodAutoscaler, and with disruptionBudget a PodDisruptionBudget. status.clusters has an entry for each of these clusters.
+// On each cluster that its placement chooses, Fleetwright creates a Deployment.
+// If the AppService has ports, it also creates a Service.
+// With autoscaling it creates a HorizontalPodAutoscaler.
+// With disruptionBudget it creates a PodDisruptionBudget.
+// These objects have the namespace and the name of the AppService.
+// status.clusters has an entry for each of these clusters.
 type AppServiceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:",inline"`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -14,23 +14,26 @@ import (
 // AppServiceSpecApplyConfiguration represents a declarative configuration of the AppServiceSpec type for use
 // with apply.
 //
-// AppServiceSpec describes the workload of each chosen cluster, in the terms of the Pod, Deployment and Service APIs, and chooses the clusters.
+// AppServiceSpec describes the workload of each chosen cluster, and chooses the clusters.
+// Its fields follow the Pod, Deployment and Service APIs.
 type AppServiceSpecApplyConfiguration struct {
 	// Image is the container image, as in a Pod.
 	Image *string `json:"image,omitempty"`
-	// Replicas is the number of pods on each chosen cluster, or on all of them together if replicaPolicy divides them.
+	// Replicas is the number of pods on each chosen cluster.
+	// If replicaPolicy divides the replicas, it is the number on all clusters together.
 	// Zero keeps the Deployment and the Service, without pods.
-	// If an autoscaler scales the pods (autoscaling or externallyScaled), it is the initial number of pods of a cluster.
+	// With autoscaling or externallyScaled, it is the initial number of pods of a cluster.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ReplicaPolicy defines whether each cluster runs all replicas, or the clusters divide them.
 	// Without it, each cluster runs all replicas.
 	ReplicaPolicy *ReplicaPolicyApplyConfiguration `json:"replicaPolicy,omitempty"`
 	// Autoscaling creates a HorizontalPodAutoscaler on each member.
-	// Its bounds apply to each cluster, or are divided among the clusters if replicaPolicy divides the replicas.
+	// Its bounds apply to each cluster.
+	// If replicaPolicy divides the replicas, the clusters divide the bounds too.
 	Autoscaling *AutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
-	// ExternallyScaled declares that another controller on the members, such as KEDA, scales the Deployments.
+	// ExternallyScaled declares that another controller scales the Deployments, such as KEDA.
 	// Replicas is then the initial number of pods, and Fleetwright does not change it later.
-	// A HorizontalPodAutoscaler on a member that Fleetwright did not create is detected without this field.
+	// Fleetwright detects a foreign HorizontalPodAutoscaler on a member without this field.
 	ExternallyScaled *bool `json:"externallyScaled,omitempty"`
 	// ContainerName is the name of the container. It defaults to "app".
 	// To adopt an existing Deployment, use the name of its container.
@@ -42,12 +45,14 @@ type AppServiceSpecApplyConfiguration struct {
 	Args []string `json:"args,omitempty"`
 	// Env is the container's environment, as in a Pod.
 	// A ConfigMap or Secret that it references must exist on the member.
-	// Values may contain $(cluster.name) and $(cluster.labels['KEY']), which are replaced by the name and a label of the MemberCluster.
+	// Values may contain $(cluster.name) and $(cluster.labels['KEY']).
+	// They are replaced by the name and a label of the MemberCluster.
 	Env []v1.EnvVar `json:"env,omitempty"`
 	// EnvFrom adds all keys of a ConfigMap or Secret to the environment, as in a Pod.
 	// They must exist on the member.
 	EnvFrom []v1.EnvFromSource `json:"envFrom,omitempty"`
-	// ContainerPorts are the ports that the container declares, as in a Pod, so that probes and targetPort can refer to them by name.
+	// ContainerPorts are the ports that the container declares, as in a Pod.
+	// Probes and targetPort can refer to them by name.
 	// An empty list declares no port.
 	// Without the field, the container declares the targetPort of each entry of ports.
 	ContainerPorts []ContainerPortApplyConfiguration `json:"containerPorts,omitempty"`
@@ -59,7 +64,8 @@ type AppServiceSpecApplyConfiguration struct {
 	Service *ServiceApplyConfiguration `json:"service,omitempty"`
 	// Deployment defines the labels and annotations of the Deployment.
 	Deployment *DeploymentApplyConfiguration `json:"deployment,omitempty"`
-	// InitContainers run before the main container, or beside it with restartPolicy Always, as in a Pod.
+	// InitContainers run before the main container, as in a Pod.
+	// With restartPolicy Always they keep running beside it.
 	InitContainers []InitContainerApplyConfiguration `json:"initContainers,omitempty"`
 	// Resources are the container's requests and limits, as in a Pod.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
@@ -78,14 +84,15 @@ type AppServiceSpecApplyConfiguration struct {
 	StartupProbe *v1.Probe `json:"startupProbe,omitempty"`
 	// Lifecycle defines actions after the container starts and before it stops, as in a Pod.
 	Lifecycle *v1.Lifecycle `json:"lifecycle,omitempty"`
-	// SecurityContext is the security context of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// SecurityContext is the security context of the container, as in a Pod.
+	// It has runAsNonRoot, capabilities and so on.
 	SecurityContext *v1.SecurityContext `json:"securityContext,omitempty"`
 	// PodSecurityContext is the security context of the pods: spec.securityContext of a Pod.
 	PodSecurityContext *v1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 	// ServiceAccountName is the ServiceAccount of the pods.
 	// It must exist on the member; Fleetwright does not create it. It defaults to "default".
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// ImagePullSecrets are the members' own Secrets by which the image is pulled, as in a Pod.
+	// ImagePullSecrets name the Secrets on the member that the image is pulled with, as in a Pod.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// PodLabels are additional labels of the pods.
 	PodLabels map[string]string `json:"podLabels,omitempty"`
@@ -97,7 +104,7 @@ type AppServiceSpecApplyConfiguration struct {
 	// Tolerations allow the pods to run on nodes with taints, as in a Pod.
 	// Use placement.tolerations for the taints of MemberClusters.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// Affinity constrains the nodes of the pods, and the pods that share a node with them, as in a Pod.
+	// Affinity constrains on which nodes and beside which other pods the pods run, as in a Pod.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
 	// TopologySpreadConstraints spread the pods over a cluster's nodes and zones, as in a Pod.
 	// A constraint without a labelSelector applies to the pods of the AppService.
@@ -109,25 +116,31 @@ type AppServiceSpecApplyConfiguration struct {
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 	// Strategy defines how new pods replace old pods, as in a Deployment.
 	Strategy *appsv1.DeploymentStrategy `json:"strategy,omitempty"`
-	// ProgressDeadlineSeconds is the time that a rollout may go without progress before the cluster is Failed, as in a Deployment.
+	// ProgressDeadlineSeconds is how long a rollout may make no progress, as in a Deployment.
+	// After that, the cluster is Failed.
 	// It defaults to 600.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// DisruptionBudget limits how many pods of each cluster may be evicted at the same time.
 	// It creates a PodDisruptionBudget on each member.
 	DisruptionBudget *DisruptionBudgetApplyConfiguration `json:"disruptionBudget,omitempty"`
-	// Placement chooses the clusters: those that match every field that is set, and that are Ready and schedulable when they are chosen.
-	// Without it, every member is chosen.
+	// Placement chooses the clusters that match every field that is set.
+	// A cluster must be Ready and schedulable when it is chosen.
+	// Without a placement, every member is chosen.
 	Placement *PlacementApplyConfiguration `json:"placement,omitempty"`
 	// Overrides change the workload of some clusters.
 	// All overrides that match a cluster apply, in order.
 	Overrides []OverrideApplyConfiguration `json:"overrides,omitempty"`
-	// ConflictPolicy defines what happens if an object with this name exists on a cluster and does not belong to Fleetwright.
+	// ConflictPolicy defines what happens to an existing object with the name of the AppService.
+	// It concerns objects on members that do not belong to Fleetwright.
 	// Fail leaves the object unchanged and reports a Conflict.
-	// AdoptIfIdentical adopts the object if it already has every field that would be applied; no pod restarts.
-	// Adopt adopts the object and applies the AppService to it; the pods are replaced if their template changes.
+	// AdoptIfIdentical adopts the object if it already has every field that would be applied.
+	// No pod restarts.
+	// Adopt adopts the object and applies the AppService to it.
+	// The pods are replaced if their template changes.
 	// An object of another hub is never changed.
 	ConflictPolicy *apiv1alpha1.ConflictPolicy `json:"conflictPolicy,omitempty"`
-	// DeletionPolicy defines what happens to the objects on a cluster when the AppService is deleted, or when its plan no longer has the cluster.
+	// DeletionPolicy defines what happens to the objects on a cluster that leaves the plan.
+	// It also applies to all clusters when the AppService is deleted.
 	// Delete deletes the objects.
 	// Orphan keeps them running and removes Fleetwright's labels and annotations.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`

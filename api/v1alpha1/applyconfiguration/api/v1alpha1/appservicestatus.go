@@ -13,7 +13,9 @@ import (
 // with apply.
 //
 // AppServiceStatus is the state of the AppService on all clusters.
-// The entries of clusters are also the plan: an entry is written before anything is created on its cluster, and removed after the deletion of everything there is confirmed.
+// The entries of clusters are also the plan.
+// Fleetwright writes an entry before it creates anything on the cluster.
+// It removes the entry after the deletion of all objects there is confirmed.
 type AppServiceStatusApplyConfiguration struct {
 	// ObservedGeneration is the generation that the status describes.
 	// It is -1 before the first reconciliation.
@@ -24,21 +26,24 @@ type AppServiceStatusApplyConfiguration struct {
 	// If replicaPolicy divides the replicas, it is the sum over the clusters of the plan.
 	// Otherwise it is the mean over the clusters, rounded up.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Selector is the label selector of the pods on every member, for the scale subresource. Pods of a Deployment that was adopted lack its label where the Deployment's own selector was kept.
+	// Selector is the label selector of the pods on every member, for the scale subresource.
+	// It does not select the pods of an adopted Deployment that kept its own selector.
 	Selector *string `json:"selector,omitempty"`
 	// Summary counts the entries of clusters, and sums up their replicas.
 	Summary *ClusterSummaryApplyConfiguration `json:"summary,omitempty"`
 	// Placement explains why clusters are not in the plan.
 	Placement *PlacementStatusApplyConfiguration `json:"placement,omitempty"`
-	// PlannedSpecs are the specs that this hub has planned, newest first, the last 64.
-	// An object on a member that was applied for another spec since the oldest of them is evidence that the hub was restored from a backup.
+	// PlannedSpecs are the last 64 specs that this hub has planned, newest first.
+	// If a member has an object for a later spec that is not listed, the hub was restored.
 	PlannedSpecs []PlannedSpecApplyConfiguration `json:"plannedSpecs,omitempty"`
-	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts, if the annotation contains a digest.
+	// AcceptedStamps lists the stamps that the annotation fleetwright.dev/accept-hub accepts.
+	// It is present if the annotation contains a digest.
 	// The list applies as long as the annotation contains the digest.
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`
-	// Clusters has an entry for each cluster that runs this AppService, is to run it, or may still have objects of it.
+	// Clusters has an entry for each cluster of the plan.
+	// It also has an entry for each cluster that may still have objects of the AppService.
 	// The entries are sorted by name.
 	Clusters []ClusterStatusApplyConfiguration `json:"clusters,omitempty"`
 }

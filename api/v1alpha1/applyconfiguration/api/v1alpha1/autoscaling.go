@@ -14,11 +14,13 @@ import (
 //
 // Autoscaling defines the HorizontalPodAutoscaler on each member, which then owns the replicas.
 type AutoscalingApplyConfiguration struct {
-	// MinReplicas is the minimum for each cluster, or for all clusters together if replicaPolicy divides the replicas.
+	// MinReplicas is the minimum for each cluster.
+	// If replicaPolicy divides the replicas, it is the minimum for all clusters together.
 	// A cluster whose share is zero runs no pods.
 	// For a pod on every cluster, minReplicas must be at least the number of clusters.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// MaxReplicas is the maximum for each cluster, or for all clusters together if replicaPolicy divides the replicas.
+	// MaxReplicas is the maximum for each cluster.
+	// If replicaPolicy divides the replicas, it is the maximum for all clusters together.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 	// Metrics are the metrics to scale by, as in a HorizontalPodAutoscaler.
 	// They default to a CPU utilization of 80 % of the requests.

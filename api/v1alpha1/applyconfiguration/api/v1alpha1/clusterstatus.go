@@ -13,53 +13,66 @@ import (
 // ClusterStatusApplyConfiguration represents a declarative configuration of the ClusterStatus type for use
 // with apply.
 //
-// ClusterStatus is the entry of one cluster: its desired state, its transition, and its observed state.
-// Everything that the planner remembers about a cluster is a field; nothing is read back from a reason or a message.
+// ClusterStatus is the entry of one cluster.
+// It has the desired state, the transition, and the observed state.
+// Everything that the planner remembers about a cluster is a typed field.
+// Fleetwright never parses a reason or a message.
 type ClusterStatusApplyConfiguration struct {
-	// Name is that of the MemberCluster.
+	// Name is the name of the MemberCluster.
 	Name *string `json:"name,omitempty"`
-	// Generation is the generation of the AppService that the cluster is to run.
+	// Generation is the generation of the AppService that is desired on the cluster.
 	// An entry that leaves the plan keeps its generation.
 	// It is 0 if objects were found on a cluster without an entry.
 	Generation *int64 `json:"generation,omitempty"`
-	// Replicas is how many pods the cluster is to run, or to begin with where an autoscaler scales them.
+	// Replicas is the desired number of pods on the cluster.
+	// If an autoscaler scales the pods, it is their initial number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// MinReplicas is the least that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
+	// MinReplicas is minReplicas of the HorizontalPodAutoscaler on the cluster.
+	// It is absent without spec.autoscaling.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// MaxReplicas is the most that the cluster's HorizontalPodAutoscaler scales to; absent without spec.autoscaling.
+	// MaxReplicas is maxReplicas of the HorizontalPodAutoscaler on the cluster.
+	// It is absent without spec.autoscaling.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// Weight is the CPU of the cluster, in thousandths, that its share was computed from; absent unless replicaPolicy.weights is Allocatable.
-	// It follows the cluster when that changes by a tenth or more.
+	// Weight is the allocatable CPU, in thousandths, that the cluster's share was computed from.
+	// It is updated when the allocatable CPU changes by a tenth or more.
+	// It is absent unless replicaPolicy.weights is Allocatable.
 	Weight *int64 `json:"weight,omitempty"`
-	// Surging reports that the AppService is new on the cluster, or that its share was raised, and that not all of that is ready yet.
-	// Removals and scale-downs on other clusters wait for it. It may be so during a transition too.
+	// Surging is true while new replicas on the cluster are not ready yet.
+	// They are new because the cluster joined the plan, or because its share was raised.
+	// Removals and scale-downs on other clusters wait for them.
+	// It can be true during a transition too.
 	Surging *bool `json:"surging,omitempty"`
-	// Transition is what is under way on the cluster; absent while the cluster is as planned.
+	// Transition is the removal or scale-down that is in progress on the cluster, if any.
 	Transition *ClusterTransitionApplyConfiguration `json:"transition,omitempty"`
-	// Phase is the state there: Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
+	// Phase is Pending, Progressing, Ready, Failed, Unknown, Removing or Detached.
 	Phase *apiv1alpha1.ClusterPhase `json:"phase,omitempty"`
 	// LastTransitionTime is when the phase last changed.
 	// While the phase is Unknown, the observed state is as old as this time.
 	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`
-	// LastKnownPhase is the phase when the cluster was observed last; present only while it cannot be observed.
+	// LastKnownPhase is the phase when the cluster was last observed.
+	// It is present only while the cluster cannot be observed.
 	LastKnownPhase *apiv1alpha1.ClusterPhase `json:"lastKnownPhase,omitempty"`
-	// ObservedGeneration is the newest generation that the cluster is known to have taken on.
+	// ObservedGeneration is the newest generation that is known to be applied on the cluster.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// ReadyReplicas is how many pods of the cluster are ready, as last known.
+	// ReadyReplicas is the last known number of ready pods on the cluster.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// UnreadyReplicas is how many pods of the cluster are not ready, as last known.
+	// UnreadyReplicas is the last known number of pods on the cluster that are not ready.
 	UnreadyReplicas *int32 `json:"unreadyReplicas,omitempty"`
-	// Reason is why the phase is not Ready, in one word of those that docs/operations.md explains.
+	// Reason is the reason why the phase is not Ready. docs/operations.md lists the reasons.
 	Reason *string `json:"reason,omitempty"`
-	// Message says more, for people.
-	// The first 50 entries of a reason, by name, have one, as long as all of them together stay below 256 KiB.
+	// Message explains the reason and names the next step.
+	// Only the first 50 entries of a reason have one, in order of name.
+	// All messages together have at most 256 KiB.
 	Message *string `json:"message,omitempty"`
-	// HubBehind says that the cluster holds what this hub has never planned, so the hub is behind, as after a restore.
-	// It stays until somebody accepts it, also when the AppService is edited.
-	// While any cluster has it, nothing of the AppService is created, changed or deleted on any cluster.
+	// HubBehind is present if the cluster has an object for a spec that this hub never planned.
+	// The hub was then probably restored from a backup.
+	// HubBehind stays until a user accepts it, even if the AppService is edited.
+	// While any entry has it, Fleetwright changes no object of the AppService on any cluster.
 	HubBehind *HubBehindApplyConfiguration `json:"hubBehind,omitempty"`
-	// Addresses are where a Service of type LoadBalancer is reached from outside: IPs or host names, sorted, the first eight, as last known.
-	// They are left out, in order of name, where those of all clusters together would exceed 256 KiB.
+	// Addresses are the last known external IPs or host names of a Service of type LoadBalancer.
+	// They are the first eight in sorted order.
+	// The addresses of all clusters together have at most 256 KiB.
+	// Beyond that, the entries that come last in order of name have none.
 	Addresses []string `json:"addresses,omitempty"`
 }
 

@@ -10,7 +10,8 @@ package v1alpha1
 //
 // ClusterSummary counts the entries of status.clusters, and sums up their replicas.
 type ClusterSummaryApplyConfiguration struct {
-	// Clusters is the number of clusters in the plan: all entries except those that are Removing or Detached.
+	// Clusters is the number of clusters in the plan.
+	// It counts all entries except those that are Removing or Detached.
 	Clusters *int32 `json:"clusters,omitempty"`
 	// Ready is the number of these clusters that are Ready at the current generation.
 	Ready *int32 `json:"ready,omitempty"`
@@ -18,9 +19,10 @@ type ClusterSummaryApplyConfiguration struct {
 	Display *string `json:"display,omitempty"`
 	// Replicas is the number of desired pods on all clusters of the plan.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ReadyReplicas is the number of ready pods on all clusters that can be observed, including clusters that are Removing.
+	// ReadyReplicas is the number of ready pods on all clusters that can be observed.
+	// It includes clusters that are Removing.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// LastKnownReadyReplicas is the last known number of ready pods on clusters that cannot be observed.
+	// LastKnownReadyReplicas is the last known number of ready pods on unobservable clusters.
 	// These clusters are Unknown, Detached, or unreachable while Removing.
 	// ReadyReplicas does not count these pods.
 	LastKnownReadyReplicas *int32 `json:"lastKnownReadyReplicas,omitempty"`

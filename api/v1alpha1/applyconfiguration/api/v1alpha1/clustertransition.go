@@ -12,14 +12,14 @@ import (
 // ClusterTransitionApplyConfiguration represents a declarative configuration of the ClusterTransition type for use
 // with apply.
 //
-// ClusterTransition is what is under way between an AppService and a cluster, and why.
-// The planner remembers it from one decision to the next.
+// ClusterTransition is the change that is in progress on a cluster, and its cause.
+// The planner reads it again for its next decision.
 type ClusterTransitionApplyConfiguration struct {
 	// Type is ScaleDownPending, RemovalPending, RemovalNeedsApproval or Removing.
 	Type *apiv1alpha1.TransitionType `json:"type,omitempty"`
-	// Cause is why: Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
+	// Cause is Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
 	Cause *apiv1alpha1.TransitionCause `json:"cause,omitempty"`
-	// Accepted reports that the annotation fleetwright.dev/accept-removals covers the removal.
+	// Accepted is true if the annotation fleetwright.dev/accept-removals approves the removal.
 	Accepted *bool `json:"accepted,omitempty"`
 }
 

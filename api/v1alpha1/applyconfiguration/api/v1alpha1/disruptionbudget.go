@@ -21,7 +21,8 @@ type DisruptionBudgetApplyConfiguration struct {
 	// MaxUnavailable is the number or percentage of pods of a cluster that may be unavailable.
 	// Set either maxUnavailable or minAvailable.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// UnhealthyPodEvictionPolicy defines whether pods that are not ready may always be evicted, as in a PodDisruptionBudget.
+	// UnhealthyPodEvictionPolicy defines whether pods that are not ready may always be evicted.
+	// It works as in a PodDisruptionBudget.
 	UnhealthyPodEvictionPolicy *v1.UnhealthyPodEvictionPolicyType `json:"unhealthyPodEvictionPolicy,omitempty"`
 }
 

@@ -16,11 +16,13 @@ import (
 type HubBehindApplyConfiguration struct {
 	// Kind is the kind of the newest of these objects.
 	Kind *string `json:"kind,omitempty"`
-	// Generation is the generation of the AppService that the newest of these objects was applied for.
+	// Generation is the generation of the AppService that this object was applied for.
 	Generation *int64 `json:"generation,omitempty"`
-	// UID is that of the AppService that the object was applied for, where it is another one of the same name that was created later.
+	// UID is the UID of the AppService that this object was applied for.
+	// It is present if that AppService has the same name, but was created later.
 	UID *types.UID `json:"uid,omitempty"`
-	// Accept is the value of the annotation fleetwright.dev/accept-hub that accepts it: the objects are then overwritten with what the hub has.
+	// Accept is the value of the annotation fleetwright.dev/accept-hub that accepts this.
+	// Fleetwright then overwrites the objects with the current state of the hub.
 	Accept *string `json:"accept,omitempty"`
 }
 

@@ -14,12 +14,14 @@ import (
 //
 // InitContainer is an init container of the pods, as in a Pod.
 // Init containers run to completion, one after the other, before the main container starts.
-// An init container with restartPolicy Always is a sidecar: it starts before the main container and keeps running.
+// An init container with restartPolicy Always is a sidecar.
+// A sidecar starts before the main container and keeps running.
 type InitContainerApplyConfiguration struct {
 	// Name of the container. It must be unique among the containers of the pods.
 	Name *string `json:"name,omitempty"`
 	// Image is the container image, as in a Pod.
-	// Of the fields of an override, only imageRegistry changes it; image and imageTag apply to the main container.
+	// Only imageRegistry of an override changes it.
+	// The image and imageTag of an override apply to the main container.
 	Image *string `json:"image,omitempty"`
 	// RestartPolicy Always makes the container a sidecar, which runs as long as the pod.
 	// Without it, the container runs to completion once.
@@ -45,11 +47,12 @@ type InitContainerApplyConfiguration struct {
 	LivenessProbe *v1.Probe `json:"livenessProbe,omitempty"`
 	// ReadinessProbe makes the pod not ready while a sidecar fails it, as in a Pod.
 	ReadinessProbe *v1.Probe `json:"readinessProbe,omitempty"`
-	// StartupProbe delays the containers after a sidecar until the sidecar has started, as in a Pod.
+	// StartupProbe delays the next containers until the sidecar has started, as in a Pod.
 	StartupProbe *v1.Probe `json:"startupProbe,omitempty"`
 	// Lifecycle defines actions after a sidecar starts and before it stops, as in a Pod.
 	Lifecycle *v1.Lifecycle `json:"lifecycle,omitempty"`
-	// SecurityContext is the security context of the container, as in a Pod: runAsNonRoot, capabilities and so on.
+	// SecurityContext is the security context of the container, as in a Pod.
+	// It has runAsNonRoot, capabilities and so on.
 	SecurityContext *v1.SecurityContext `json:"securityContext,omitempty"`
 }
 

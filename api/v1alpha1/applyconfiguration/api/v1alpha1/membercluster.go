@@ -18,7 +18,8 @@ import (
 // with apply.
 //
 // MemberCluster is a cluster that AppServices can run on.
-// Fleetwright creates it from a kubeconfig Secret and copies the labels of the Secret, except the labels of tools (see docs/kubeconfig.md).
+// Fleetwright creates it from a kubeconfig Secret and copies the labels of the Secret.
+// It does not copy the labels of tools (see docs/kubeconfig.md).
 // The spec belongs to the administrator.
 // A MemberCluster outlives its Secret: see status.secretMissingSince.
 type MemberClusterApplyConfiguration struct {

@@ -33,15 +33,19 @@ type MemberClusterStatusApplyConfiguration struct {
 	// CredentialsExpirationTime is the expiration time that the credentials in use state.
 	// It is absent if they state none.
 	CredentialsExpirationTime *metav1.Time `json:"credentialsExpirationTime,omitempty"`
-	// SecretMissingSince is the time at which the Secret was first missing: it was deleted, it is no longer selected, or it belongs to another member.
-	// It is absent while the Secret exists.
+	// SecretMissingSince is the time since which the Secret is missing.
+	// A Secret is missing if it was deleted, is no longer selected, or belongs to another member.
+	// The field is absent while the Secret exists.
 	// While the Secret is missing, the cluster is disengaged and its workloads keep running.
-	// When the Secret returns, the MemberCluster keeps its spec, its labels, its tombstones and its identity.
-	// Fleetwright deletes the MemberCluster 10 minutes after this time, but only if its spec and status.abandoned are empty and nobody else has set labels or annotations on it.
+	// Meanwhile, the MemberCluster keeps its spec, labels, tombstones and identity.
+	// Fleetwright deletes the MemberCluster 10 minutes after this time if it holds no settings.
+	// It holds settings if its spec or status.abandoned is not empty.
+	// Labels or annotations that others have set on it are settings too.
 	SecretMissingSince *metav1.Time `json:"secretMissingSince,omitempty"`
 	// AppServices is the number of AppServices with an entry for the cluster in status.clusters.
 	AppServices *int32 `json:"appServices,omitempty"`
-	// Abandoned are the tombstones of AppServices that were released from the cluster while it was unreachable, for example by annotation fleetwright.dev/abandon.
+	// Abandoned are the tombstones of AppServices that no longer wait for the cluster.
+	// The cluster was unreachable when they were released, for example by fleetwright.dev/abandon.
 	// When the cluster is reachable again, the objects of deleted AppServices are deleted.
 	Abandoned []AbandonedAppServiceApplyConfiguration `json:"abandoned,omitempty"`
 }

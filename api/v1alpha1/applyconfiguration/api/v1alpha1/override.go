@@ -13,15 +13,19 @@ import (
 // with apply.
 //
 // Override changes the workload of the clusters that it matches.
-// An override that cannot be applied to a cluster affects only that cluster: its entry has reason InvalidOverride and names the override, and the cluster keeps what it runs.
-// An invalid clusterSelector stops changes on all clusters, because it is unknown which clusters it matches.
+// An override that cannot be applied to a cluster affects only that cluster.
+// The entry of the cluster has reason InvalidOverride and names the override.
+// The cluster keeps the workload that it runs.
+// An invalid clusterSelector stops changes on all clusters.
+// The reason is that it is unknown which clusters it matches.
 type OverrideApplyConfiguration struct {
 	// Name of the override. It must be unique. Messages use it.
 	Name                           *string `json:"name,omitempty"`
 	ClusterMatchApplyConfiguration `json:",inline"`
 	// Image replaces spec.image.
 	Image *string `json:"image,omitempty"`
-	// ImageRegistry replaces the registry of the image, for example by registry.example:5000 or registry.example/mirror.
+	// ImageRegistry replaces the registry of the image, for example by registry.example:5000.
+	// It can have a path, such as registry.example/mirror.
 	// The rest of the name stays as it is written: nginx:1.29 becomes registry.example/nginx:1.29.
 	ImageRegistry *string `json:"imageRegistry,omitempty"`
 	// ImageTag replaces the tag and the digest of the image.

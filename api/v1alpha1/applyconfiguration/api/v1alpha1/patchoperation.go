@@ -16,7 +16,7 @@ import (
 // Without a value, the entry of the cluster has reason InvalidOverride.
 type PatchOperationApplyConfiguration struct {
 	// Op is the operation: add, remove, replace, move, copy or test.
-	// The patch applies to the object that Fleetwright renders, without the defaults of the cluster.
+	// The patch applies to the object that Fleetwright renders, without the cluster's defaults.
 	// Use add, not replace, for a field that Fleetwright does not set.
 	Op *string `json:"op,omitempty"`
 	// Path is a JSON pointer, such as /spec/template/spec/hostAliases.

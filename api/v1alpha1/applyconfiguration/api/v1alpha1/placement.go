@@ -13,7 +13,8 @@ package v1alpha1
 // A cluster that already runs the AppService stays chosen while it matches.
 type PlacementApplyConfiguration struct {
 	ClusterMatchApplyConfiguration `json:",inline"`
-	// Tolerations allow the AppService to run on MemberClusters with taints, as the tolerations of a Pod do for nodes.
+	// Tolerations allow the AppService to run on MemberClusters with taints.
+	// They work like the tolerations of a Pod for the taints of nodes.
 	Tolerations []TolerationApplyConfiguration `json:"tolerations,omitempty"`
 	// Limit is the maximum number of clusters. Without it, all matching clusters are chosen.
 	Limit *int32 `json:"limit,omitempty"`

@@ -12,7 +12,8 @@ package v1alpha1
 type PlannedSpecApplyConfiguration struct {
 	// Generation is the generation of the AppService that had the spec.
 	Generation *int64 `json:"generation,omitempty"`
-	// Hash is a hash of the spec. It is empty where the history begins with a generation that an older version planned.
+	// Hash is a hash of the spec.
+	// It is empty in the oldest item if an older version of Fleetwright planned that generation.
 	Hash *string `json:"hash,omitempty"`
 }
 

@@ -12,9 +12,9 @@ import (
 // RemovalCountApplyConfiguration represents a declarative configuration of the RemovalCount type for use
 // with apply.
 //
-// RemovalCount counts the removals that began within five minutes.
+// RemovalCount counts the removals that started within five minutes.
 type RemovalCountApplyConfiguration struct {
-	// StartTime is when the five minutes began.
+	// StartTime is the start of the five minutes.
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// Count is the number of removals that started.
 	Count *int32 `json:"count,omitempty"`

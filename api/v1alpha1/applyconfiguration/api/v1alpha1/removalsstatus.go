@@ -8,15 +8,16 @@ package v1alpha1
 // RemovalsStatusApplyConfiguration represents a declarative configuration of the RemovalsStatus type for use
 // with apply.
 //
-// RemovalsStatus counts the removals that have started: those that a user approved, and those without an edit.
+// RemovalsStatus counts the removals that have started.
+// It counts those that a user approved, and those that no edit caused.
 type RemovalsStatusApplyConfiguration struct {
-	// Accepted is how many removals the annotation fleetwright.dev/accept-removals has allowed at AcceptedGeneration.
-	// A new generation begins at none.
+	// Accepted is the number of started removals that fleetwright.dev/accept-removals approved.
+	// It counts from zero for each generation.
 	Accepted *int32 `json:"accepted,omitempty"`
-	// AcceptedGeneration is the generation of the AppService that Accepted is about.
+	// AcceptedGeneration is the generation of the AppService that Accepted counts for.
 	AcceptedGeneration *int64 `json:"acceptedGeneration,omitempty"`
-	// WithoutEdit are the removals of the last hour that followed from no edit and that nobody accepted.
-	// Further ones wait when they are too many.
+	// WithoutEdit counts the removals of the last hour that no edit caused and no user approved.
+	// If there are too many, further removals wait for approval.
 	WithoutEdit []RemovalCountApplyConfiguration `json:"withoutEdit,omitempty"`
 }
 

@@ -13,14 +13,17 @@ import (
 // with apply.
 //
 // ReplicaPolicy defines how many of spec.replicas each cluster runs.
-// With type Divided, the sum over all clusters is spec.replicas if the bounds of the rules allow it, the share of a cluster follows its weight, and a change moves as few replicas as possible.
+// With type Divided, the sum over all clusters is spec.replicas if the rules allow it.
+// The share of a cluster follows its weight.
+// A change moves as few replicas as possible.
 // A cluster scales down only after the replicas that moved to other clusters are ready.
 type ReplicaPolicyApplyConfiguration struct {
 	// Type is Duplicated or Divided. With Duplicated, each cluster runs all replicas.
 	// With Divided, the clusters divide them. It defaults to Duplicated.
 	Type *apiv1alpha1.ReplicaPolicyType `json:"type,omitempty"`
 	// Weights is Static or Allocatable. With Static, the rules define the weights.
-	// With Allocatable, the weight of a cluster is the allocatable CPU of its nodes; a cluster whose allocatable CPU is unknown gets the smallest known weight.
+	// With Allocatable, the weight of a cluster is the allocatable CPU of its nodes.
+	// A cluster whose allocatable CPU is unknown gets the smallest known weight.
 	// It defaults to Static.
 	Weights *apiv1alpha1.ReplicaWeights `json:"weights,omitempty"`
 	// Rules define the weights and bounds of clusters.

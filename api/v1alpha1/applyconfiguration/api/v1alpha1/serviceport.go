@@ -21,7 +21,8 @@ type ServicePortApplyConfiguration struct {
 	Protocol *v1.Protocol `json:"protocol,omitempty"`
 	// Port is the port of the Service.
 	Port *int32 `json:"port,omitempty"`
-	// TargetPort is the port of the container: a number, or the name of a port in containerPorts or in the ports of a sidecar.
+	// TargetPort is the port of the container, as a number or as a name.
+	// The name refers to a port in containerPorts or in the ports of a sidecar.
 	// It defaults to port.
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 	// NodePort is the port on each node of each member.

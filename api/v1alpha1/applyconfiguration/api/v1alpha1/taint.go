@@ -18,7 +18,9 @@ type TaintApplyConfiguration struct {
 	Key *string `json:"key,omitempty"`
 	// Value of the taint. It has the format of a label value.
 	Value *string `json:"value,omitempty"`
-	// Effect is NoSchedule, which repels new AppServices, or NoExecute, which also removes AppServices that already run on the cluster.
+	// Effect is NoSchedule or NoExecute.
+	// NoSchedule repels new AppServices.
+	// NoExecute also removes AppServices that already run on the cluster.
 	Effect *apiv1alpha1.TaintEffect `json:"effect,omitempty"`
 }
 

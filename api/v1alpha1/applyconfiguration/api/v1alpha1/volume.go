@@ -12,7 +12,8 @@ import (
 // VolumeApplyConfiguration represents a declarative configuration of the Volume type for use
 // with apply.
 //
-// Volume is a volume of the pods, as in a Pod, of one of the kinds that the restricted Pod Security Standard allows.
+// Volume is a volume of the pods, as in a Pod.
+// It has one of the kinds that the restricted Pod Security Standard allows.
 // Objects that it references must exist on the member.
 type VolumeApplyConfiguration struct {
 	// Name of the volume. The volumeMounts refer to it.

@@ -1,0 +1,418 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/fleetwright/fleetwright/clusters/informer"
+)
+
+// soon is long enough, on a busy machine, for an operation that takes almost no time.
+const soon = time.Minute
+
+// TestConformance runs the same script against this package's informer and client-go's, on a real
+// API server. What the handlers are told and what the methods return is the same.
+func TestConformance(t *testing.T) {
+	server := startAPIServer(t)
+	scripts := map[string]*script{}
+	for name, create := range map[string]func(*toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer{
+		"client-go": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, listing{}), &corev1.ConfigMap{}, 0, indexers)
+		},
+		"ours": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			return informer.New(t.Context(), informer.Options{ListerWatcher: lw, Object: &corev1.ConfigMap{}, Indexers: indexers})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, server, "conformance-"+name, create)
+			s.run()
+			scripts[name] = s
+		})
+	}
+	if t.Failed() {
+		return
+	}
+	if diff := cmp.Diff(scripts["client-go"].transcript, scripts["ours"].transcript); diff != "" {
+		t.Errorf("(-client-go +ours)\n%s", diff)
+	}
+	if diff := cmp.Diff(scripts["client-go"].events, scripts["ours"].events); diff != "" {
+		t.Errorf("events (-client-go +ours)\n%s", diff)
+	}
+	for name, count := range map[string]int{"early": 16, "removed": 7, "late": 13} { // so that no script is empty
+		if events := scripts["ours"].events[name]; len(events) != count {
+			t.Errorf("handler %s: %d events, want %d:\n%s", name, len(events), count, strings.Join(events, "\n"))
+		}
+	}
+}
+
+// startAPIServer returns a client of an API server that stops with the test.
+func startAPIServer(t *testing.T) client.WithWatch {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set: it must name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
+	}
+	environment := &envtest.Environment{
+		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStopTimeout:  time.Second, // then it is killed: a graceful stop takes 20 seconds
+	}
+	t.Cleanup(func() { _ = environment.Stop() })
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// script changes ConfigMaps of one namespace, and records what an informer tells about them.
+type script struct {
+	t         *testing.T
+	server    client.WithWatch
+	namespace string
+	source    *source
+	informer  toolscache.SharedIndexInformer
+	marks     int
+
+	transcript []string
+	events     map[string][]string // that each handler was told
+}
+
+func newScript(t *testing.T, server client.WithWatch, namespace string, create func(*toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer) *script {
+	t.Helper()
+	if err := server.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	s := &script{
+		t: t, server: server, namespace: namespace, source: &source{server: server, namespace: namespace}, events: map[string][]string{},
+	}
+	s.informer = create(s.source.listWatch(), toolscache.Indexers{"first letter": func(object any) ([]string, error) {
+		return []string{object.(*corev1.ConfigMap).Name[:1]}, nil
+	}})
+	return s
+}
+
+// run runs the script.
+func (s *script) run() {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	watchErrors := &log{}
+	s.errors("configure", s.informer.SetTransform(func(object any) (any, error) {
+		object.(*corev1.ConfigMap).Data["transformed"] = "yes"
+		return object, nil
+	}), s.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) {
+		watchErrors.add("%s: %v", r.TypeDescription(), err)
+	}))
+	early, removed, late := &log{}, &log{}, &log{}
+	first := s.handle("early", early)
+	second := s.handle("removed", removed)
+	s.state("before it runs", first, second)
+	s.record("runs itself by its controller", s.controllerRuns())
+
+	s.create("a", "1")
+	s.create("b", "1")
+	s.source.failLists(1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.informer.RunWithContext(ctx)
+	}()
+	s.waitFor("the first list", func() bool { return isDone(s.informer.HasSyncedChecker()) && isDone(first.HasSyncedChecker()) })
+	s.mark(early, removed)
+	s.record("watch errors", watchErrors.lines())
+	s.state("after the first list", first, second)
+	s.errors("configure while it runs", s.informer.SetTransform(nil), s.informer.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
+
+	s.create("c", "1")
+	s.update("a", "2")
+	s.delete("b")
+	s.mark(early, removed)
+	third := s.handle("late", late)
+	s.waitFor("the late handler", third.HasSynced)
+	s.errors("remove", s.informer.RemoveEventHandler(second), s.informer.RemoveEventHandler(second), s.informer.RemoveEventHandler(s.informer.GetController()))
+	s.errors("add an index", s.informer.AddIndexers(toolscache.Indexers{"value": func(object any) ([]string, error) {
+		return []string{object.(*corev1.ConfigMap).Data["value"]}, nil
+	}}), s.informer.AddIndexers(toolscache.Indexers{"value": toolscache.MetaNamespaceIndexFunc}))
+	s.update("a", "3")
+	s.mark(early, late)
+
+	resume := s.source.gap()
+	s.create("d", "1")
+	s.update("a", "4")
+	s.delete("c")
+	s.create("e", "1") // comes and goes unseen
+	s.delete("e")
+	close(resume)
+	s.mark(early, late)
+	s.state("after a gap", first, third)
+
+	cancel()
+	<-ended
+	s.state("after its end", first)
+	_, err := s.informer.AddEventHandler(&log{})
+	s.errors("after its end", err, s.informer.AddIndexers(toolscache.Indexers{}), s.informer.RemoveEventHandler(first))
+	for name, handler := range map[string]*log{"early": early, "removed": removed, "late": late} {
+		s.events[name] = inOrder(handler.lines())
+	}
+}
+
+// controllerRuns reports whether the controller of the informer runs it.
+func (s *script) controllerRuns() bool {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	cancel()
+	s.informer.GetController().RunWithContext(ctx)
+	s.informer.GetController().Run(ctx.Done())
+	return s.informer.IsStopped()
+}
+
+// handle adds a handler.
+func (s *script) handle(name string, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandlerRegistration {
+	s.t.Helper()
+	registration, err := s.informer.AddEventHandler(h)
+	s.errors("add handler "+name, err)
+	return registration
+}
+
+// state records what the methods of the informer and of its handlers return.
+func (s *script) state(when string, handlers ...toolscache.ResourceEventHandlerRegistration) {
+	s.t.Helper()
+	inSync := []bool{s.informer.HasSynced(), isDone(s.informer.HasSyncedChecker()), s.informer.GetController().HasSynced()}
+	for _, h := range handlers {
+		inSync = append(inSync, h.HasSynced(), isDone(h.HasSyncedChecker()))
+	}
+	version := s.informer.LastSyncResourceVersion()
+	s.record(when+": in sync", inSync)
+	s.record(when+": stopped", s.informer.IsStopped())
+	s.record(when+": has a resource version", version != "" && version == s.informer.GetController().LastSyncResourceVersion())
+	keys := s.informer.GetStore().ListKeys()
+	slices.Sort(keys)
+	s.record(when+": keys", strings.ReplaceAll(fmt.Sprint(keys), s.namespace, "ns"))
+	for _, index := range [][2]string{{"first letter", "a"}, {"value", "4"}} {
+		found, err := s.informer.GetIndexer().IndexKeys(index[0], index[1])
+		s.record(when+": by "+index[0], strings.ReplaceAll(fmt.Sprint(found), s.namespace, "ns"))
+		s.errors(when+": by "+index[0], err)
+	}
+}
+
+// errors records which of the results are errors. Their texts may differ.
+func (s *script) errors(what string, results ...error) {
+	failed := make([]bool, len(results))
+	for i, err := range results {
+		failed[i] = err != nil
+	}
+	s.record(what+": fails", failed)
+}
+
+func (s *script) record(what string, value any) {
+	s.transcript = append(s.transcript, fmt.Sprintf("%s: %v", what, value))
+}
+
+// mark creates a ConfigMap and waits until the handlers know it. Events are delivered in order, so
+// the handlers then know everything before.
+func (s *script) mark(handlers ...*log) {
+	s.t.Helper()
+	s.marks++
+	name := fmt.Sprintf("mark-%d", s.marks)
+	s.create(name, "1")
+	for _, h := range handlers {
+		s.waitFor(name, func() bool { return strings.Contains(fmt.Sprint(h.lines()), name+" ") })
+	}
+}
+
+func (s *script) waitFor(what string, done func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(soon); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("after %s: %s has not come", soon, what)
+		}
+	}
+}
+
+func (s *script) configMap(name, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"value": value}}
+}
+
+func (s *script) create(name, value string) {
+	s.t.Helper()
+	s.must(s.server.Create(s.t.Context(), s.configMap(name, value)))
+}
+
+func (s *script) update(name, value string) {
+	s.t.Helper()
+	s.must(s.server.Update(s.t.Context(), s.configMap(name, value)))
+}
+
+func (s *script) delete(name string) {
+	s.t.Helper()
+	s.must(s.server.Delete(s.t.Context(), s.configMap(name, "")))
+}
+
+func (s *script) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func isDone(checker toolscache.DoneChecker) bool {
+	select {
+	case <-checker.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// log is a handler that records its calls.
+type log struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *log) add(format string, values ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, fmt.Sprintf(format, values...))
+}
+
+func (l *log) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.said)
+}
+
+func (l *log) OnAdd(object any, initial bool) {
+	l.add("add %s (initial %t)", describe(object), initial)
+}
+
+func (l *log) OnUpdate(before, after any) {
+	l.add("update %s to %s", describe(before), describe(after))
+}
+
+func (l *log) OnDelete(object any) { l.add("delete %s", describe(object)) }
+
+// inOrder returns events with the initial ones sorted, because a handler that is added late gets
+// them in the order of a map.
+func inOrder(events []string) []string {
+	initial := slices.IndexFunc(events, func(e string) bool { return !strings.Contains(e, "(initial true)") })
+	if initial >= 0 {
+		slices.Sort(events[:initial])
+	}
+	return events
+}
+
+// describe returns the name of a ConfigMap, its value, and whether the transform function has seen
+// it.
+func describe(object any) string {
+	if unseen, is := object.(toolscache.DeletedFinalStateUnknown); is {
+		return "unseen " + describe(unseen.Obj)
+	}
+	c := object.(*corev1.ConfigMap)
+	return fmt.Sprintf("%s = %s, transformed: %s", c.Name, c.Data["value"], c.Data["transformed"])
+}
+
+// source lists and watches the ConfigMaps of a namespace, and injects faults.
+type source struct {
+	server    client.WithWatch
+	namespace string
+
+	mu       sync.Mutex
+	failures int           // how many of the next lists fail
+	blocked  chan struct{} // lists wait until it is closed
+	watch    *watch.RaceFreeFakeWatcher
+}
+
+func (s *source) listWatch() *toolscache.ListWatch {
+	return &toolscache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.begin}
+}
+
+// listing makes client-go's informer list and then watch, as ours does by itself.
+type listing struct{}
+
+func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
+// failLists makes the next lists fail.
+func (s *source) failLists(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures = count
+}
+
+func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	s.mu.Lock()
+	fails, blocked := s.failures > 0, s.blocked
+	if fails {
+		s.failures--
+	}
+	s.mu.Unlock()
+	if fails {
+		return nil, errors.New("not now")
+	}
+	if blocked != nil {
+		<-blocked
+	}
+	list := &corev1.ConfigMapList{}
+	err := s.server.List(ctx, list, client.InNamespace(s.namespace), &client.ListOptions{Raw: &options})
+	return list, err
+}
+
+// begin begins a watch whose events pass through a watch that gap can end.
+func (s *source) begin(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents != nil {
+		return nil, errors.New("a streaming list is requested")
+	}
+	behind, err := s.server.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.namespace), &client.ListOptions{Raw: &options})
+	if err != nil {
+		return nil, err
+	}
+	front := watch.NewRaceFreeFake()
+	s.mu.Lock()
+	s.watch = front
+	s.mu.Unlock()
+	go func() {
+		for event := range behind.ResultChan() {
+			front.Action(event.Type, event.Object)
+		}
+		front.Stop()
+	}()
+	return &stopping{front, behind}, nil
+}
+
+// stopping stops the watch behind, too.
+type stopping struct {
+	watch.Interface
+	behind watch.Interface
+}
+
+func (s *stopping) Stop() {
+	s.behind.Stop()
+	s.Interface.Stop()
+}
+
+// gap ends the watch as one that is too old, and blocks lists until the channel is closed.
+func (s *source) gap() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocked = make(chan struct{})
+	s.watch.Error(&apierrors.NewResourceExpired("too old").ErrStatus)
+	return s.blocked
+}

@@ -1,0 +1,138 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Transitions are tested in package rollout.
+var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition")
+
+// waitForEntries waits until the AppService has exactly these entries, and reads it.
+func (s *fixture) waitForEntries(entries ...v1alpha1.ClusterStatus) {
+	s.Helper()
+	eventually(s.T, func() error {
+		s.readApp()
+		if diff := cmp.Diff(entries, s.app.Status.Clusters, withoutTimes); diff != "" {
+			return fmt.Errorf("entries (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// checkCondition fails the test if a condition of the AppService, as last read, differs.
+func (s *fixture) checkCondition(condition string, status metav1.ConditionStatus, reason, message string) {
+	s.Helper()
+	got := meta.FindStatusCondition(s.app.Status.Conditions, condition)
+	if got == nil {
+		s.Errorf("there is no condition %s", condition)
+		return
+	}
+	want := metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message, ObservedGeneration: s.app.Generation}
+	if diff := cmp.Diff(want, *got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+		s.Errorf("condition (-want +got):\n%s", diff)
+	}
+}
+
+// transitionTime returns the lastTransitionTime of a member's entry.
+func (s *fixture) transitionTime(member string) metav1.Time {
+	s.Helper()
+	entry := s.app.Status.Cluster(member)
+	if entry == nil {
+		s.Fatalf("there is no entry for %s", member)
+	}
+	return entry.LastTransitionTime
+}
+
+// waitForDeletion waits until the AppService is deleted.
+func (s *fixture) waitForDeletion() {
+	s.Helper()
+	eventually(s.T, func() error {
+		err := hub.Get(s.Context(), s.key(), &v1alpha1.AppService{})
+		if err == nil {
+			return errors.New("the AppService still exists")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// waitForCache waits until the planner's cache is up to date.
+func (s *fixture) waitForCache() {
+	s.Helper()
+	eventually(s.T, func() error {
+		cached, direct := s.versions(s.client), s.versions(hub)
+		if diff := cmp.Diff(direct, cached); diff != "" {
+			return fmt.Errorf("versions (-hub +cache):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// reconcileOnce reconciles the AppService once with an up-to-date cache.
+func (s *fixture) reconcileOnce() reconcile.Result {
+	s.Helper()
+	s.waitForCache()
+	r := s.reconciler(s.client)
+	result, err := r.Reconcile(s.Context(), s.request())
+	s.must(err)
+	return result
+}
+
+// reconciler returns a second Reconciler for the test to call. Its events are dropped.
+func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
+	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations)
+}
+
+// versions returns the resource versions of all objects that the planner reads.
+func (s *fixture) versions(from client.Reader) map[string]string {
+	s.Helper()
+	var apps v1alpha1.AppServiceList
+	var members v1alpha1.MemberClusterList
+	versions := map[string]string{}
+	if err := errors.Join(from.List(s.Context(), &apps, client.InNamespace(s.app.Namespace)), from.List(s.Context(), &members)); err != nil {
+		versions["error"] = err.Error() // the cache has not started yet
+	}
+	for _, app := range apps.Items {
+		versions["AppService "+app.Name] = app.ResourceVersion
+	}
+	for _, member := range members.Items {
+		versions["MemberCluster "+member.Name] = member.ResourceVersion
+	}
+	return versions
+}
+
+// checkWrites fails the test if the planner sent other writes since its start.
+func (s *fixture) checkWrites(want ...string) {
+	s.Helper()
+	if diff := cmp.Diff(want, s.sent.lines()); diff != "" {
+		s.Errorf("sent to the hub (-want +got):\n%s", diff)
+	}
+}
+
+// eventually waits until try returns no error.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+var (
+	namespaceKind = corev1.SchemeGroupVersion.WithKind("Namespace")
+	crdKind       = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+)
+
+// crdName is the name of the CRD of AppServices.
+var crdName = "appservices." + v1alpha1.GroupVersion.Group
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=appservices.fleetwright.dev,verbs=get
+
+// terminatingScope returns the namespace or the CRD whose deletion also deletes the AppService, or
+// nil if the AppService itself was deleted. Only the latter is evidence that the members are to
+// delete the workload. It reads from the API server, and a failed read is an error, never evidence.
+func (r *Reconciler) terminatingScope(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
+	app := in.App
+	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
+		return nil, nil
+	}
+	for _, scope := range []struct {
+		kind schema.GroupVersionKind
+		name string
+	}{{namespaceKind, app.Namespace}, {crdKind, crdName}} {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(scope.kind)
+		if err := r.live.Get(ctx, client.ObjectKey{Name: scope.name}, object); err != nil {
+			return nil, fmt.Errorf("check whether %s %s is being deleted: %w", scope.kind.Kind, scope.name, err)
+		}
+		if !object.DeletionTimestamp.IsZero() {
+			object.SetGroupVersionKind(scope.kind)
+			return object, nil
+		}
+	}
+	return nil, nil
+}
+
+// releaseWithScope removes the finalizer of an AppService that is deleted with its namespace or its
+// CRD. The members keep what they run. Removals that were in progress continue: their
+// MemberClusters get a tombstone, from which delivery completes them. The event is about the
+// namespace or the CRD, because nothing can be created in a terminating namespace.
+func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, scope *metav1.PartialObjectMetadata) error {
+	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
+		return nil // other finalizers remain
+	}
+	if err := r.addTombstones(ctx, in, in.TombstonesOfTermination()); err != nil {
+		return err
+	}
+	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.throttle.forget(app.UID)
+	kept := 0
+	for i := range app.Status.Clusters {
+		if app.Status.Clusters[i].Phase != v1alpha1.ClusterRemoving {
+			kept++
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("Released the AppService; the members keep the workload", "deletedWith", scope.Kind, "clusters", kept)
+	r.events.Eventf(scope, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
+		"AppService %s/%s is deleted with %s %s; %d clusters keep the workload", app.Namespace, app.Name, scope.Kind, scope.Name, kept)
+	return nil
+}

@@ -1,0 +1,201 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Invariant 2: the deletion of a namespace on the hub is not evidence that members are to delete
+// their workloads.
+func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(hub.Delete(t.Context(), s.app)) // as the namespace controller does
+	s.waitForDeletion()
+	s.checkNeverRemoving()
+	s.waitForEventIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web is deleted with Namespace %[1]s; 2 clusters keep the workload", s.app.Namespace))
+}
+
+func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.setReady("west", metav1.ConditionFalse)
+	s.delete()
+	s.waitForEntries(s.removingEntry("east"), s.unreachableEntry("west"))
+	if wait := s.reconcileOnce().RequeueAfter; wait != 10*time.Second {
+		t.Errorf("RequeueAfter is %v, want 10s", wait)
+	}
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.reconcileOnce()
+	s.waitForDeletion()
+	// The AppService was deleted before the namespace: the workload on west is removed when west
+	// returns.
+	s.waitForTombstones(s.tombstone())
+}
+
+// Invariant 8: the tombstone is written before the AppService is released.
+func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
+	s := newRunning(t, "west")
+	s.setReady("west", metav1.ConditionFalse)
+	s.delete()
+	s.waitForEntries(s.unreachableEntry("west"))
+	s.stop()
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.start()
+	s.waitForDeletion()
+	var accepted []string
+	for _, w := range s.sent.list() {
+		switch {
+		case w.line != westStatusWrite && w.line != finalizer:
+		case w.code == http.StatusOK:
+			accepted = append(accepted, w.line)
+		case w.line != finalizer || w.code != http.StatusNotFound:
+			t.Errorf("%s: the response is %d", w.line, w.code)
+		}
+	}
+	// The tombstone causes another reconciliation. If the cache still has the AppService by then,
+	// the release is sent again, and the hub returns NotFound.
+	if diff := cmp.Diff([]string{westStatusWrite, finalizer}, accepted); diff != "" {
+		t.Errorf("accepted by the hub (-want +got):\n%s", diff)
+	}
+}
+
+func TestCRD_deletion_removes_nothing_from_members(t *testing.T) {
+	ownHub(t)
+	s := newRunning(t, "east", "west")
+	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: crdName}}
+	crd.SetGroupVersionKind(crdKind)
+	s.must(hub.Delete(t.Context(), crd)) // the API server deletes every AppService then
+	s.waitForDeletion()
+	s.checkNeverRemoving()
+	s.waitForEventIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web is deleted with CustomResourceDefinition %s; 2 clusters keep the workload", s.app.Namespace, crdName))
+}
+
+// failingReader is a reader that fails for objects of one kind.
+type failingReader struct {
+	client.Reader
+	kind string
+}
+
+func (u failingReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if into.GetObjectKind().GroupVersionKind().Kind == u.kind {
+		return errors.New("forbidden by the test")
+	}
+	return u.Reader.Get(ctx, key, into, options...)
+}
+
+// Invariant 2: a failed read is not evidence.
+func TestDeletion_waits_until_its_scope_is_known(t *testing.T) {
+	s := newRunning(t, "east")
+	s.stop()
+	s.delete()
+	for _, kind := range []string{namespaceKind.Kind, crdKind.Kind} {
+		r := newReconciler(hub, failingReader{hub, kind}, events.NewFakeRecorder(10), s.observations)
+		if _, err := r.Reconcile(t.Context(), s.request()); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("%s cannot be read: the error is %v", kind, err)
+		}
+		s.readApp()
+		if s.app.Status.Clusters[0].Phase != v1alpha1.ClusterReady || !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) {
+			t.Errorf("%s cannot be read, and the AppService changed: %+v", kind, s.app.Status.Clusters[0])
+		}
+	}
+	s.start()
+	s.waitForEntries(s.removingEntry("east"))
+}
+
+// After its status was lost, the AppService may run on any cluster. Reachable clusters get
+// a Removing entry, the others a tombstone.
+func TestDeletion_without_status_removes_from_every_cluster(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.stop()
+	s.setReady("west", metav1.ConditionFalse)
+	s.clearStatus()
+	s.delete()
+	s.start()
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterRemoving, applied(0, 0), func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 }))
+	s.waitForTombstones(s.tombstone())
+	s.report("east", s.removalConfirmed(s.transitionTime("east")))
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
+}
+
+// If no cluster is reachable, each one gets a tombstone.
+func TestDeletion_without_status_and_reachable_clusters_adds_tombstones(t *testing.T) {
+	s := newRunning(t, "west")
+	s.stop()
+	s.setReady("west", metav1.ConditionFalse)
+	s.clearStatus()
+	s.delete()
+	s.start()
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
+}
+
+// Invariant 2: the deletion of a namespace is not evidence, even if the status was lost.
+func TestNamespace_deletion_adds_no_tombstone_without_status(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.stop()
+	s.setReady("west", metav1.ConditionFalse)
+	s.clearStatus()
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.delete()
+	s.start()
+	s.waitForDeletion()
+	s.checkNeverRemoving()
+	s.waitForTombstones()
+}
+
+// An AppService that was never planned on a cluster is released at once.
+func TestDeletion_without_entries_waits_for_no_cluster(t *testing.T) {
+	s := newFixture(t, "east")
+	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "none"}}}}
+	s.createApp()
+	eventually(t, func() error {
+		s.readApp()
+		if s.app.Status.ObservedGeneration != s.app.Generation {
+			return errors.New("the AppService is not planned yet")
+		}
+		return nil
+	})
+	s.must(hub.Delete(t.Context(), s.app))
+	s.waitForDeletion()
+	s.checkNeverRemoving()
+}
+
+// clearStatus removes the status and keeps the finalizer, as a restore does.
+func (s *fixture) clearStatus() {
+	s.Helper()
+	s.readApp()
+	s.app.Status = v1alpha1.AppServiceStatus{ObservedGeneration: -1}
+	s.must(hub.Status().Update(s.Context(), s.app))
+}
+
+// ownHub runs the test on an API server of its own.
+func ownHub(t *testing.T) {
+	t.Helper()
+	sharedHub, sharedGranted := hub, granted
+	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd/bases"}, UseExistingCluster: new(false), ControlPlaneStartTimeout: time.Minute}
+	t.Cleanup(func() {
+		hub, granted = sharedHub, sharedGranted
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := start(environment); err != nil {
+		t.Fatal(err)
+	}
+}

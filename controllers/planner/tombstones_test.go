@@ -1,0 +1,147 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+const westStatusWrite = "PATCH memberclusters/west/status"
+
+// waitForTombstones waits until west has exactly these tombstones.
+func (s *fixture) waitForTombstones(want ...v1alpha1.AbandonedAppService) {
+	s.Helper()
+	eventually(s.T, func() error {
+		west := &v1alpha1.MemberCluster{}
+		s.must(hub.Get(s.Context(), client.ObjectKey{Name: "west"}, west))
+		if diff := cmp.Diff(want, west.Status.Abandoned); diff != "" {
+			return fmt.Errorf("tombstones (-want +got):\n%s", diff)
+		}
+		if !west.IsReady() && west.Status.Conditions[0].Reason != v1alpha1.ReasonConnected {
+			return fmt.Errorf("the rest of the status changed: %+v", west.Status)
+		}
+		return nil
+	})
+}
+
+func (s *fixture) tombstone() v1alpha1.AbandonedAppService {
+	return v1alpha1.AbandonedAppService{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}
+}
+
+// Invariant 8: the tombstone is written before the AppService is released.
+func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T) {
+	s := newRunning(t, "west")
+	s.setReady("west", metav1.ConditionFalse)
+	s.waitForEntries(s.unknownEntry("west"))
+	s.delete()
+	s.waitForEntries(s.unreachableEntry("west"))
+	s.sent.refuseWrites("memberclusters/west/status")
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "no-such-cluster, west"))
+	eventually(t, func() error {
+		if !slices.Contains(s.sent.lines(), westStatusWrite) {
+			return fmt.Errorf("writes %v", s.sent.lines())
+		}
+		return nil
+	})
+	s.readApp()
+	s.waitForEntries(s.unreachableEntry("west"))
+	if !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) {
+		t.Error("the finalizer was removed before the tombstone was written")
+	}
+	s.waitForTombstones()
+	s.sent.refuseWrites("")
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
+	s.waitForEvent(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again")
+	lines := s.sent.lines()
+	tried := slices.Index(lines, westStatusWrite)
+	if released := tried + slices.Index(lines[tried:], finalizer); slices.Contains(lines[released:], westStatusWrite) || released < tried {
+		t.Errorf("writes %v", lines)
+	}
+}
+
+func TestAbandoned_cluster_has_no_tombstone_with_deletionPolicy_Orphan(t *testing.T) {
+	s := newRunning(t, "west")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan })
+	s.setReady("west", metav1.ConditionFalse)
+	s.delete()
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.waitForDeletion()
+	s.waitForTombstones()
+	s.waitForEvent(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects stay there")
+}
+
+func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.detach("west")
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterDetached, withReason(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready")))
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady))
+	s.waitForEvent(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects stay there")
+}
+
+// The Secret may return at any time, together with the workload.
+func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *testing.T) {
+	s := newRunning(t, "west")
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = new(metav1.Now()) })
+	detached := s.entry("west", v1alpha1.ClusterDetached, withReason(v1alpha1.ReasonClusterDetached,
+		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
+	s.waitForEntries(detached)
+	s.delete()
+	s.reconcileOnce()
+	s.waitForEntries(detached)
+	s.waitForTombstones()
+	s.stop()
+	s.app.Status.Clusters[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Minute))
+	s.must(hub.Status().Update(t.Context(), s.app))
+	s.start()
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
+	s.waitForEvent(v1alpha1.ReasonAbandoned, "west", "west: the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again")
+}
+
+// The tombstone is removed before the entry is written. Otherwise delivery would delete the objects
+// of the entry.
+func TestTombstone_is_removed_before_the_cluster_is_chosen_again(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.edit(onlyOn("east"))
+	s.waitForTombstones(s.tombstone())
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2)))
+	s.sent.reset()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2)), s.entry("west", v1alpha1.ClusterPending))
+	s.waitForTombstones()
+	writes := s.sent.list()
+	record := slices.IndexFunc(writes, func(w write) bool { return w.line == westStatusWrite })
+	entry := slices.IndexFunc(writes, func(w write) bool { return w.line == statusWrite && strings.Contains(w.body, "west") })
+	if record < 0 || entry < record {
+		t.Errorf("writes %v", s.sent.lines())
+	}
+}
+
+// The status has other writers: the tombstones of other AppServices stay.
+func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
+	s := newRunning(t, "west")
+	other := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "other", UID: "uid-other"}
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{other} })
+	s.edit(func(app *v1alpha1.AppService) {
+		onlyOn("east")(app) // east has not joined, so a removal would wait for it
+		app.Annotations = map[string]string{
+			v1alpha1.AnnotationAbandon: "west", v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true",
+		}
+	})
+	s.waitForTombstones(other, s.tombstone())
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
+	s.waitForTombstones(other)
+}
