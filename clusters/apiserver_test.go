@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,8 +32,14 @@ type apiServer struct {
 	environment *envtest.Environment
 	admin       client.Client
 	users       sync.Mutex
-	id          types.UID // the UID of its kube-system namespace
-	auditLog    string
+
+	auditMu  sync.Mutex
+	auditLog string
+	// audited is the number of bytes of the log that were read. requestsOf has the requests in
+	// them.
+	audited    int64
+	requestsOf map[string][]request
+	auditIDs   map[string]bool
 }
 
 const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
@@ -44,9 +49,9 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &apiServer{environment: &envtest.Environment{
+	s := &apiServer{requestsOf: map[string][]request{}, auditIDs: map[string]bool{}, environment: &envtest.Environment{
 		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute,
-		ControlPlaneStopTimeout: time.Second, // then it is killed: a graceful stop takes 20 seconds
+		ControlPlaneStopTimeout: time.Second, // a graceful stop takes 20 seconds; envtest kills the server after this time
 	}}
 	policy := filepath.Join(dir, "policy.json")
 	s.auditLog = filepath.Join(dir, "audit.log")
@@ -56,12 +61,12 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	server := s.environment.ControlPlane.GetAPIServer()
 	server.CertDir = dir // otherwise the certificates are deleted when it stops
 	server.Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
-	as, err := s.environment.Start()
-	if err != nil { // its processes may be running nevertheless
+	config, err := s.environment.Start()
+	if err != nil { // some of its processes may be running
 		return nil, errors.Join(err, s.environment.Stop())
 	}
-	servers.add(s.address())
-	if s.admin, err = client.New(as, client.Options{Scheme: kinds}); err != nil {
+	serverAddresses.add(s.address())
+	if s.admin, err = client.New(config, client.Options{Scheme: testScheme}); err != nil {
 		return nil, err
 	}
 	system := &corev1.Namespace{}
@@ -71,12 +76,11 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 			break
 		}
 	}
-	s.id = system.UID
 	return s, found
 }
 
-// as returns a configuration for a user of the server, with a new client certificate.
-func (s *apiServer) as(name string) *rest.Config {
+// userConfig returns a configuration for a user of the server, with a new client certificate.
+func (s *apiServer) userConfig(name string) *rest.Config {
 	s.users.Lock() // envtest's certificate authority is not safe for concurrent use
 	defer s.users.Unlock()
 	user, err := s.environment.AddUser(envtest.User{Name: name}, nil)
@@ -106,46 +110,62 @@ type request struct {
 	ObjectRef struct{ Resource, Name string }
 }
 
-// served returns the requests of a user, each of them once. A watch is included when it has begun.
-func (s *apiServer) served(user string) (requests []request) {
-	file, err := os.Open(s.auditLog)
-	if err != nil {
+// requests returns the requests of a user, each of them once. A watch is included when it has
+// begun.
+func (s *apiServer) requests(user string) []request {
+	s.auditMu.Lock()
+	defer s.auditMu.Unlock()
+	if err := s.readAuditLog(); err != nil {
 		panic(err)
 	}
+	return slices.Clone(s.requestsOf[user])
+}
+
+// readAuditLog reads what was added to the audit log since the last call.
+func (s *apiServer) readAuditLog() error {
+	file, err := os.Open(s.auditLog)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = file.Close() }()
-	seen := map[string]bool{}
+	if _, err := file.Seek(s.audited, io.SeekStart); err != nil {
+		return err
+	}
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return requests // an incomplete last line is still being written
+			return nil // an incomplete last line is still being written
 		}
 		var entry struct {
 			request
 			AuditID string
 		}
 		if err := errors.Join(err, json.Unmarshal(line, &entry)); err != nil {
-			panic(err)
+			return err
 		}
-		if entry.User.Username == user && !seen[entry.AuditID] {
-			seen[entry.AuditID] = true
-			requests = append(requests, entry.request)
+		s.audited += int64(len(line))
+		if !s.auditIDs[entry.AuditID] {
+			s.auditIDs[entry.AuditID] = true
+			s.requestsOf[entry.User.Username] = append(s.requestsOf[entry.User.Username], entry.request)
 		}
 	}
 }
 
-// lists returns the requests of a user that list a whole collection.
-func (s *apiServer) lists(user string) (lists []string) {
-	for _, r := range s.served(user) {
-		if r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true") {
+// listRequests returns the requests of a user that list a watched kind. The operator also lists the
+// nodes, at any time after the engagement.
+func (s *apiServer) listRequests(user string) (lists []string) {
+	for _, r := range s.requests(user) {
+		isList := r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true")
+		if isList && r.ObjectRef.Resource != "nodes" {
 			lists = append(lists, r.URI)
 		}
 	}
 	return lists
 }
 
-// writes returns the requests of a user that write.
-func (s *apiServer) writes(user string) (writes []string) {
-	for _, r := range s.served(user) {
+// writeRequests returns the requests of a user that write.
+func (s *apiServer) writeRequests(user string) (writes []string) {
+	for _, r := range s.requests(user) {
 		if !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
 			writes = append(writes, r.Verb+" "+r.URI)
 		}
@@ -153,7 +173,7 @@ func (s *apiServer) writes(user string) (writes []string) {
 	return writes
 }
 
-var kinds = func() *runtime.Scheme {
+var testScheme = func() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
 		panic(err)
@@ -161,12 +181,12 @@ var kinds = func() *runtime.Scheme {
 	return kinds
 }()
 
-const credentialExtra = "authentication.kubernetes.io/credential-id"
+const credentialIDExtra = "authentication.kubernetes.io/credential-id"
 
-// credentials returns the credentials that a user presented, in order.
-func (s *apiServer) credentials(user string) (ids []string) {
-	for _, r := range s.served(user) {
-		for _, id := range r.User.Extra[credentialExtra] {
+// credentialIDs returns the credentials that a user presented, in order.
+func (s *apiServer) credentialIDs(user string) (ids []string) {
+	for _, r := range s.requests(user) {
+		for _, id := range r.User.Extra[credentialIDExtra] {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
@@ -175,13 +195,13 @@ func (s *apiServer) credentials(user string) (ids []string) {
 	return ids
 }
 
-// fromFile reads the first object of the given kind from a file with several objects.
-func fromFile(path string, object client.Object) error {
+// readObject reads the first object of the given kind from a file with several objects.
+func readObject(path string, object client.Object) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	kind, err := apiutil.GVKForObject(object, kinds)
+	kind, err := apiutil.GVKForObject(object, testScheme)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// weighed returns a Deployment with that many containers, each with a text.
-func weighed(containers, text int) *appsv1.Deployment {
+// newDeployment returns a Deployment with that many containers, each with an image of that length.
+func newDeployment(containers, text int) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.NewTime(time.Now()),
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", text))}},
@@ -27,13 +27,13 @@ func weighed(containers, text int) *appsv1.Deployment {
 	return d
 }
 
-// The counted weight is at least what the runtime measures, and not much more.
-func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
+// The weight is at least three quarters of the memory that the runtime measures, and not much more.
+func TestWeightOf_is_close_to_the_memory_of_the_object(t *testing.T) {
 	for name, build := range map[string]func() *appsv1.Deployment{
-		"an empty one":                 func() *appsv1.Deployment { return &appsv1.Deployment{} },
-		"a usual one":                  func() *appsv1.Deployment { return weighed(2, 100) },
-		"one of many empty containers": func() *appsv1.Deployment { return weighed(1000, 0) },
-		"one of much text":             func() *appsv1.Deployment { return weighed(10, 10_000) },
+		"an empty Deployment":        func() *appsv1.Deployment { return &appsv1.Deployment{} },
+		"a usual Deployment":         func() *appsv1.Deployment { return newDeployment(2, 100) },
+		"with many empty containers": func() *appsv1.Deployment { return newDeployment(1000, 0) },
+		"with long texts":            func() *appsv1.Deployment { return newDeployment(10, 10_000) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			const count = 200
@@ -48,16 +48,16 @@ func TestTheWeightOfAnObjectIsItsMemory(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			actual := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / count
 			if got := weightOf(all[0]); got < actual*3/4 || got > 2*actual+2*objectOverhead {
-				t.Errorf("it weighs %d, and takes up %d", got, actual)
+				t.Errorf("the weight is %d, and the memory %d", got, actual)
 			}
 			runtime.KeepAlive(all)
 		})
 	}
 }
 
-func TestACacheIsBounded(t *testing.T) {
+func TestCacheLimit_rejects_objects_that_do_not_fit(t *testing.T) {
 	exceeded := 0
-	small, large := weighed(1, 100), weighed(1, 10_000)
+	small, large := newDeployment(1, 100), newDeployment(1, 10_000)
 	l := &cacheLimit{most: 2*weightOf(large) + weightOf(small), onExceeded: func() { exceeded++ }}
 	for i, step := range []struct {
 		object, before *appsv1.Deployment
@@ -75,16 +75,16 @@ func TestACacheIsBounded(t *testing.T) {
 			before = step.before
 		}
 		if fits := l.add(object, before); fits != step.fits || (exceeded == 0) != step.fits || !fits && l.err() == nil {
-			t.Errorf("step %d: %t, %d times exceeded, %v", i, fits, exceeded, l.err())
+			t.Errorf("step %d: fits %t, onExceeded was called %d times, error %v", i, fits, exceeded, l.err())
 		}
 	}
 	if l.used.Load() != l.most {
-		t.Errorf("%d used, want %d", l.used.Load(), l.most)
+		t.Errorf("%d bytes are used, want %d", l.used.Load(), l.most)
 	}
 }
 
 func BenchmarkWeightOf(b *testing.B) {
-	object := weighed(3, 500)
+	object := newDeployment(3, 500)
 	for b.Loop() {
 		weightOf(object)
 	}

@@ -5,20 +5,20 @@ import (
 	"testing"
 )
 
-func TestConnections(t *testing.T) {
-	t.Run("lists leave none open, so that at rest there is one, which never carried a list", func(t *testing.T) {
-		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "connections")
-		e := m.join(t)
-		m.deploy(t, m.name+"-app")
-		e.has(t, m.name+"-app", soon)
-		eventually(t, soon, func() error {
-			if accepted, open := m.link.count(); accepted < 2 || open != 1 {
-				return fmt.Errorf("%d connections were made and %d are open", accepted, open)
-			}
-			return nil
-		})
-		m.goesOn(t, e)
+// Each list uses a connection of its own, which is closed after the list. The connection that stays
+// open never carried a list.
+func TestMember_at_rest_has_one_connection(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	m := env.newMember(t, env.operator, "connections")
+	e := m.join(t)
+	m.createDeployment(t, m.name+"-app")
+	e.waitForDeployment(t, m.name+"-app", testTimeout)
+	eventually(t, testTimeout, func() error {
+		if accepted, open := m.link.connectionCounts(); accepted < 2 || open != 1 {
+			return fmt.Errorf("%d connections were made and %d are open", accepted, open)
+		}
+		return nil
 	})
+	m.checkContinues(t, e)
 }

@@ -9,42 +9,42 @@ import (
 	"time"
 )
 
-// queue starts that many goroutines that wait for a slot, and counts those that have acquired one.
-// Each keeps its slot until the test sends on leave.
-func queue(t *testing.T, l connectSlots, many int, failedBefore bool) (through *atomic.Int64, leave chan struct{}) {
-	through, leave = &atomic.Int64{}, make(chan struct{})
-	for range many {
+// startWaiters starts that many goroutines that wait for a slot, and counts those that have
+// acquired one. Each keeps its slot until the test sends on leave.
+func startWaiters(t *testing.T, l connectSlots, count int, failedBefore bool) (acquired *atomic.Int64, leave chan struct{}) {
+	acquired, leave = &atomic.Int64{}, make(chan struct{})
+	for range count {
 		go func() {
-			left, err := l.acquire(t.Context(), failedBefore)
+			release, err := l.acquire(t.Context(), failedBefore)
 			if err != nil {
 				return
 			}
-			through.Add(1)
+			acquired.Add(1)
 			select {
 			case <-leave:
 			case <-t.Context().Done():
 			}
-			left()
+			release()
 		}()
 	}
 	synctest.Wait()
-	return through, leave
+	return acquired, leave
 }
 
-func TestConnectSlotsAdmitAsManyAsThereAre(t *testing.T) {
+func TestConnectSlots_admit_as_many_members_as_there_are_slots(t *testing.T) {
 	for name, test := range map[string]struct {
 		failedBefore bool
-		places       int64
+		slots        int64
 	}{
-		"for the first time": {false, 3},
-		"again":              {true, retrySlots},
+		"first attempts": {false, 3},
+		"retries":        {true, retrySlots},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				through, leave := queue(t, newConnectSlots(3), 50, test.failedBefore)
-				for want := test.places; want < test.places+5; want++ {
-					if got := through.Load(); got != want {
-						t.Fatalf("%d are through, want %d", got, want)
+				acquired, leave := startWaiters(t, newConnectSlots(3), 50, test.failedBefore)
+				for want := test.slots; want < test.slots+5; want++ {
+					if got := acquired.Load(); got != want {
+						t.Fatalf("%d have acquired a slot, want %d", got, want)
 					}
 					leave <- struct{}{}
 					synctest.Wait()
@@ -54,10 +54,10 @@ func TestConnectSlotsAdmitAsManyAsThereAre(t *testing.T) {
 	}
 }
 
-func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
+func TestConnectSlot_is_released_after_maxSlotHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
-		enter := func() (func(), time.Duration) {
+		acquire := func() (func(), time.Duration) {
 			start := time.Now()
 			leave, err := l.acquire(t.Context(), false)
 			if err != nil {
@@ -65,47 +65,47 @@ func TestAConnectSlotIsReleasedAfterAWhile(t *testing.T) {
 			}
 			return leave, time.Since(start)
 		}
-		first, waited := enter()
+		first, waited := acquire()
 		if waited != 0 {
 			t.Errorf("the first waited for %s", waited)
 		}
-		second, waited := enter()
+		second, waited := acquire()
 		if waited != maxSlotHold {
 			t.Errorf("the second waited for %s, want %s", waited, maxSlotHold)
 		}
 		first() // its slot has expired, so it must not release the second's
-		third, waited := enter()
+		third, waited := acquire()
 		if waited != maxSlotHold {
 			t.Errorf("the third waited for %s, want %s", waited, maxSlotHold)
 		}
 		third()
 		third()
 		second()
-		fourth, waited := enter()
+		fourth, waited := acquire()
 		if waited != 0 {
 			t.Errorf("the fourth waited for %s", waited)
 		}
 		fourth()
-		time.Sleep(2 * maxSlotHold) // no timer releases a slot that was released by hand
+		time.Sleep(2 * maxSlotHold) // no timer may release a slot that was released already
 		if len(l.first) != 0 {
-			t.Errorf("%d places are taken, by nobody", len(l.first))
+			t.Errorf("%d slots are held, want 0", len(l.first))
 		}
 	})
 }
 
-func TestRetriesDoNotDelayFirstAttempts(t *testing.T) {
+func TestConnectSlots_of_retries_do_not_delay_first_attempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
-		if again, _ := queue(t, l, 10*retrySlots, true); again.Load() != retrySlots {
-			t.Errorf("%d are through, want %d", again.Load(), retrySlots)
+		if retries, _ := startWaiters(t, l, 10*retrySlots, true); retries.Load() != retrySlots {
+			t.Errorf("%d retries have acquired a slot, want %d", retries.Load(), retrySlots)
 		}
-		if first, _ := queue(t, l, 1, false); first.Load() != 1 {
-			t.Error("the healthy one waits")
+		if first, _ := startWaiters(t, l, 1, false); first.Load() != 1 {
+			t.Error("the first attempt waits")
 		}
 	})
 }
 
-func TestAcquireEndsWithTheContext(t *testing.T) {
+func TestAcquire_ends_with_the_context(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConnectSlots(1)
 		leave, err := l.acquire(t.Context(), false)
@@ -114,12 +114,12 @@ func TestAcquireEndsWithTheContext(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), maxSlotHold/2)
 		defer cancel()
-		if left, err := l.acquire(ctx, false); left != nil || !errors.Is(err, context.DeadlineExceeded) {
+		if release, err := l.acquire(ctx, false); release != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		leave()
-		if through, _ := queue(t, l, 1, false); through.Load() != 1 {
-			t.Error("the one that gave up has kept a place")
+		if acquired, _ := startWaiters(t, l, 1, false); acquired.Load() != 1 {
+			t.Error("the cancelled attempt holds a slot")
 		}
 	})
 }

@@ -51,8 +51,8 @@ func (l *VolatileList) DeepCopyObject() runtime.Object {
 
 var volatileKind = schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("Volatile")
 
-// watchingVolatiles makes the operator watch Volatiles too; transform is the transform function of
-// its caches.
+// watchingVolatiles makes the operator watch Volatiles too, with a transform function for its
+// caches.
 func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*setup) {
 	t.Helper()
 	kinds := runtime.NewScheme()
@@ -64,14 +64,14 @@ func watchingVolatiles(t *testing.T, transform func(any) (any, error)) func(*set
 	return func(o *setup) {
 		o.Scheme = kinds
 		o.Mapper.(*meta.DefaultRESTMapper).Add(volatileKind, meta.RESTScopeNamespace)
-		o.Watch = append(watched(), &Volatile{})
+		o.Watch = append(watchedKinds(), &Volatile{})
 		o.Cache.DefaultTransform = transform
 	}
 }
 
-// volatiles makes the front serve Volatiles: first those of a list, then one event.
-func (m *member) volatiles(listed, event string) {
-	m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
+// volatiles makes the proxy serve Volatiles: those of a list, and then one event.
+func (m *testMember) volatiles(listed, event string) {
+	m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/apis/example.com/v1/volatiles") {
 			return false
 		}
@@ -88,73 +88,72 @@ func (m *member) volatiles(listed, event string) {
 		}
 		return true
 	})
-	m.link.cut()
+	m.link.resetConnections()
 }
 
 func volatile(name string) string {
 	return `{"kind": "Volatile", "apiVersion": "example.com/v1", "metadata": {"namespace": "default", "name": "` + name + `", "resourceVersion": "2"}}`
 }
 
-// A panic while the hub decodes the data of one member ends that member's session only. client-go
-// would end the process: without containment, this test would end here.
-func TestAPanicOfDecodingFailsTheSession(t *testing.T) {
+// A panic while the operator decodes the data of one member ends only the session of that member.
+// With client-go's own decoding, the panic would end the process of this test.
+func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) {
 	t.Parallel()
 	if !utilruntime.ReallyCrash {
 		t.Fatal("panics are hidden in this process")
 	}
-	w := shared(t)
-	o := w.own(t, "fleet-panics", watchingVolatiles(t, nil))
-	beside := w.newMember(t, o, "panic-beside")
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-panics", watchingVolatiles(t, nil))
+	beside := env.newMember(t, o, "panic-beside")
 	beside.volatiles(volatile("good"), volatile("better"))
 	healthy := beside.join(t)
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
 	})
-	const says = "the decoder panicked on the member's data"
+	const message = "the decoder panicked on the member's data"
 
-	t.Run("in a list, of a new member", func(t *testing.T) {
-		m := w.newMember(t, o, "panic-list")
+	t.Run("in a list of a new member", func(t *testing.T) {
+		m := env.newMember(t, o, "panic-list")
 		m.volatiles(volatile("panic"), "")
-		m.create(t, m.kubeconfig(t))
-		m.says(t, says)
-		m.neverEngaged(t, 0)
+		m.createSecret(t, m.kubeconfig(t))
+		m.waitForMessage(t, message)
+		m.checkNotEngaged(t, 0)
 		m.volatiles(volatile("good"), "")
-		m.engaged(t, 1, mended)
+		m.waitForEngagement(t, 1, withinReconnect)
 	})
 
-	t.Run("in a watch, of a member that was well", func(t *testing.T) {
-		m := w.newMember(t, o, "panic-watch")
+	t.Run("in a watch of an engaged member", func(t *testing.T) {
+		m := env.newMember(t, o, "panic-watch")
 		m.volatiles(volatile("good"), "")
 		e := m.join(t)
 		m.volatiles(volatile("good"), volatile("panic"))
-		m.ends(t, e, soon)
-		m.says(t, says)
+		m.waitForEnd(t, e, testTimeout)
+		m.waitForMessage(t, message)
 		m.volatiles(volatile("good"), "")
-		eventually(t, mended, func() error {
-			if newest := m.newest(); newest.ctx.Err() != nil {
-				return errors.New("it is not engaged")
+		eventually(t, withinReconnect, func() error {
+			if newest := m.newestEngagement(); newest.ctx.Err() != nil {
+				return errors.New("the member is not engaged")
 			}
 			return nil
 		})
 	})
 
-	beside.goesOn(t, healthy)
+	beside.checkContinues(t, healthy)
 }
 
-// A panic in the transform function of a cache ends the session too.
-func TestAPanicOfATransformFailsTheSession(t *testing.T) {
+func TestPanic_in_a_transform_function_ends_the_session(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-transforms", watchingVolatiles(t, func(object any) (any, error) {
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-transforms", watchingVolatiles(t, func(object any) (any, error) {
 		if v, is := object.(*Volatile); is && v.Name == "bad" {
-			panic("on an object that was not thought of")
+			panic("on purpose")
 		}
 		return object, nil
 	}))
-	m := w.newMember(t, o, "panic-transform")
+	m := env.newMember(t, o, "panic-transform")
 	m.volatiles(volatile("good"), volatile("bad"))
-	m.create(t, m.kubeconfig(t))
-	m.says(t, "the decoder panicked on the member's data")
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForMessage(t, "the decoder panicked on the member's data")
 	m.volatiles(volatile("good"), "")
-	m.shows(t, mended, joined)
+	m.waitForConditions(t, withinReconnect, summaryConnected)
 }

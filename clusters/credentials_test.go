@@ -21,41 +21,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// badEdits returns edits that break a member's kubeconfig, and the conditions that they lead to.
-func badEdits() map[string]struct {
-	edit func(*testing.T, *member) edit
+// invalidEdits returns edits that break a member's kubeconfig, and the conditions that they lead
+// to.
+func invalidEdits() map[string]struct {
+	edit func(*testing.T, *testMember) kubeconfigEdit
 	want string // of CredentialsValid
 } {
-	always := func(e edit) func(*testing.T, *member) edit { return func(*testing.T, *member) edit { return e } }
+	always := func(e kubeconfigEdit) func(*testing.T, *testMember) kubeconfigEdit {
+		return func(*testing.T, *testMember) kubeconfigEdit { return e }
+	}
 	return map[string]struct {
-		edit func(*testing.T, *member) edit
+		edit func(*testing.T, *testMember) kubeconfigEdit
 		want string
 	}{
-		"a program to run":                  {program, "False ExecRefused"},
-		"a file of a token that would do":   {tokenFile, "False FileRefused"},
-		"a token that is none":              {always(withToken("canary")), "False Unauthorized"},
-		"a token that was revoked":          {revoked, "False Unauthorized"},
-		"a token that has ended":            {always(withToken(endedToken)), "False Expired"},
-		"the token of a user without roles": {stranger, "Unknown NotVerified"},
-		"a server where nobody listens": {
-			func(t *testing.T, m *member) edit {
-				nobody := newLink(t, m.link.server)
-				nobody.turn(t, refuse)
-				return withServer(nobody.address)
+		"a program to run":                  {execProgram, "False ExecRefused"},
+		"a file with a valid token":         {tokenFile, "False FileRefused"},
+		"an invalid token":                  {always(withToken("canary")), "False Unauthorized"},
+		"a revoked token":                   {revokedToken, "False Unauthorized"},
+		"an expired token":                  {always(withToken(expiredToken)), "False Expired"},
+		"the token of a user without roles": {tokenWithoutRole, "Unknown NotVerified"},
+		"a server that refuses connections": {
+			func(t *testing.T, m *testMember) kubeconfigEdit {
+				link := newNetworkLink(t, m.link.server)
+				link.setMode(t, modeRefuse)
+				return withServer(link.address)
 			},
 			"Unknown NotVerified",
 		},
-		"a server that is silent": {
-			func(t *testing.T, m *member) edit {
-				nobody := newLink(t, m.link.server)
-				nobody.turn(t, silent)
-				return withServer(nobody.address)
+		"a server that sends nothing": {
+			func(t *testing.T, m *testMember) kubeconfigEdit {
+				link := newNetworkLink(t, m.link.server)
+				link.setMode(t, modeSilent)
+				return withServer(link.address)
 			},
 			"Unknown NotVerified",
 		},
-		"a server that no member may have": {always(withServer("169.254.169.254:443")), "False ServerRefused"},
+		"a server at a forbidden address": {always(withServer("169.254.169.254:443")), "False ServerRefused"},
 		"the CA of another cluster": {
-			func(_ *testing.T, m *member) edit {
+			func(_ *testing.T, m *testMember) kubeconfigEdit {
 				return func(cluster *api.Cluster, _ *api.AuthInfo) {
 					cluster.CertificateAuthorityData = m.hub.environment.Config.CAData
 				}
@@ -65,14 +68,14 @@ func badEdits() map[string]struct {
 	}
 }
 
-// endedToken claims to have expired in 2001.
-const endedToken = "e30.eyJleHAiOjk4MTE3MzEwNn0.Y2FuYXJ5"
+// expiredToken claims to have expired in 2001.
+const expiredToken = "e30.eyJleHAiOjk4MTE3MzEwNn0.Y2FuYXJ5"
 
-// label returns a member name for the name of a test.
-func label(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
+// memberName returns the name of a member for the name of a test.
+func memberName(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
 
-// program names a program that must not run.
-func program(t *testing.T, _ *member) edit {
+// execProgram returns an edit that names a program. It fails the test if the program runs.
+func execProgram(t *testing.T, _ *testMember) kubeconfigEdit {
 	directory := t.TempDir()
 	ran, program := filepath.Join(directory, "ran"), filepath.Join(directory, "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
@@ -80,7 +83,7 @@ func program(t *testing.T, _ *member) edit {
 	}
 	t.Cleanup(func() {
 		if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
-			t.Error("the program was run")
+			t.Error("the operator ran the program")
 		}
 	})
 	return func(_ *api.Cluster, user *api.AuthInfo) {
@@ -88,9 +91,9 @@ func program(t *testing.T, _ *member) edit {
 	}
 }
 
-// tokenFile names a pipe that must not be opened.
-func tokenFile(t *testing.T, m *member) edit {
-	token, _ := m.token(t)
+// tokenFile returns an edit that names a pipe. It fails the test if the pipe is opened.
+func tokenFile(t *testing.T, m *testMember) kubeconfigEdit {
+	token, _ := m.newToken(t)
 	pipe := filepath.Join(t.TempDir(), "token")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -107,7 +110,7 @@ func tokenFile(t *testing.T, m *member) edit {
 	})
 	t.Cleanup(func() {
 		if opened.Load() {
-			t.Error("the file was read")
+			t.Error("the operator opened the file")
 		}
 		reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
@@ -119,198 +122,198 @@ func tokenFile(t *testing.T, m *member) edit {
 	return func(_ *api.Cluster, user *api.AuthInfo) { user.Token, user.TokenFile = "", pipe }
 }
 
-func revoked(t *testing.T, m *member) edit {
-	token, revoke := m.token(t)
+func revokedToken(t *testing.T, m *testMember) kubeconfigEdit {
+	token, revoke := m.newToken(t)
 	revoke()
 	return withToken(token)
 }
 
-func stranger(t *testing.T, m *member) edit {
-	token, _ := m.newStranger(t, m.operator, m.name+"-stranger").token(t)
+func tokenWithoutRole(t *testing.T, m *testMember) kubeconfigEdit {
+	token, _ := m.newMemberWithoutRole(t, m.operator, m.name+"-stranger").newToken(t)
 	return withToken(token)
 }
 
-func TestABadEditKeepsTheConnectionAndSaysWhy(t *testing.T) {
+func TestKubeconfig_that_is_edited_badly_keeps_the_connection_and_is_reported(t *testing.T) {
 	t.Parallel()
-	for name, bad := range badEdits() {
+	for name, bad := range invalidEdits() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			m := w.newMember(t, w.operator, "edited-"+label(name))
+			env := sharedEnv(t)
+			m := env.newMember(t, env.operator, "edited-"+memberName(name))
 			good := m.kubeconfig(t)
-			m.create(t, good)
-			e := m.engaged(t, 1, soon)
-			m.replace(t, m.kubeconfig(t, bad.edit(t, m)))
-			m.shows(t, soon, "Ready True Connected, CredentialsValid "+bad.want)
-			m.goesOn(t, e)
-			m.replace(t, good)
-			m.shows(t, soon, joined)
-			m.goesOn(t, e)
+			m.createSecret(t, good)
+			e := m.waitForEngagement(t, 1, testTimeout)
+			m.replaceKubeconfig(t, m.kubeconfig(t, bad.edit(t, m)))
+			m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid "+bad.want)
+			m.checkContinues(t, e)
+			m.replaceKubeconfig(t, good)
+			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.checkContinues(t, e)
 		})
 	}
-	for name, content := range map[string][]byte{"garbage": []byte("canary"), "nothing": {}} {
+	for name, content := range map[string][]byte{"garbage": []byte("canary"), "an empty value": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			m := w.newMember(t, w.operator, "edited-"+name)
+			env := sharedEnv(t)
+			m := env.newMember(t, env.operator, "edited-"+memberName(name))
 			good := m.kubeconfig(t)
-			m.create(t, good)
-			e := m.engaged(t, 1, soon)
-			m.replace(t, content)
-			m.shows(t, soon, "Ready True Connected, CredentialsValid False KubeconfigMalformed")
-			m.goesOn(t, e)
-			m.replace(t, good)
-			m.shows(t, soon, joined)
-			m.goesOn(t, e)
+			m.createSecret(t, good)
+			e := m.waitForEngagement(t, 1, testTimeout)
+			m.replaceKubeconfig(t, content)
+			m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid False KubeconfigMalformed")
+			m.checkContinues(t, e)
+			m.replaceKubeconfig(t, good)
+			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.checkContinues(t, e)
 		})
 	}
 }
 
-func TestABadFirstKubeconfigSaysWhyAndCanBeMended(t *testing.T) {
+func TestKubeconfig_that_is_bad_from_the_beginning_is_reported_and_can_be_repaired(t *testing.T) {
 	t.Parallel()
 	refused := func(reason string) string { return "Ready False NoConnection, CredentialsValid False " + reason }
 	tests := map[string]struct {
-		edit func(*testing.T, *member) edit
+		edit func(*testing.T, *testMember) kubeconfigEdit
 		want string
 	}{
-		"a program to run":                  {program, refused("ExecRefused")},
-		"a file of a token that would do":   {tokenFile, refused("FileRefused")},
-		"a server that no member may have":  {badEdits()["a server that no member may have"].edit, refused("ServerRefused")},
-		"a token that was revoked":          {revoked, "Ready False Unauthorized, CredentialsValid False Unauthorized"},
-		"a token that has ended":            {badEdits()["a token that has ended"].edit, "Ready False Unauthorized, CredentialsValid False Expired"},
-		"the token of a user without roles": {stranger, "Ready False Forbidden, CredentialsValid Unknown NotVerified"},
-		"a server that is silent":           {badEdits()["a server that is silent"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified"},
+		"a program to run":                  {execProgram, refused("ExecRefused")},
+		"a file with a valid token":         {tokenFile, refused("FileRefused")},
+		"a server at a forbidden address":   {invalidEdits()["a server at a forbidden address"].edit, refused("ServerRefused")},
+		"a revoked token":                   {revokedToken, "Ready False Unauthorized, CredentialsValid False Unauthorized"},
+		"an expired token":                  {invalidEdits()["an expired token"].edit, "Ready False Unauthorized, CredentialsValid False Expired"},
+		"the token of a user without roles": {tokenWithoutRole, "Ready False Forbidden, CredentialsValid Unknown NotVerified"},
+		"a server that sends nothing":       {invalidEdits()["a server that sends nothing"].edit, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			m := w.newMember(t, w.operator, "first-"+label(name))
-			m.create(t, m.kubeconfig(t, test.edit(t, m)))
-			m.shows(t, soon, test.want)
-			m.replace(t, m.kubeconfig(t))
-			m.engaged(t, 1, soon)
+			env := sharedEnv(t)
+			m := env.newMember(t, env.operator, "first-"+memberName(name))
+			m.createSecret(t, m.kubeconfig(t, test.edit(t, m)))
+			m.waitForConditions(t, testTimeout, test.want)
+			m.replaceKubeconfig(t, m.kubeconfig(t))
+			m.waitForEngagement(t, 1, testTimeout)
 		})
 	}
 }
 
-// A rotation changes nothing but the credentials: the same Cluster stays engaged, and no kind is
-// listed again.
-func TestRotation(t *testing.T) {
+// A rotation changes only the credentials: the same Cluster stays engaged, and no kind is listed
+// again.
+func TestKubeconfig_rotation(t *testing.T) {
 	t.Parallel()
-	t.Run("a token is swapped in place", func(t *testing.T) {
+	t.Run("replaces a token in place", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "rotates-token")
-		old, revoke := m.token(t)
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "rotates-token")
+		old, revoke := m.newToken(t)
 		e := m.join(t, withToken(old))
-		accepted, _ := m.link.count()
-		lists := w.member.lists(m.user())
-		next, _ := m.token(t)
-		m.replace(t, m.kubeconfig(t, withToken(next)))
-		m.uses(t, e, m.user(), tokenID(next))
+		accepted, _ := m.link.connectionCounts()
+		lists := env.member.listRequests(m.user())
+		next, _ := m.newToken(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t, withToken(next)))
+		m.waitForCredential(t, e, m.user(), tokenID(next))
 		revoke()
-		m.deploy(t, "rotates-token-app")
-		e.has(t, "rotates-token-app", soon)
-		m.goesOn(t, e)
-		m.shows(t, soon, joined)
-		if now := w.member.lists(m.user()); !slices.Equal(lists, now) {
-			t.Errorf("%s", cmp.Diff(lists, now))
+		m.createDeployment(t, "rotates-token-app")
+		e.waitForDeployment(t, "rotates-token-app", testTimeout)
+		m.checkContinues(t, e)
+		m.waitForConditions(t, testTimeout, summaryConnected)
+		if now := env.member.listRequests(m.user()); !slices.Equal(lists, now) {
+			t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 		}
-		if now, _ := m.link.count(); now != accepted+1 { // the connection of the trial
-			t.Errorf("%d connections were made besides the trial's", now-accepted-1)
+		if now, _ := m.link.connectionCounts(); now != accepted+1 { // the connection that verified the token
+			t.Errorf("%d connections were made, want 1", now-accepted)
 		}
 	})
 
-	t.Run("a client certificate is swapped in place, on new connections", func(t *testing.T) {
+	t.Run("replaces a client certificate in place, on new connections", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.own(t, "fleet-certificate"), "rotates-certificate")
-		// The member has no front, because a front cannot pass on a client certificate.
-		m.front, m.ca, m.link = nil, w.member.environment.Config.CAData, newLink(t, w.member.address())
+		env := sharedEnv(t)
+		m := env.newMember(t, env.newOperator(t, "fleet-certificate"), "rotates-certificate")
+		// The member has no faultProxy, because a proxy cannot pass on a client certificate.
+		m.proxy, m.ca, m.link = nil, env.member.environment.Config.CAData, newNetworkLink(t, env.member.address())
 		user := "certified"
-		m.allow(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
-		first, second := w.member.as(user), w.member.as(user)
+		m.grantMemberRole(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
+		first, second := env.member.userConfig(user), env.member.userConfig(user)
 		e := m.join(t, withCertificate(first.CertData, first.KeyData))
-		lists, before := w.member.lists(user), w.member.credentials(user)
-		// See settles. Without a front, nothing counts the watches.
-		eventually(t, soon, func() error {
+		lists, before := env.member.listRequests(user), env.member.credentialIDs(user)
+		// See waitForResumableWatches. Without a faultProxy, nothing counts the watches.
+		eventually(t, testTimeout, func() error {
 			if time.Since(e.at) < 3*time.Second {
-				return errors.New("too early")
+				return errors.New("the watches are too new to resume")
 			}
 			return nil
 		})
-		m.replace(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
-		eventually(t, soon, func() error {
-			if after := w.member.credentials(user); len(after) <= len(before) {
-				return fmt.Errorf("no other certificate was used than %v", after)
+		m.replaceKubeconfig(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
+		eventually(t, testTimeout, func() error {
+			if after := env.member.credentialIDs(user); len(after) <= len(before) {
+				return fmt.Errorf("only the certificates %v were used", after)
 			}
 			return nil
 		})
-		m.uses(t, e, user, w.member.credentials(user)[len(before)])
-		m.deploy(t, "rotates-certificate-app")
-		e.has(t, "rotates-certificate-app", soon)
-		m.goesOn(t, e)
-		m.shows(t, soon, joined)
-		if now := w.member.lists(user); !slices.Equal(lists, now) {
-			t.Errorf("%s", cmp.Diff(lists, now))
+		m.waitForCredential(t, e, user, env.member.credentialIDs(user)[len(before)])
+		m.createDeployment(t, "rotates-certificate-app")
+		e.waitForDeployment(t, "rotates-certificate-app", testTimeout)
+		m.checkContinues(t, e)
+		m.waitForConditions(t, testTimeout, summaryConnected)
+		if now := env.member.listRequests(user); !slices.Equal(lists, now) {
+			t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 		}
 	})
 
-	t.Run("another server: the successor is engaged before the old one ends", func(t *testing.T) {
+	t.Run("to another server engages it before the old engagement ends", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "moves")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "moves")
 		first, old := m.join(t), m.link
-		m.move(t)
-		m.replace(t, m.kubeconfig(t))
-		second := m.engaged(t, 2, soon)
-		m.ends(t, first, 5*time.Second)
-		m.goesOn(t, second)
-		if !second.seamless {
-			t.Error("the old engagement had ended before")
+		m.changeAddress(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t))
+		second := m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEnd(t, first, 5*time.Second)
+		m.checkContinues(t, second)
+		if !second.overlapping {
+			t.Error("the old engagement ended first")
 		}
 		eventually(t, 5*time.Second, func() error {
-			if _, open := old.count(); open > 0 {
+			if _, open := old.connectionCounts(); open > 0 {
 				return fmt.Errorf("%d connections to the old server are open", open)
 			}
 			return nil
 		})
 	})
 
-	t.Run("another server that cannot be engaged leaves the old one as it was", func(t *testing.T) {
+	t.Run("to another server that cannot be engaged keeps the old engagement", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "moves-not")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "moves-not")
 		e := m.join(t)
-		w.operator.engagements.setRefuse(m.name)
+		env.operator.recorder.setRefuse(m.name)
 		old := m.link
-		m.move(t)
-		m.replace(t, m.kubeconfig(t))
-		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotVerified")
-		m.goesOn(t, e)
+		m.changeAddress(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t))
+		m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid Unknown NotVerified")
+		m.checkContinues(t, e)
 		m.link = old
-		m.replace(t, m.kubeconfig(t))
-		m.shows(t, soon, joined)
-		m.goesOn(t, e)
-		w.operator.engagements.setRefuse("")
+		m.replaceKubeconfig(t, m.kubeconfig(t))
+		m.waitForConditions(t, testTimeout, summaryConnected)
+		m.checkContinues(t, e)
+		env.operator.recorder.setRefuse("")
 	})
 }
 
-// uses waits until the reads of an engagement use a credential.
-func (m *member) uses(t *testing.T, e engagement, user, credential string) {
+// waitForCredential waits until the reads of an engagement use a credential.
+func (m *testMember) waitForCredential(t *testing.T, e engagement, user, credential string) {
 	t.Helper()
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		if err := e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{}); err != nil {
 			return err
 		}
 		var newest request
-		for _, r := range m.world.member.served(user) {
+		for _, r := range m.testEnv.member.requests(user) {
 			if r.ObjectRef.Resource == "namespaces" {
 				newest = r
 			}
 		}
-		if !slices.Contains(newest.User.Extra[credentialExtra], credential) {
+		if !slices.Contains(newest.User.Extra[credentialIDExtra], credential) {
 			return fmt.Errorf("%s still uses %v", m.name, newest.User.Extra)
 		}
 		return nil

@@ -27,7 +27,7 @@ func Example() {
 		// member.
 		mapper := meta.NewDefaultRESTMapper(nil)
 		mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-		provider, err := clusters.New(ctx, clusters.Options{Scheme: kinds, Mapper: mapper, Watch: []client.Object{&appsv1.Deployment{}}})
+		provider, err := clusters.New(ctx, clusters.Options{Scheme: testScheme, Mapper: mapper, Watch: []client.Object{&appsv1.Deployment{}}})
 		if err != nil {
 			return nil, err
 		}
@@ -35,8 +35,8 @@ func Example() {
 			Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"}),
 		}}
 		m, err := mcmanager.New(hub, provider, manager.Options{
-			Scheme:         kinds, // includes corev1 and v1alpha1
-			LeaderElection: true,  // only the leader connects to members
+			Scheme:         testScheme, // includes corev1 and v1alpha1
+			LeaderElection: true,       // only the leader connects to members
 			Cache:          cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
 		})
 		if err != nil {

@@ -1,23 +1,9 @@
 package clusters_test
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"io"
-	"log"
-	"math/big"
 	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,465 +12,264 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// badMember is one way in which a member can be faulty.
-type badMember struct {
+// faultCase is one way in which a member can be faulty.
+type faultCase struct {
 	name string
-	// turn makes a member faulty. mend reverts its changes to the link and the front.
-	turn func(testing.TB, *member)
-	// fresh is the expected Ready condition of a member whose Secret is new, and joined that of a
-	// member that was healthy before. goesOn means that the fault has no effect, "" that the case
-	// is impossible. The expected CredentialsValid condition follows from these.
-	fresh, joined string
-	// The condition must be reported within this time; the default is soon.
-	freshWithin, joinedWithin time.Duration
+	// inject makes a member faulty. repair reverts its changes to the link and the proxy.
+	inject func(testing.TB, *testMember)
+	// whenNew is the expected Ready condition of a member whose Secret is new, and whenConnected
+	// that of a member that was healthy before. "" means that the case does not apply. The expected
+	// CredentialsValid condition follows from these.
+	whenNew, whenConnected string
+	// The condition must be reported within this time; the default is testTimeout.
+	newWithin, connectedWithin time.Duration
 }
 
 const (
-	goesOn      = "True Connected"
+	unaffected  = "True Connected" // the member is engaged and stays engaged
 	unreachable = "Unknown Unreachable"
 	unhealthy   = "Unknown Unhealthy"
-	forbids     = "False Forbidden"
+	forbidden   = "False Forbidden"
 
-	// A list that hangs is abandoned and reported after ConnectTimeout.
-	afterTimeout = 75 * time.Second
-	// Failing watches are abandoned after 15 seconds of failures, at the second probe that notices.
-	afterTrouble = time.Minute
+	// A list that hangs is ended after ConnectTimeout. The member is disengaged after two of them.
+	withinConnectTimeout = 75 * time.Second
+	// A member whose lists or watches fail for 15 seconds is disengaged at the next probe.
+	withinWatchFailure = time.Minute
 	// A member is connected again within this time after its fault is fixed, because it was
 	// unavailable for less than a minute.
-	mended = time.Minute
+	withinReconnect = time.Minute
 )
 
-func badMembers() []badMember {
-	return []badMember{
+func faultCases() []faultCase {
+	code := respondWithCode
+	return []faultCase{
 		// Faults of the network.
-		{name: "refuses connections", turn: linked(refuse), fresh: unreachable, joined: unreachable},
-		{name: "drops SYNs", turn: linked(drop), fresh: unreachable, joined: unreachable},
-		{name: "accepts and is silent", turn: linked(silent), fresh: unreachable, joined: unreachable},
-		{name: "breaks off in its TLS hello", turn: linked(halfway), fresh: unreachable, joined: unreachable},
+		{name: "refuses connections", inject: onLink(modeRefuse), whenNew: unreachable, whenConnected: unreachable},
+		{name: "drops SYNs", inject: onLink(modeDropSYN), whenNew: unreachable, whenConnected: unreachable},
+		{name: "accepts connections and sends nothing", inject: onLink(modeSilent), whenNew: unreachable, whenConnected: unreachable},
+		{name: "stops in its TLS hello", inject: onLink(modeTruncate), whenNew: unreachable, whenConnected: unreachable},
 		// Another server.
-		{name: "has a certificate of another CA", turn: led(func(_ testing.TB, m *member) string { return m.hub.address() }), fresh: unhealthy, joined: unhealthy},
-		{name: "has a certificate of another name", turn: led(otherName), fresh: unhealthy, joined: unhealthy},
-		{name: "is another cluster", turn: func(_ testing.TB, m *member) { m.front.become("another-" + m.front.identity()) }, joined: "False IdentityChanged"},
+		{name: "has a certificate of another CA", inject: onServer(hubAddress), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "has a certificate for another name", inject: onServer(serverWithOtherName), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "is another cluster", inject: withOtherIdentity, whenConnected: "False IdentityChanged"},
 		// Faulty responses to all requests.
-		{name: "hangs", turn: all(hang), fresh: unreachable, joined: unreachable},
-		{name: "takes 10 s for each answer", turn: all(late(10 * time.Second)), fresh: unreachable, joined: unreachable},
-		{name: "answers 401", turn: all(code(http.StatusUnauthorized)), fresh: "False Unauthorized", joined: "False Unauthorized"},
-		{name: "answers 403", turn: all(code(http.StatusForbidden)), fresh: forbids, joined: forbids},
-		{name: "answers 429", turn: all(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy},
-		{name: "answers 500", turn: all(code(http.StatusInternalServerError)), fresh: unhealthy, joined: unhealthy},
-		{name: "answers 503", turn: all(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy},
-		{name: "redirects", turn: all(redirect), fresh: unhealthy, joined: unhealthy},
-		{name: "answers with a gzip bomb", turn: all(bomb), fresh: unhealthy, joined: unhealthy},
-		{name: "answers with huge headers", turn: all(hugeHeaders), fresh: unreachable, joined: unreachable},
+		{name: "hangs", inject: onAllRequests(hang), whenNew: unreachable, whenConnected: unreachable},
+		{name: "takes 10 s for each response", inject: onAllRequests(respondAfter(10 * time.Second)), whenNew: unreachable, whenConnected: unreachable},
+		{name: "responds with 401", inject: onAllRequests(code(http.StatusUnauthorized)), whenNew: "False Unauthorized", whenConnected: "False Unauthorized"},
+		{name: "responds with 403", inject: onAllRequests(code(http.StatusForbidden)), whenNew: forbidden, whenConnected: forbidden},
+		{name: "responds with 429", inject: onAllRequests(code(http.StatusTooManyRequests)), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "responds with 500", inject: onAllRequests(code(http.StatusInternalServerError)), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "responds with 503", inject: onAllRequests(code(http.StatusServiceUnavailable)), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "redirects", inject: onAllRequests(redirect), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "responds with a gzip bomb", inject: onAllRequests(gzipBomb), whenNew: unhealthy, whenConnected: unhealthy},
+		{name: "responds with large headers", inject: onAllRequests(largeHeaders), whenNew: unreachable, whenConnected: unreachable},
 		// Faulty responses to lists, watches and writes, but not to probes.
-		{name: "hangs but for probes", turn: others(hang), fresh: unreachable, joined: unreachable, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		{name: "answers 403 but to probes", turn: others(code(http.StatusForbidden)), fresh: forbids, joined: forbids, joinedWithin: afterTrouble},
-		{name: "answers 429 but to probes", turn: others(code(http.StatusTooManyRequests)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		{name: "answers 503 but to probes", turn: others(code(http.StatusServiceUnavailable)), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		{name: "answers with a gzip bomb but to probes", turn: others(bomb), fresh: unhealthy, joined: unhealthy, freshWithin: afterTimeout, joinedWithin: afterTrouble},
-		// Faulty lists. A watch resumes at its last resource version and needs no list.
-		{name: "answers 403 to lists", turn: lists(code(http.StatusForbidden)), fresh: forbids, joined: goesOn},
-		{name: "sends a list of 1 GB", turn: lists(endless), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
-		{name: "sends its lists in pages without end", turn: lists(pages), fresh: unhealthy, joined: goesOn},
-		{name: "sends a relist in pages without end", turn: relists(pages), joined: unhealthy, joinedWithin: afterTimeout},
-		{name: "breaks off in its lists", turn: lists(breakOff), fresh: unreachable, joined: goesOn, freshWithin: afterTimeout},
-		{name: "has an absurd quantity", turn: lists(quantities(listHead+"%s]}", `"1e-2000000000"`)), fresh: unhealthy, joined: goesOn, freshWithin: afterTimeout},
+		{name: "hangs except for probes", inject: onAllButProbes(hang), whenNew: unreachable, whenConnected: unreachable, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "responds with 403 except to probes", inject: onAllButProbes(code(http.StatusForbidden)), whenNew: forbidden, whenConnected: forbidden, connectedWithin: withinWatchFailure},
+		{name: "responds with 429 except to probes", inject: onAllButProbes(code(http.StatusTooManyRequests)), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "responds with 503 except to probes", inject: onAllButProbes(code(http.StatusServiceUnavailable)), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "responds with a gzip bomb except to probes", inject: onAllButProbes(gzipBomb), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		// Faulty lists.
+		{name: "responds to lists with 403", inject: onLists(code(http.StatusForbidden)), whenNew: forbidden, whenConnected: forbidden, connectedWithin: withinWatchFailure},
+		{name: "sends a list of 1 GB", inject: onLists(endlessList), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "sends lists in endless pages", inject: onLists(endlessPages), whenNew: unhealthy, whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "truncates its lists", inject: onLists(truncatedList), whenNew: unreachable, whenConnected: unreachable, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "lists an expensive quantity", inject: onLists(respondWithQuantity(listPrefix+"%s]}", `"1e-2000000000"`)), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinWatchFailure},
+		{name: "stalls in its lists", inject: onLists(headersOnly), whenNew: unreachable, whenConnected: unreachable, newWithin: withinConnectTimeout, connectedWithin: withinConnectTimeout},
+		{name: "responds to lists with a Retry-After of a day", inject: onLists(retryAfterADay), whenNew: unhealthy, whenConnected: unhealthy, newWithin: withinConnectTimeout, connectedWithin: withinConnectTimeout},
 		// Faulty watches.
-		{name: "answers 503 to watches", turn: watches(code(http.StatusServiceUnavailable)), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "answers watches with an error that does not end", turn: watches(neverDone), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "tells watches an absurd quantity", turn: watches(quantities(event, `1234567890123456789e2000000000`)), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "sends garbage to watches", turn: watches(garbage), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "calls every watch too old", turn: watches(gone), joined: unhealthy, joinedWithin: afterTrouble},
-		{name: "stalls in the list that a watch too old calls for", turn: relists(mute), joined: unreachable, joinedWithin: afterTimeout},
-		{name: "puts off the list that a watch too old calls for by a day", turn: relists(tomorrow), joined: unhealthy, joinedWithin: afterTimeout},
-		{name: "calls a watch too old", turn: func(t testing.TB, m *member) { watches(once(gone))(t, m) }, fresh: goesOn, joined: goesOn},
+		{name: "responds to watches with 503", inject: onWatches(code(http.StatusServiceUnavailable)), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "responds to watches with an endless error", inject: onWatches(endlessError), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "sends an expensive quantity in watches", inject: onWatches(respondWithQuantity(addedEvent, `1234567890123456789e2000000000`)), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "sends garbage in watches", inject: onWatches(garbage), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "ends every watch as expired", inject: onWatches(expiredWatch), whenConnected: unhealthy, connectedWithin: withinWatchFailure},
+		{name: "ends one watch as expired", inject: onOneWatch(expiredWatch), whenNew: unaffected, whenConnected: unaffected},
 	}
 }
 
-// Each fault hits healthy members and members whose Secret is new. The operator reports the fault
-// in time, and reconnects the members by itself after the fault is fixed.
-func TestFaults(t *testing.T) {
+// Each fault affects members whose Secret is new and members that were healthy before. The operator
+// reports the fault in time, and connects the member again after the fault is repaired.
+func TestMember_with_a_fault_is_reported_and_reconnected_after_its_repair(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-faults")
-	for i, bad := range badMembers() {
-		if bad.fresh != "" {
-			t.Run("a new member that "+bad.name, func(t *testing.T) {
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-faults", func(o *setup) { o.ConnectTimeout = 15 * time.Second })
+	for i, test := range faultCases() {
+		if test.whenNew != "" {
+			t.Run("a new member that "+test.name, func(t *testing.T) {
 				t.Parallel()
-				m := w.newMember(t, o, fmt.Sprintf("fault-new-%d", i))
-				bad.turn(t, m)
-				m.create(t, m.kubeconfig(t))
-				if bad.fresh == goesOn {
-					m.engaged(t, 1, soon)
-					return
-				}
-				timed(t, "shown", func() { m.shows(t, cmp.Or(bad.freshWithin, soon), conditions(bad.fresh, "Unknown NotVerified")) })
-				m.neverEngaged(t, 0)
-				m.mend(t)
-				timed(t, "connected", func() {
-					e := m.engaged(t, 1, mended)
-					e.works(t)
-					m.goesOn(t, e)
-				})
+				env.newMember(t, o, fmt.Sprintf("fault-new-%d", i)).testFaultWhenNew(t, test)
 			})
 		}
-		if bad.joined != "" {
-			t.Run("a member that "+bad.name, func(t *testing.T) {
+		if test.whenConnected != "" {
+			t.Run("a connected member that "+test.name, func(t *testing.T) {
 				t.Parallel()
-				m := w.newMember(t, o, fmt.Sprintf("fault-%d", i))
-				m.breaks(t, bad, cmp.Or(bad.joinedWithin, soon))
+				env.newMember(t, o, fmt.Sprintf("fault-%d", i)).testFaultWhenConnected(t, test)
 			})
 		}
 	}
 }
 
-// An open watch without events would leave a member Ready forever, with an outdated cache.
-func TestAWatchThatTellsNothing(t *testing.T) {
+// testFaultWhenNew makes a faulty member join, and repairs it.
+func (m *testMember) testFaultWhenNew(t *testing.T, test faultCase) {
+	t.Helper()
+	test.inject(t, m)
+	m.createSecret(t, m.kubeconfig(t))
+	if test.whenNew == unaffected {
+		m.checkUnaffected(t, m.waitForEngagement(t, 1, testTimeout))
+		return
+	}
+	logDuration(t, "reported", func() {
+		m.waitForConditions(t, cmp.Or(test.newWithin, testTimeout), expectedConditions(test.whenNew, "Unknown NotVerified"))
+	})
+	m.checkNotEngaged(t, 0)
+	m.repair(t)
+	logDuration(t, "connected", func() {
+		e := m.waitForEngagement(t, 1, withinReconnect)
+		e.waitForRead(t)
+		m.checkContinues(t, e)
+	})
+}
+
+// Without a limit, an open watch without events would leave a member Ready forever, with an
+// outdated cache.
+func TestWatch_that_sends_no_event_ends_the_engagement(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	// With this limit, a healthy watch is lost, too.
-	soonSilent := func(o *setup) { o.WatchSilence = 10 * time.Second }
-	o := w.own(t, "fleet-silent-watches", soonSilent)
-	for name, fault := range map[string]http.HandlerFunc{"sends a byte a second": dripping, "says nothing": mute} {
-		t.Run("a member that "+name+" to watches", func(t *testing.T) {
+	env := sharedEnv(t)
+	// A healthy API server sends a bookmark each minute, so this limit ends healthy watches too.
+	o := env.newOperator(t, "fleet-silent-watches", func(o *setup) { o.WatchSilence = 10 * time.Second })
+	for name, response := range map[string]http.HandlerFunc{"sends one byte per second": slowBytes, "sends only headers": headersOnly} {
+		t.Run("a watch that "+name, func(t *testing.T) {
 			t.Parallel()
-			m := w.newMember(t, o, "silent-watch-"+label(name))
-			watches(fault)(t, m)
-			m.create(t, m.kubeconfig(t))
-			e := m.engaged(t, 1, soon)
-			m.ends(t, e, soon)
-			m.shows(t, soon, conditions(unhealthy, "True Accepted"))
+			m := env.newMember(t, o, "silent-watch-"+memberName(name))
+			onWatches(response)(t, m)
+			e := m.join(t)
+			m.waitForEnd(t, e, testTimeout)
+			m.waitForConditions(t, testTimeout, expectedConditions(unhealthy, "True Accepted"))
 		})
 	}
 }
 
-// Failures before the caches were in sync do not count later.
-func TestAMemberThatWasNotWellAtFirstIsEngagedForGood(t *testing.T) {
+// Failures during connecting do not count after the caches have synced.
+func TestMember_that_failed_while_it_connected_stays_engaged(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.operator, "not-well-at-first")
-	lists(code(http.StatusServiceUnavailable))(t, m)
-	m.create(t, m.kubeconfig(t))
-	time.Sleep(18 * time.Second) // within the time that connecting may take
-	m.mend(t)
-	e := m.engaged(t, 1, mended)
-	time.Sleep(6 * time.Second) // two probes
-	m.goesOn(t, e)
-	m.shows(t, 0, joined)
-}
-
-// relists ends the watches as too old, and answers the following lists with do.
-func relists(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("watch") {
-			gone(w, r)
-			return
-		}
-		do(w, r)
-	}, func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.RawQuery != "" })
-}
-
-// tomorrow answers with a Retry-After of a day.
-func tomorrow(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Retry-After", "86400")
-	w.WriteHeader(http.StatusServiceUnavailable)
-}
-
-// neverDone answers with an error whose body never ends.
-func neverDone(w http.ResponseWriter, r *http.Request) {
-	w.WriteHeader(http.StatusServiceUnavailable)
-	if http.NewResponseController(w).Flush() == nil {
-		<-r.Context().Done()
+	env := sharedEnv(t)
+	m := env.newMember(t, env.operator, "failed-at-first")
+	onLists(respondWithCode(http.StatusServiceUnavailable))(t, m)
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForFault(t)
+	// The failures last longer than a connected member may fail, and not longer than connecting may
+	// take. Lists are retried after a second.
+	const failing = 18 * time.Second
+	<-time.After(failing)
+	if faults := m.proxy.faults(); faults < 3 {
+		t.Fatalf("%d lists have failed within %s", faults, failing)
 	}
+	m.repair(t)
+	e := m.waitForEngagement(t, 1, withinReconnect)
+	m.waitForProbes(t, 2)
+	m.checkContinues(t, e)
+	m.waitForConditions(t, 0, summaryConnected)
 }
 
-// mute sends the header of a response, and no body.
-func mute(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	if http.NewResponseController(w).Flush() == nil {
-		<-r.Context().Done()
-	}
-}
-
-// breaks makes a member join, turn faulty, and recover.
-func (m *member) breaks(t *testing.T, bad badMember, within time.Duration) {
+// testFaultWhenConnected makes a healthy member join, become faulty, and recover.
+func (m *testMember) testFaultWhenConnected(t *testing.T, test faultCase) {
 	t.Helper()
-	first, id := m.join(t), m.front.identity()
-	m.settles(t)
-	bad.turn(t, m)
-	if bad.joined == goesOn {
-		m.deploy(t, m.name)
-		timed(t, "cached", func() { first.has(t, m.name, soon) })
-		m.goesOn(t, first)
-		m.shows(t, 0, joined)
+	first, id := m.join(t), m.proxy.identity()
+	m.waitForResumableWatches(t)
+	test.inject(t, m)
+	if test.whenConnected == unaffected {
+		m.checkUnaffected(t, first)
 		return
 	}
-	timed(t, "shown", func() { m.shows(t, within, conditions(bad.joined, "True Accepted")) })
-	m.ends(t, first, 5*time.Second)
-	m.deploy(t, m.name)
-	m.front.become(id)
-	m.mend(t)
-	timed(t, "connected", func() {
-		second := m.engaged(t, 2, mended)
-		// The member may have been engaged, and fail again, before the fault was fixed.
-		second.has(t, m.name, soon)
-		second.works(t)
-		m.goesOn(t, second)
+	logDuration(t, "reported", func() {
+		m.waitForConditions(t, cmp.Or(test.connectedWithin, testTimeout), expectedConditions(test.whenConnected, "True Accepted"))
+	})
+	m.waitForEnd(t, first, 5*time.Second)
+	m.createDeployment(t, m.name)
+	m.proxy.setIdentity(id)
+	m.repair(t)
+	logDuration(t, "connected", func() {
+		second := m.waitForEngagement(t, 2, withinReconnect)
+		// The member may have been engaged, and failed again, before the repair.
+		second.waitForDeployment(t, m.name, testTimeout)
+		second.waitForRead(t)
+		m.checkContinues(t, second)
 	})
 }
 
-// settles waits until the watches of a member would resume after a disconnect. client-go lists
-// again after a watch that ends within a second without an event, and counts from the moment at
-// which the initial objects were in the cache.
-func (m *member) settles(t testing.TB) {
+// checkUnaffected checks that an engagement continues after the fault has occurred, and that its
+// cache is still updated.
+func (m *testMember) checkUnaffected(t *testing.T, e engagement) {
+	t.Helper()
+	m.waitForFault(t)
+	m.createDeployment(t, m.name)
+	e.waitForDeployment(t, m.name, testTimeout)
+	m.waitForProbes(t, 2)
+	m.checkContinues(t, e)
+	m.waitForConditions(t, 0, summaryConnected)
+}
+
+// waitForResumableWatches waits until the watches of a member would resume after a disconnect.
+// client-go lists again after a watch that ends within a second without an event, and counts from
+// the moment at which the initial objects were in the cache.
+func (m *testMember) waitForResumableWatches(t testing.TB) {
 	t.Helper()
 	begun := time.Now()
-	eventually(t, soon, func() error {
-		open, newest := m.front.watches()
+	eventually(t, testTimeout, func() error {
+		open, newest := m.proxy.openWatches()
 		if newest.Before(begun) {
 			newest = begun
 		}
-		if open < len(watched()) || time.Since(newest) < 2*time.Second {
+		if open < len(watchedKinds()) || time.Since(newest) < 2*time.Second {
 			return fmt.Errorf("%d watches are open, the newest for %s", open, time.Since(newest))
 		}
 		return nil
 	})
 }
 
-// works waits until an engagement can read. A member that has just sent much data may be throttled
-// for a while.
-func (e engagement) works(t testing.TB) {
+// waitForRead waits until an engagement can read. A member that has just sent much data may be
+// throttled for a while.
+func (e engagement) waitForRead(t testing.TB) {
 	t.Helper()
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		return e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	})
 }
 
-// conditions returns the conditions of a faulty member. The credentials keep their condition,
-// unless the member refuses them.
-func conditions(ready, credentials string) string {
+// expectedConditions returns the conditions of a faulty member. The credentials keep their
+// condition, unless the member refuses them.
+func expectedConditions(ready, credentials string) string {
 	if ready == "False Unauthorized" {
 		credentials = ready
 	}
 	return "Ready " + ready + ", CredentialsValid " + credentials
 }
 
-// timed logs how long do takes.
-func timed(t testing.TB, what string, do func()) {
+// logDuration logs how long do takes.
+func logDuration(t testing.TB, what string, do func()) {
 	t.Helper()
 	begun := time.Now()
 	do()
 	t.Logf("%s after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// mend reverts a fault of the link or the front.
-func (m *member) mend(t testing.TB) {
+// repair reverts a fault of the link or the proxy.
+func (m *testMember) repair(t testing.TB) {
 	t.Helper()
-	m.front.fail(nil)
-	m.link.lead(m.front.address())
-	m.link.turn(t, pass)
-	m.link.cut() // closes requests that hang in the fault
+	m.proxy.setFault(nil)
+	m.link.setServer(m.proxy.address())
+	m.link.setMode(t, modePass)
+	m.link.resetConnections() // closes requests that hang in the fault
 }
 
-// linked returns a fault of the link.
-func linked(to mode) func(testing.TB, *member) {
-	return func(t testing.TB, m *member) { m.link.turn(t, to) }
-}
-
-// led redirects the link to another server.
-func led(to func(testing.TB, *member) string) func(testing.TB, *member) {
-	return func(t testing.TB, m *member) {
-		m.link.lead(to(t, m))
-		m.link.cut()
-	}
-}
-
-// answered makes the front answer the selected requests with do. It resets the open connections, so
-// that watches restart and meet the fault.
-func answered(do http.HandlerFunc, which func(*http.Request) bool) func(testing.TB, *member) {
-	return func(_ testing.TB, m *member) {
-		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
-			if !which(r) {
-				return false
-			}
-			do(w, r)
-			return true
-		})
-		m.link.cut()
-	}
-}
-
-func all(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(*http.Request) bool { return true })
-}
-
-func others(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(r *http.Request) bool { return !asksIdentity(r) })
-}
-
-func lists(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(r *http.Request) bool {
-		q := r.URL.Query()
-		return r.Method == http.MethodGet && !asksIdentity(r) && (!q.Has("watch") || q.Has("sendInitialEvents"))
-	})
-}
-
-func watches(do http.HandlerFunc) func(testing.TB, *member) {
-	return answered(do, func(r *http.Request) bool { return r.URL.Query().Has("watch") })
-}
-
-// once answers one request with do and aborts the others, because a watch of each kind restarts at
-// the same time.
-func once(do http.HandlerFunc) http.HandlerFunc {
-	var first sync.Once
-	return func(w http.ResponseWriter, r *http.Request) {
-		answered := false
-		first.Do(func() { answered = true; do(w, r) })
-		if !answered {
-			panic(http.ErrAbortHandler)
-		}
-	}
-}
-
-func code(code int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(code)
-	}
-}
-
-func late(delay time.Duration) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(delay):
-		case <-r.Context().Done():
-		}
-		w.WriteHeader(http.StatusOK)
-	}
-}
-
-func redirect(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, "https://redirected.invalid", http.StatusTemporaryRedirect)
-}
-
-// aMillionZeros is a megabyte of zeros in gzip format. Any number of copies can be concatenated.
-var aMillionZeros = sync.OnceValue(func() []byte {
-	var zeros bytes.Buffer
-	compressed := gzip.NewWriter(&zeros)
-	_, _ = compressed.Write(make([]byte, 1<<20))
-	_ = compressed.Close()
-	return zeros.Bytes()
-})
-
-// bomb sends a megabyte that decompresses to a gigabyte.
-func bomb(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Encoding", "gzip")
-	_, _ = w.Write(bytes.Repeat(aMillionZeros(), 1<<10))
-}
-
-func hugeHeaders(w http.ResponseWriter, _ *http.Request) {
-	for i := range 16 {
-		w.Header().Set(fmt.Sprintf("X-Huge-%d", i), strings.Repeat("x", 1<<20))
-	}
-	w.WriteHeader(http.StatusOK)
-}
-
-// flood sends a piece repeatedly, up to a gigabyte.
-func flood(w io.Writer, piece string) {
-	pieces := []byte(strings.Repeat(piece, 32<<10/len(piece)))
-	for sent := 0; sent < 1<<30; {
-		n, err := w.Write(pieces)
-		if err != nil {
-			return
-		}
-		sent += n
-	}
-}
-
-const listHead = `{"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {"resourceVersion": "1"}, "items": [`
-
-func endless(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, listHead)
-	flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`)
-}
-
-// pages answers each list request with a page that has a continuation.
-func pages(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, strings.Replace(listHead, `"resourceVersion"`, `"continue": "more", "resourceVersion"`, 1)+`{"metadata": {"name": "x"}}]}`)
-}
-
-func breakOff(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, listHead+`{"metadata": {"name`)
-	panic(http.ErrAbortHandler)
-}
-
-func garbage(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, strings.Repeat("\x00garbage\xff", 1000))
-}
-
-func gone(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-		"message": "too old resource version: 1 (2)", "reason": "Expired", "code": 410}}`+"\n")
-}
-
-func dripping(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for _, b := range []byte(`{"type": "ADDED", "object": {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {` + strings.Repeat(" ", 1000)) {
-		if _, err := w.Write([]byte{b}); err != nil || http.NewResponseController(w).Flush() != nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-// another is a certificate for a name that is not a front's. Its own authority signs it, and all
-// members trust that authority.
-var another = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another"}, DNSNames: []string{"another.invalid"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}
-})
-
-func otherName(t testing.TB, _ *member) string {
-	t.Helper()
-	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{another()}}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return server.Listener.Addr().String()
-}
-
-// With the probes of production, the hub detects within 45 seconds that a member's open connections
-// carry no data.
-func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
+// With the probe interval of production, the operator detects within 45 seconds that a member's
+// open connections carry no data.
+func TestMember_with_half_open_connections_is_disengaged(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.own(t, "fleet-half-open", asInProduction), "half-open")
-	m.breaks(t, badMember{turn: linked(silent), joined: unreachable}, 45*time.Second)
+	env := sharedEnv(t)
+	m := env.newMember(t, env.newOperator(t, "fleet-half-open", productionProbeInterval), "half-open")
+	m.testFaultWhenConnected(t, faultCase{inject: onLink(modeSilent), whenConnected: unreachable, connectedWithin: 45 * time.Second})
 }
 
-// asInProduction sets the probe interval of production.
-func asInProduction(o *setup) { o.ProbeInterval = 10 * time.Second }
+// productionProbeInterval sets the probe interval of production.
+func productionProbeInterval(o *setup) { o.ProbeInterval = 10 * time.Second }

@@ -5,84 +5,100 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A member that cannot be observed stays Ready for at most a minute.
-const noticed = time.Minute
+// withinDetection is the longest time for which a member that cannot be observed stays Ready.
+const withinDetection = time.Minute
 
-func TestHealth(t *testing.T) {
+// maxProbeFailures is the number of failed probes in a row after which a member is disengaged.
+const maxProbeFailures = 3
+
+func TestMember_is_supervised(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]mode{"dies": refuse, "goes silent": silent} {
-		t.Run("a member that "+name+" is Unknown and disengaged, and engaged anew when it is back", func(t *testing.T) {
+	for name, mode := range map[string]mode{"refuses connections": modeRefuse, "sends nothing": modeSilent} {
+		t.Run("one that "+name+" is Unknown and disengaged, and engaged again when it returns", func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			usual := func(o *setup) { o.ProbeInterval = 10 * time.Second }
-			m := w.newMember(t, w.own(t, "fleet-"+label(name), usual), "health-"+label(name))
+			env := sharedEnv(t)
+			m := env.newMember(t, env.newOperator(t, "fleet-"+memberName(name), productionProbeInterval), "health-"+memberName(name))
 			first := m.join(t)
-			m.link.turn(t, mode)
-			m.shows(t, noticed, "Ready Unknown Unreachable, CredentialsValid True Accepted")
-			m.ends(t, first, 5*time.Second)
-			m.deploy(t, m.name+"-app")
-			m.link.turn(t, pass)
-			second := m.engaged(t, 2, noticed)
-			second.has(t, m.name+"-app", 0)
-			m.goesOn(t, second)
+			m.link.setMode(t, mode)
+			m.waitForConditions(t, withinDetection, "Ready Unknown Unreachable, CredentialsValid True Accepted")
+			m.waitForEnd(t, first, 5*time.Second)
+			m.createDeployment(t, m.name+"-app")
+			m.link.setMode(t, modePass)
+			second := m.waitForEngagement(t, 2, withinDetection)
+			second.waitForDeployment(t, m.name+"-app", 0)
+			m.checkContinues(t, second)
 			if first.cluster == second.cluster {
-				t.Error("what was cached before is taken for the present")
+				t.Error("the second engagement uses the cache of the first")
 			}
 		})
 	}
 
-	t.Run("a member whose connections are cut goes on", func(t *testing.T) {
+	t.Run("one whose connections are reset stays engaged, and its watches resume without a list", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "health-cut")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "health-reset")
 		e := m.join(t)
+		lists := env.member.listRequests(m.user())
 		for i := range 3 {
-			m.link.cut()
+			m.waitForResumableWatches(t)
+			m.link.resetConnections()
 			app := fmt.Sprintf("%s-%d", m.name, i)
-			m.deploy(t, app)
-			e.has(t, app, soon)
+			m.createDeployment(t, app)
+			e.waitForDeployment(t, app, testTimeout)
 		}
-		m.goesOn(t, e)
-		m.shows(t, 0, joined)
+		m.waitForResumableWatches(t)
+		m.checkContinues(t, e)
+		if diff := cmp.Diff(lists, env.member.listRequests(m.user())); diff != "" {
+			t.Errorf("the operator listed again (-before +after)\n%s", diff)
+		}
+		m.waitForConditions(t, 0, summaryConnected)
 	})
 
-	t.Run("a member whose answers are slow goes on", func(t *testing.T) {
+	t.Run("one that responds slowly stays engaged", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "health-slow")
-		_ = m.link.set(slow, 300*time.Millisecond)
-		m.join(t)
-	})
-
-	t.Run("a member that takes the credentials no more is not Ready", func(t *testing.T) {
-		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "health-revoked")
-		token, revoke := m.token(t)
-		e := m.join(t, withToken(token))
-		revoke()
-		m.shows(t, noticed, "Ready False Unauthorized, CredentialsValid False Unauthorized")
-		m.ends(t, e, 5*time.Second)
-		m.replace(t, m.kubeconfig(t))
-		m.engaged(t, 2, soon)
-	})
-
-	t.Run("a member that lets nothing be watched any more is not Ready", func(t *testing.T) {
-		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "health-forbidden")
-		e := m.join(t)
-		m.allowIdentityOnly(t) // so that a probe succeeds
-		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
-		if err := w.member.admin.Delete(ctx, binding); err != nil {
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "health-slow")
+		if err := m.link.setModeWithDelay(modeSlow, 300*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		m.link.cut() // the open watches would continue for some minutes
-		m.ends(t, e, noticed)
-		m.shows(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True Accepted")
+		e := m.join(t)
+		m.createDeployment(t, m.name)
+		e.waitForDeployment(t, m.name, testTimeout)
+		m.waitForProbes(t, maxProbeFailures)
+		m.checkContinues(t, e)
+		m.waitForConditions(t, 0, summaryConnected)
+	})
+
+	t.Run("one that no longer accepts the credentials is not Ready", func(t *testing.T) {
+		t.Parallel()
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "health-revoked")
+		token, revoke := m.newToken(t)
+		e := m.join(t, withToken(token))
+		revoke()
+		m.waitForConditions(t, withinDetection, "Ready False Unauthorized, CredentialsValid False Unauthorized")
+		m.waitForEnd(t, e, 5*time.Second)
+		m.replaceKubeconfig(t, m.kubeconfig(t))
+		m.waitForEngagement(t, 2, testTimeout)
+	})
+
+	t.Run("one that no longer permits watches is not Ready", func(t *testing.T) {
+		t.Parallel()
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "health-forbidden")
+		e := m.join(t)
+		m.grantProbeRole(t) // a probe still succeeds
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
+		if err := env.member.admin.Delete(ctx, binding); err != nil {
+			t.Fatal(err)
+		}
+		m.link.resetConnections() // the open watches would continue for some minutes
+		m.waitForEnd(t, e, withinDetection)
+		m.waitForConditions(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True Accepted")
 	})
 }

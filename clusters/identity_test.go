@@ -16,11 +16,11 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-// A Secret whose connection failed is retried within this time.
-const retried = time.Minute
+// A Secret whose connection failed is tried again within this time.
+const withinRetry = time.Minute
 
-// accept acknowledges that the member is now another cluster.
-func (m *member) accept(t *testing.T, id types.UID) {
+// acceptIdentity acknowledges that the member is now another cluster.
+func (m *testMember) acceptIdentity(t *testing.T, id types.UID) {
 	t.Helper()
 	mc := m.memberCluster(t)
 	before := mc.DeepCopy()
@@ -30,10 +30,10 @@ func (m *member) accept(t *testing.T, id types.UID) {
 	}
 }
 
-// consumes waits until the used acknowledgement of an identity is removed.
-func (m *member) consumes(t *testing.T) {
+// waitForUsedAcceptance waits until the used acknowledgement of an identity is removed.
+func (m *testMember) waitForUsedAcceptance(t *testing.T) {
 	t.Helper()
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		if accepted, found := m.memberCluster(t).Annotations[v1alpha1.AnnotationAcceptIdentity]; found {
 			return fmt.Errorf("%s still accepts %q", m.name, accepted)
 		}
@@ -41,246 +41,253 @@ func (m *member) consumes(t *testing.T) {
 	})
 }
 
-// is waits until the MemberCluster reports an identity.
-func (m *member) is(t *testing.T, id types.UID) {
+// waitForClusterID waits until the MemberCluster reports an identity.
+func (m *testMember) waitForClusterID(t *testing.T, id types.UID) {
 	t.Helper()
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		if shown := m.memberCluster(t).Status.ClusterID; shown != id {
-			return fmt.Errorf("%s is %q, want %q", m.name, shown, id)
+			return fmt.Errorf("the cluster ID of %s is %q, want %q", m.name, shown, id)
 		}
 		return nil
 	})
 }
 
-// neverEngaged checks that the member has had at most since engagements.
-func (m *member) neverEngaged(t *testing.T, since int) {
+// checkNotEngaged checks that the member has had at most since engagements.
+func (m *testMember) checkNotEngaged(t *testing.T, since int) {
 	t.Helper()
-	if now := len(m.operator.engagements.of(m.name)); now > since {
-		t.Errorf("%s was engaged %d times more", m.name, now-since)
+	if now := len(m.operator.recorder.engagements(m.name)); now > since {
+		t.Errorf("%s was engaged %d more times", m.name, now-since)
 	}
 }
 
-func TestIdentityIsPinned(t *testing.T) {
+// waitForAttempt waits until the operator has seen all earlier changes of this member, and has
+// tried to connect after that.
+func (m *testMember) waitForAttempt(t *testing.T) {
+	t.Helper()
+	m.waitForReconcile(t)
+	m.waitForProbes(t, 2) // the first may have begun before the operator saw the change
+	m.waitForReconcile(t)
+}
+
+func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 	t.Parallel()
 	const changed = "Ready False IdentityChanged, CredentialsValid "
 
-	t.Run("another cluster behind the same Secret is not the member until that is acknowledged", func(t *testing.T) {
+	t.Run("another cluster behind the same Secret is not engaged until it is acknowledged", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "pinned")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "pinned")
 		first := m.join(t)
-		old := m.front.identity()
-		m.front.become("another")
-		m.ends(t, first, noticed)
-		m.shows(t, soon, changed+"True Accepted")
-		m.is(t, old)
-		m.accept(t, "a third one")
-		m.neverEngaged(t, 1)
+		old := m.proxy.identity()
+		m.proxy.setIdentity("another")
+		m.waitForEnd(t, first, withinDetection)
+		m.waitForConditions(t, testTimeout, changed+"True Accepted")
+		m.waitForClusterID(t, old)
+		m.acceptIdentity(t, "a third one")
+		m.waitForAttempt(t)
+		m.checkNotEngaged(t, 1)
 		if m.memberCluster(t).Annotations[v1alpha1.AnnotationAcceptIdentity] != "a third one" {
-			t.Error("an acknowledgement that was not used is gone")
+			t.Error("an acknowledgement that was not used was removed")
 		}
-		m.accept(t, "another")
-		m.engaged(t, 2, retried)
-		m.is(t, "another")
-		m.consumes(t)
-		m.front.become(old) // the acknowledgement does not cover this identity
-		m.shows(t, noticed, changed+"True Accepted")
-		m.neverEngaged(t, 2)
-		m.front.become("another")
-		m.engaged(t, 3, retried)
+		m.acceptIdentity(t, "another")
+		m.waitForEngagement(t, 2, withinRetry)
+		m.waitForClusterID(t, "another")
+		m.waitForUsedAcceptance(t)
+		m.proxy.setIdentity(old) // the acknowledgement does not cover this identity
+		m.waitForConditions(t, withinDetection, changed+"True Accepted")
+		m.checkNotEngaged(t, 2)
+		m.proxy.setIdentity("another")
+		m.waitForEngagement(t, 3, withinRetry)
 	})
 
-	t.Run("another cluster after a restart of the operator is not the member", func(t *testing.T) {
+	t.Run("another cluster after a restart of the operator is not engaged", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		o := w.own(t, "fleet-pinned")
-		m := w.newMember(t, o, "pinned-restart")
+		env := sharedEnv(t)
+		o := env.newOperator(t, "fleet-pinned")
+		m := env.newMember(t, o, "pinned-restart")
 		m.join(t)
 		if err := o.stop(); err != nil {
 			t.Fatal(err)
 		}
-		m.front.become("another")
-		m.operator = w.own(t, "fleet-pinned")
-		m.shows(t, soon, changed+"Unknown NotVerified")
-		m.neverEngaged(t, 0)
+		m.proxy.setIdentity("another")
+		m.operator = env.newOperator(t, "fleet-pinned")
+		m.waitForConditions(t, testTimeout, changed+"Unknown NotVerified")
+		m.checkNotEngaged(t, 0)
 	})
 
-	t.Run("a new kubeconfig for another cluster changes nothing until that is acknowledged", func(t *testing.T) {
+	t.Run("a new kubeconfig for another cluster changes nothing until the cluster is acknowledged", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "pinned-moves")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "pinned-moves")
 		e := m.join(t)
-		next := w.newMember(t, w.operator, "pinned-next")
-		m.replace(t, next.kubeconfig(t))
-		m.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotVerified")
-		m.goesOn(t, e)
-		m.accept(t, next.front.identity())
-		e = m.engaged(t, 2, soon)
-		m.is(t, next.front.identity())
-		m.consumes(t)
-		m.goesOn(t, e)
+		next := env.newMember(t, env.operator, "pinned-next")
+		m.replaceKubeconfig(t, next.kubeconfig(t))
+		m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid Unknown NotVerified")
+		m.checkContinues(t, e)
+		m.acceptIdentity(t, next.proxy.identity())
+		e = m.waitForEngagement(t, 2, testTimeout)
+		m.waitForClusterID(t, next.proxy.identity())
+		m.waitForUsedAcceptance(t)
+		m.checkContinues(t, e)
 	})
 
-	t.Run("another cluster that was acknowledged ahead is connected anew, not taken for the old one", func(t *testing.T) {
+	t.Run("another cluster that was acknowledged in advance gets a new engagement", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		m := w.newMember(t, w.operator, "pinned-ahead")
+		env := sharedEnv(t)
+		m := env.newMember(t, env.operator, "pinned-ahead")
 		e := m.join(t)
-		m.accept(t, "another")
-		m.front.become("another")
-		m.ends(t, e, noticed)
-		m.engaged(t, 2, retried)
-		m.is(t, "another")
+		m.acceptIdentity(t, "another")
+		m.proxy.setIdentity("another")
+		m.waitForEnd(t, e, withinDetection)
+		m.waitForEngagement(t, 2, withinRetry)
+		m.waitForClusterID(t, "another")
 	})
 
-	t.Run("credentials that are rotated on another cluster that was acknowledged connect it anew", func(t *testing.T) {
+	t.Run("rotated credentials for another cluster that was acknowledged start a new engagement", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		slowly := func(o *setup) { o.ProbeInterval = time.Hour }
-		m := w.newMember(t, w.own(t, "fleet-slow-probes", slowly), "pinned-rotated")
+		env := sharedEnv(t)
+		noProbes := func(o *setup) { o.ProbeInterval = time.Hour }
+		m := env.newMember(t, env.newOperator(t, "fleet-slow-probes", noProbes), "pinned-rotated")
 		e := m.join(t)
-		m.accept(t, "another")
-		m.front.become("another")
-		m.replace(t, m.kubeconfig(t))
-		m.engaged(t, 2, soon)
-		m.ends(t, e, soon)
-		m.is(t, "another")
+		m.acceptIdentity(t, "another")
+		m.proxy.setIdentity("another")
+		m.replaceKubeconfig(t, m.kubeconfig(t))
+		m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEnd(t, e, testTimeout)
+		m.waitForClusterID(t, "another")
 	})
 }
 
-func TestNoTwoMembersAreTheSameCluster(t *testing.T) {
+func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 	t.Parallel()
 	const duplicate = "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified"
 
-	t.Run("the second Secret of a cluster waits until the MemberCluster of the first is gone", func(t *testing.T) {
+	t.Run("the second Secret of a cluster is rejected until the first MemberCluster is deleted", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		first, second := w.newMember(t, w.operator, "twin-first"), w.newMember(t, w.operator, "twin-second")
-		second.front.become(first.front.identity())
+		env := sharedEnv(t)
+		first, second := env.newMember(t, env.operator, "twin-first"), env.newMember(t, env.operator, "twin-second")
+		second.proxy.setIdentity(first.proxy.identity())
 		e := first.join(t)
-		second.create(t, second.kubeconfig(t))
-		second.shows(t, soon, duplicate)
-		second.is(t, "")
-		first.goesOn(t, e)
-		second.replace(t, second.kubeconfig(t)) // tried at once
-		second.shows(t, soon, duplicate)
-		second.neverEngaged(t, 0)
-		first.remove(t)
-		first.ends(t, e, soon)
-		second.says(t, "If this Secret replaces it: kubectl delete membercluster twin-first")
-		second.neverEngaged(t, 0)
+		second.createSecret(t, second.kubeconfig(t))
+		second.waitForConditions(t, testTimeout, duplicate)
+		second.waitForClusterID(t, "")
+		first.checkContinues(t, e)
+		second.replaceKubeconfig(t, second.kubeconfig(t))
+		second.waitForAttempt(t)
+		second.waitForConditions(t, 0, duplicate)
+		second.checkNotEngaged(t, 0)
+		first.deleteSecret(t)
+		first.waitForEnd(t, e, testTimeout)
+		second.waitForMessage(t, "If this Secret replaces it: kubectl delete membercluster twin-first")
+		second.checkNotEngaged(t, 0)
 		first.deleteMemberCluster(t)
-		second.engaged(t, 1, retried)
+		second.waitForEngagement(t, 1, withinRetry)
 	})
 
-	t.Run("after a restart the one that was the cluster before is it again", func(t *testing.T) {
+	t.Run("after a restart of the operator the first Secret still has the cluster", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		for i := range 3 { // repeated, because the order may be right by chance
+		env := sharedEnv(t)
+		for i := range 3 { // the order may be right by chance
 			namespace := fmt.Sprintf("fleet-twins-%d", i)
-			o := w.own(t, namespace)
-			first, second := w.newMember(t, o, fmt.Sprintf("twin-z-%d", i)), w.newMember(t, o, fmt.Sprintf("twin-a-%d", i))
-			second.front.become(first.front.identity())
+			o := env.newOperator(t, namespace)
+			first, second := env.newMember(t, o, fmt.Sprintf("twin-z-%d", i)), env.newMember(t, o, fmt.Sprintf("twin-a-%d", i))
+			second.proxy.setIdentity(first.proxy.identity())
 			first.join(t)
 			if err := o.stop(); err != nil {
 				t.Fatal(err)
 			}
-			second.create(t, second.kubeconfig(t))
-			next := w.own(t, namespace)
+			second.createSecret(t, second.kubeconfig(t))
+			next := env.newOperator(t, namespace)
 			first.operator, second.operator = next, next
-			first.engaged(t, 1, soon)
-			second.shows(t, soon, duplicate)
-			second.neverEngaged(t, 0)
+			first.waitForEngagement(t, 1, testTimeout)
+			second.waitForConditions(t, testTimeout, duplicate)
+			second.checkNotEngaged(t, 0)
 		}
 	})
 
-	t.Run("one that cannot be connected does not keep another from it", func(t *testing.T) {
+	t.Run("a member that cannot connect does not reserve its cluster", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		forbidden, able := w.newStranger(t, w.operator, "twin-forbidden"), w.newMember(t, w.operator, "twin-able")
-		forbidden.allowIdentityOnly(t)
-		able.front.become(forbidden.front.identity())
-		forbidden.create(t, forbidden.kubeconfig(t))
-		forbidden.shows(t, soon, "Ready False Forbidden, CredentialsValid Unknown NotVerified")
-		able.create(t, able.kubeconfig(t))
-		e := able.engaged(t, 1, retried)
-		forbidden.shows(t, retried, duplicate)
-		able.goesOn(t, e)
+		env := sharedEnv(t)
+		forbidden, able := env.newMemberWithoutRole(t, env.operator, "twin-forbidden"), env.newMember(t, env.operator, "twin-able")
+		forbidden.grantProbeRole(t)
+		able.proxy.setIdentity(forbidden.proxy.identity())
+		forbidden.createSecret(t, forbidden.kubeconfig(t))
+		forbidden.waitForConditions(t, testTimeout, "Ready False Forbidden, CredentialsValid Unknown NotVerified")
+		able.createSecret(t, able.kubeconfig(t))
+		e := able.waitForEngagement(t, 1, withinRetry)
+		forbidden.waitForConditions(t, withinRetry, duplicate)
+		able.checkContinues(t, e)
 	})
 
-	t.Run("a member that moves to another's cluster stays where it is", func(t *testing.T) {
+	t.Run("a kubeconfig for the cluster of another member is rejected", func(t *testing.T) {
 		t.Parallel()
-		w := shared(t)
-		one, other := w.newMember(t, w.operator, "twin-one"), w.newMember(t, w.operator, "twin-other")
+		env := sharedEnv(t)
+		one, other := env.newMember(t, env.operator, "twin-one"), env.newMember(t, env.operator, "twin-other")
 		e, others := one.join(t), other.join(t)
-		one.accept(t, other.front.identity())
-		one.replace(t, other.kubeconfig(t))
-		one.shows(t, soon, "Ready True Connected, CredentialsValid Unknown NotVerified")
-		one.goesOn(t, e)
-		other.goesOn(t, others)
+		one.acceptIdentity(t, other.proxy.identity())
+		one.replaceKubeconfig(t, other.kubeconfig(t))
+		one.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid Unknown NotVerified")
+		one.checkContinues(t, e)
+		other.checkContinues(t, others)
 	})
 }
 
 // A member that alternates its responses cannot cause endless connection attempts and status
 // writes.
-func TestAMemberThatAlternatesItsAnswersIsTriedMoreAndMoreSeldom(t *testing.T) {
+func TestMember_that_alternates_its_responses_is_backed_off(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	owner, liar := w.newMember(t, w.operator, "alternates-owner"), w.newMember(t, w.operator, "alternates")
-	liar.front.become(owner.front.identity())
+	env := sharedEnv(t)
+	owner, liar := env.newMember(t, env.operator, "alternates-owner"), env.newMember(t, env.operator, "alternates")
+	liar.proxy.setIdentity(owner.proxy.identity())
 	owner.join(t)
 	var probes atomic.Int64
-	liar.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
-		if !asksIdentity(r) || probes.Add(1)%2 == 1 {
+	liar.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if !isProbe(r) || probes.Add(1)%2 == 1 {
 			return false
 		}
 		w.WriteHeader(http.StatusInternalServerError)
 		return true
 	})
-	liar.create(t, liar.kubeconfig(t))
-	begun := time.Now()
-	eventually(t, soon, func() error {
-		if lasted := time.Since(begun); lasted < 10*time.Second {
-			return fmt.Errorf("only %s have passed", lasted)
-		}
-		return nil
-	})
-	// After 0, 1, 3 and 7 seconds, with a quarter of jitter.
+	liar.createSecret(t, liar.kubeconfig(t))
+	// The attempts are made after 0, 1, 3 and 7 seconds, with a quarter of jitter. No event marks
+	// the absence of attempts, so the test waits.
+	const window = 10 * time.Second
+	liar.waitForProbes(t, 1)
+	<-time.After(window)
 	if tried := probes.Load(); tried < 3 || tried > 6 {
-		t.Errorf("it was tried %d times within 10 seconds", tried)
+		t.Errorf("%d attempts within %s", tried, window)
 	}
-	liar.front.fail(nil)
-	liar.shows(t, retried, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
-	owner.remove(t)
-	owner.shows(t, soon, detached)
+	liar.proxy.setFault(nil)
+	liar.waitForConditions(t, withinRetry, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
+	owner.deleteSecret(t)
+	owner.waitForConditions(t, testTimeout, summarySecretMissing)
 	owner.deleteMemberCluster(t)
-	liar.engaged(t, 1, soon)
+	liar.waitForEngagement(t, 1, testTimeout)
 }
 
-// Two Secrets describe a member of the same name: the Secret that had the name first is used.
-func TestTwoSecretsOfOneName(t *testing.T) {
+func TestSecret_that_had_the_name_first_is_the_member(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 	both := func(o *setup) {
 		o.sources = append(o.sources, kubeconfig.Source{Namespace: "fleet-names", Format: kubeconfig.FormatClusterAPI})
 	}
-	m := w.newMember(t, w.own(t, "fleet-names", both), "names")
+	m := env.newMember(t, env.newOperator(t, "fleet-names", both), "names")
 	e := m.join(t)
 	other := &corev1.Secret{Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": m.kubeconfig(t)}}
 	other.Namespace, other.Name = "fleet-names", "names-kubeconfig"
 	other.Labels = map[string]string{fleetLabel: "fleet-names"}
-	m.make(t, w.hub, other)
-	eventually(t, soon, func() error {
+	m.createObject(t, env.hub, other)
+	eventually(t, testTimeout, func() error {
 		for _, event := range m.events(t) {
 			if event.Regarding.Name == other.Name && event.Reason == v1alpha1.ReasonNameConflict {
 				return nil
 			}
 		}
-		return errors.New("no event tells that the name is taken")
+		return errors.New("no event reports the name conflict")
 	})
-	m.goesOn(t, e)
-	m.shows(t, 0, joined)
-	m.remove(t)
-	m.ends(t, e, soon)
-	m.engaged(t, 2, 2*time.Minute) // from the other Secret
+	m.checkContinues(t, e)
+	m.waitForConditions(t, 0, summaryConnected)
+	m.deleteSecret(t)
+	m.waitForEnd(t, e, testTimeout)
+	m.waitForEngagement(t, 2, 2*time.Minute) // from the other Secret
 }

@@ -11,93 +11,102 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// One bad member never slows another.
-func TestIsolation(t *testing.T) {
+// Invariant 1: one bad member never slows another.
+//
+// A healthy member joins an operator that has more bad members than may connect at the same time.
+// Another healthy member joins an operator without bad members at the same time, so that the load
+// of the machine affects both. A connection attempt that hangs is not ended during the test.
+func TestMember_connects_next_to_more_bad_members_than_may_connect_at_a_time(t *testing.T) {
 	t.Parallel()
-	const places = 4
-	few := func(o *setup) { o.MaxConnecting = places }
-	bad := map[string]func(*testing.T, *world, *operator, int) *member{
-		"silent": func(t *testing.T, w *world, o *operator, i int) *member {
-			m := w.newMember(t, o, fmt.Sprintf("silent-%d", i))
-			m.link.turn(t, silent)
-			return m
-		},
-		"refusing": func(t *testing.T, w *world, o *operator, i int) *member {
-			m := w.newMember(t, o, fmt.Sprintf("refusing-%d", i))
-			m.link.turn(t, refuse)
-			return m
-		},
-		"forbidding": func(t *testing.T, w *world, o *operator, i int) *member {
-			m := w.newStranger(t, o, fmt.Sprintf("forbidding-%d", i))
-			m.allowIdentityOnly(t)
-			return m
-		},
-		"hanging": func(t *testing.T, w *world, o *operator, i int) *member {
-			m := w.newMember(t, o, fmt.Sprintf("hanging-%d", i))
-			m.front.fail(beyondProbes(hang))
-			return m
-		},
-	}
-	for name, bad := range bad {
-		t.Run("more "+name+" members than may connect at the same time cost a healthy one nothing", func(t *testing.T) {
+	const slots = 4
+	fewSlots := func(o *setup) { o.MaxConnecting, o.ConnectTimeout = slots, 20*time.Minute }
+	for name, newBadMember := range map[string]func(*testing.T, *operator, string) *testMember{
+		"silent":     withLinkMode(modeSilent),
+		"refusing":   withLinkMode(modeRefuse),
+		"forbidding": withProbeRoleOnly,
+		"hanging":    withHangingLists,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := shared(t)
-			o := w.own(t, "fleet-"+name, few)
-			join := func(name string) time.Duration {
-				m := w.newMember(t, o, name)
+			env := sharedEnv(t)
+			alone, beside := env.newOperator(t, "fleet-beside-no-"+name, fewSlots), env.newOperator(t, "fleet-"+name, fewSlots)
+			for i := range slots * 3 / 2 {
+				m := newBadMember(t, beside, fmt.Sprintf("%s-%d", name, i))
+				m.createSecret(t, m.kubeconfig(t))
+			}
+			for i := range 3 { // a single fast connection may be chance
+				other, healthy := env.newMember(t, alone, fmt.Sprintf("alone-%s-%d", name, i)), env.newMember(t, beside, fmt.Sprintf("beside-%s-%d", name, i))
 				begun := time.Now()
-				return m.join(t).at.Sub(begun)
-			}
-			alone := join("before-" + name)
-			for i := range places * 3 / 2 {
-				m := bad(t, w, o, i)
-				m.create(t, m.kubeconfig(t))
-			}
-			for i := range 3 { // each of them must be fast, so one lucky run is not enough
-				// A probe of a silent member takes five seconds, a list thirty.
-				if took := join(fmt.Sprintf("beside-%s-%d", name, i)); took > 2*alone+4*time.Second {
-					t.Errorf("it took %s, and %s alone", took, alone)
+				other.createSecret(t, other.kubeconfig(t))
+				healthy.createSecret(t, healthy.kubeconfig(t))
+				want, took := other.waitForEngagement(t, 1, testTimeout).at.Sub(begun), healthy.waitForEngagement(t, 1, testTimeout).at.Sub(begun)
+				// A bad member holds a slot for two seconds.
+				if took > 2*want+5*time.Second {
+					t.Errorf("connecting took %s, and %s without bad members", took, want)
 				}
 			}
 		})
 	}
 }
 
-// allowIdentityOnly permits the member's user to read the cluster's identity, and nothing else.
-func (m *member) allowIdentityOnly(t *testing.T) {
+func withLinkMode(mode mode) func(*testing.T, *operator, string) *testMember {
+	return func(t *testing.T, o *operator, name string) *testMember {
+		t.Helper()
+		m := sharedEnv(t).newMember(t, o, name)
+		m.link.setMode(t, mode)
+		return m
+	}
+}
+
+func withProbeRoleOnly(t *testing.T, o *operator, name string) *testMember {
+	t.Helper()
+	m := sharedEnv(t).newMemberWithoutRole(t, o, name)
+	m.grantProbeRole(t)
+	return m
+}
+
+func withHangingLists(t *testing.T, o *operator, name string) *testMember {
+	t.Helper()
+	m := sharedEnv(t).newMember(t, o, name)
+	m.proxy.setFault(exceptProbes(hang))
+	return m
+}
+
+// grantProbeRole permits the member's user to read the cluster's identity, and nothing else.
+func (m *testMember) grantProbeRole(t *testing.T) {
 	t.Helper()
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}}
 	name := m.name + "-identity"
-	m.make(t, m.world.member, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
-	m.make(t, m.world.member, &rbacv1.ClusterRoleBinding{
+	m.createObject(t, m.testEnv.member, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
+	m.createObject(t, m.testEnv.member, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: memberNamespace, Name: m.name}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	})
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
+func TestRedirect_is_not_followed(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("%s was followed, with Authorization %q", r.URL, r.Header.Get("Authorization"))
+		t.Errorf("the redirect to %s was followed, with Authorization %q", r.URL, r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(elsewhere.Close)
 	redirected := make(chan string, 1000)
-	m := w.newMember(t, w.operator, "redirecting")
-	m.front.fail(beyondProbes(func(w http.ResponseWriter, r *http.Request) {
+	m := env.newMember(t, env.operator, "redirecting")
+	m.proxy.setFault(exceptProbes(func(w http.ResponseWriter, r *http.Request) {
 		redirected <- r.URL.Path
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	}))
-	m.create(t, m.kubeconfig(t))
+	m.createSecret(t, m.kubeconfig(t))
 	for range 3 {
 		select {
 		case <-redirected:
-		case <-time.After(20 * time.Second):
-			t.Fatal("it was not asked")
+		case <-time.After(testTimeout):
+			t.Fatal("the member received no list")
 		}
 	}
-	if engaged := w.operator.engagements.of(m.name); len(engaged) > 0 {
-		t.Error("it was engaged")
+	if engaged := env.operator.recorder.engagements(m.name); len(engaged) > 0 {
+		t.Error("the member was engaged")
 	}
 }

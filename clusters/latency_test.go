@@ -13,61 +13,62 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Bad members never slow other members, even when many kinds of faults occur at once.
+// Invariant 1: bad members never slow other members, even if many kinds of faults occur at the same
+// time.
 //
-// Two operators have three healthy members each, and one of them has all the bad members too. Each
+// Two operators have three healthy members each, and one of them also has all the bad members. Each
 // write through that operator is paired with a write through the other operator, directly before or
 // after it. Other load on the machine, including the faults of this test, slows both writes of a
-// pair alike. The remaining difference is the effect of the operator on members next to bad ones.
-// The median covers all pairs of both turns, so that a good turn cannot hide a bad one. This test
-// does not see the time that both operators lose to a bad member that uses the processor; the
-// back-off and the response limiter bound that.
+// pair equally. The remaining difference is the effect of the bad members on the other members of
+// their operator. The median covers the pairs of both rounds, so that a good round cannot hide a
+// bad one. This test does not measure the processor time that both operators lose to a bad member.
+// The back-off and the response limiter limit that time.
 //
 // This test does not run in parallel with others, because it measures time.
-func TestHealthyMembersAreNotSlowed(t *testing.T) {
-	w := shared(t)
-	alone, beside := w.own(t, "fleet-alone", asInProduction), w.own(t, "fleet-beside", asInProduction)
+func TestMember_is_not_slowed_by_bad_members(t *testing.T) {
+	env := sharedEnv(t)
+	alone, beside := env.newOperator(t, "fleet-alone", productionProbeInterval), env.newOperator(t, "fleet-beside", productionProbeInterval)
 	pairs := make([][2]*writer, 3)
 	for i := range pairs {
 		for side, o := range []*operator{alone, beside} {
-			m := w.newMember(t, o, fmt.Sprintf("%s-%d", o.namespace, i))
+			m := env.newMember(t, o, fmt.Sprintf("%s-%d", o.namespace, i))
 			pairs[i][side] = m.writer(t, m.join(t))
 		}
 	}
-	var bad []*member
-	for i, b := range badMembers() {
-		if b.fresh != "" {
-			m := w.newMember(t, beside, fmt.Sprintf("latency-bad-%d", i))
-			b.turn(t, m)
+	var bad []*testMember
+	for i, b := range faultCases() {
+		if b.whenNew != "" {
+			m := env.newMember(t, beside, fmt.Sprintf("latency-bad-%d", i))
+			b.inject(t, m)
 			bad = append(bad, m)
 		}
 	}
 	var before, during [2][]time.Duration
 	for range 2 {
-		writeTo(t, pairs, &before)
+		measureWrites(t, pairs, &before)
 		for _, m := range bad {
-			m.create(t, m.kubeconfig(t))
+			m.createSecret(t, m.kubeconfig(t))
 		}
 		for _, m := range bad {
-			eventually(t, soon, func() error {
+			eventually(t, testTimeout, func() error {
 				if m.memberCluster(t).Name == "" {
-					return fmt.Errorf("%s is not known yet", m.name)
+					return fmt.Errorf("MemberCluster %s does not exist", m.name)
 				}
 				return nil
 			})
 		}
-		writeTo(t, pairs, &during)
+		measureWrites(t, pairs, &during)
 		for _, m := range bad {
-			m.remove(t)
+			m.deleteSecret(t)
 		}
 		for _, m := range bad {
-			m.shows(t, soon, detached)
+			m.waitForConditions(t, testTimeout, summarySecretMissing)
 		}
 	}
-	t.Logf("a write takes %s and its twin %s without bad members", median(before[1]), median(before[0]))
-	t.Logf("a write takes %s beside %d bad members, and its twin %s alone, over %d pairs", median(during[1]), len(bad), median(during[0]), len(during[0]))
+	t.Logf("without bad members, a write takes %s and its pair %s", median(before[1]), median(before[0]))
+	t.Logf("next to bad members, a write takes %s (%d bad members), and its pair without them %s, over %d pairs", median(during[1]), len(bad), median(during[0]), len(during[0]))
 	if limit := median(during[0])*11/10 + 2*time.Millisecond; median(during[1]) > limit {
-		t.Errorf("healthy members are slowed; the limit is %s", limit)
+		t.Errorf("healthy members are slowed: want at most %s", limit)
 	}
 }
 
@@ -77,9 +78,9 @@ type writer struct {
 	app    appsv1.Deployment
 }
 
-func (m *member) writer(t *testing.T, e engagement) *writer {
+func (m *testMember) writer(t *testing.T, e engagement) *writer {
 	t.Helper()
-	m.deploy(t, m.name)
+	m.createDeployment(t, m.name)
 	return &writer{e.cluster.GetClient(), appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: m.name}}}
 }
 
@@ -91,10 +92,10 @@ func (w *writer) write(i int) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// writeTo makes 150 pairs of writes, and records how long they took.
-func writeTo(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
+// measureWrites makes 150 pairs of writes, and records their durations.
+func measureWrites(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 	t.Helper()
-	const each, pace = 50, 60 * time.Millisecond // as the rate limit of a member permits
+	const each, pace = 50, 60 * time.Millisecond // within the rate limit of a member
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, pair := range pairs {
@@ -103,8 +104,8 @@ func writeTo(t *testing.T, pairs [][2]*writer, took *[2][]time.Duration) {
 			defer tick.Stop()
 			for i := range each {
 				<-tick.C
-				for turn := range 2 {
-					side := (i + turn) % 2 // neither side is always the first
+				for order := range 2 {
+					side := (i + order) % 2 // the sides alternate in being the first
 					d, err := pair[side].write(i)
 					if err != nil {
 						t.Error(err)

@@ -16,11 +16,11 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
-func TestStatusOf(t *testing.T) {
+func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 	var (
 		long     = metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-		now      = metav1.Time{} // any time of a transition
-		facts1   = clusterInfo{id: "uid", version: "v1.36.3"}
+		now      = metav1.Time{} // stands for a transition during the test
+		info1    = clusterInfo{id: "uid", version: "v1.36.3"}
 		silent   = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer: timed out"}
 		refused  = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExecRefused, "no exec"}
 		refused2 = conditionState{metav1.ConditionFalse, v1alpha1.ReasonFileRefused, "no file"}
@@ -32,8 +32,8 @@ func TestStatusOf(t *testing.T) {
 				since = long
 			}
 		}
-		counted := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonConnecting, Message: "the nodes have not been listed yet", ObservedGeneration: generation, LastTransitionTime: since}
-		return v1alpha1.MemberClusterStatus{ObservedGeneration: generation, ClusterID: id.id, Version: id.version, Conditions: append(conditions, counted)}
+		allocatable := metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonConnecting, Message: "the nodes have not been listed yet", ObservedGeneration: generation, LastTransitionTime: since}
+		return v1alpha1.MemberClusterStatus{ObservedGeneration: generation, ClusterID: id.id, Version: id.version, Conditions: append(conditions, allocatable)}
 	}
 	ready := func(v conditionState, generation int64, since metav1.Time) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: generation, LastTransitionTime: since}
@@ -43,60 +43,60 @@ func TestStatusOf(t *testing.T) {
 		c.Type = v1alpha1.ConditionCredentialsValid
 		return c
 	}
-	before := status(1, facts1, ready(connected, 1, long), credentials(accepted, 1, long))
+	before := status(1, info1, ready(connected, 1, long), credentials(accepted, 1, long))
 	tests := map[string]struct {
 		before     v1alpha1.MemberClusterStatus
 		generation int64
 		known      snapshot
 		want       v1alpha1.MemberClusterStatus
 	}{
-		"before anything is known": {
+		"nothing is known": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{},
 			status(1, clusterInfo{},
 				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}, 1, now),
 				credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}, 1, now)),
 		},
 		"connected for the first time": {
-			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, info: facts1},
-			status(1, facts1, ready(connected, 1, now), credentials(accepted, 1, now)),
+			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, info: info1},
+			status(1, info1, ready(connected, 1, now), credentials(accepted, 1, now)),
 		},
-		"refused from the beginning": {
+		"rejected from the beginning": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{credentials: refused},
 			status(1, clusterInfo{},
 				ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}, 1, now),
 				credentials(refused, 1, now)),
 		},
-		"a restart by itself changes nothing":          {before, 1, snapshot{}, before},
-		"connected again after a restart is no change": {before, 1, snapshot{ready: connected, credentials: accepted, info: facts1}, before},
-		"lost: what it was stays known": {
+		"after a restart":                 {before, 1, snapshot{}, before},
+		"connected again after a restart": {before, 1, snapshot{ready: connected, credentials: accepted, info: info1}, before},
+		"unreachable: the cluster info stays": {
 			before, 1, snapshot{ready: silent, credentials: accepted, info: clusterInfo{}},
-			status(1, facts1, ready(silent, 1, now), credentials(accepted, 1, long)),
+			status(1, info1, ready(silent, 1, now), credentials(accepted, 1, long)),
 		},
-		"a bad edit does not touch Ready": {
-			before, 1, snapshot{ready: connected, credentials: refused, info: facts1},
-			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, now)),
+		"a bad edit does not change Ready": {
+			before, 1, snapshot{ready: connected, credentials: refused, info: info1},
+			status(1, info1, ready(connected, 1, long), credentials(refused, 1, now)),
 		},
-		"refused for another reason, for as long": {
-			status(1, facts1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, info: facts1},
-			status(1, facts1, ready(connected, 1, long), credentials(refused2, 1, long)),
+		"rejected for another reason: the transition time stays": {
+			status(1, info1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, info: info1},
+			status(1, info1, ready(connected, 1, long), credentials(refused2, 1, long)),
 		},
-		"its Secret is back: what was said of the missing one goes": {
+		"the Secret is back: the conditions are reset": {
 			withoutSecret(before), 1, snapshot{},
 			func() v1alpha1.MemberClusterStatus {
-				s := status(1, facts1,
+				s := status(1, info1,
 					ready(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}, 1, now),
 					credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}, 1, now))
 				s.Conditions[2].LastTransitionTime = long // does not concern the Secret
 				return s
 			}(),
 		},
-		"upgraded": {
+		"another version": {
 			before, 1, snapshot{ready: connected, credentials: accepted, info: clusterInfo{id: "uid", version: "v1.37.0"}},
 			status(1, clusterInfo{id: "uid", version: "v1.37.0"}, ready(connected, 1, long), credentials(accepted, 1, long)),
 		},
-		"speaks of the newest spec": {
+		"a new generation": {
 			before, 2, snapshot{},
-			status(2, facts1, ready(connected, 2, long), credentials(accepted, 2, long)),
+			status(2, info1, ready(connected, 2, long), credentials(accepted, 2, long)),
 		},
 	}
 	for name, test := range tests {
@@ -113,7 +113,7 @@ func TestStatusOf(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if diff := cmp.Diff(unchanged, mc); diff != "" {
-				t.Errorf("it changed the cache's object (-before +after)\n%s", diff)
+				t.Errorf("the object of the cache was changed (-before +after)\n%s", diff)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func withoutSecret(status v1alpha1.MemberClusterStatus) v1alpha1.MemberClusterSt
 
 // A member that waits for an identity is reconciled when the MemberCluster that owns the identity
 // changes.
-func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
+func TestToSecrets_includes_members_that_wait_for_the_identity(t *testing.T) {
 	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, snapshot: snapshot{contestedID: "uid"}}
 	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, snapshot: snapshot{contestedID: "another uid"}}
 	provider := &Provider{members: map[multicluster.ClusterName]*member{"new": waiting, "other": other}}
@@ -142,7 +142,7 @@ func TestToSecrets_finds_those_that_wait_for_the_identity(t *testing.T) {
 	}
 }
 
-func TestHoldsLabels(t *testing.T) {
+func TestHoldsLabels_compares_only_labels_of_our_field_manager(t *testing.T) {
 	const (
 		apply  = metav1.ManagedFieldsOperationApply
 		update = metav1.ManagedFieldsOperationUpdate
@@ -160,17 +160,17 @@ func TestHoldsLabels(t *testing.T) {
 		want map[string]string
 		is   bool
 	}{
-		"none, none wanted":           {is: true},
-		"made, with none wanted":      {by: managers{managed(v1alpha1.ManagedBy, apply, `{}`)}, is: true},
-		"all that are wanted":         {has: east, by: managers{managed(v1alpha1.ManagedBy, apply, zone)}, want: east, is: true},
-		"one is missing":              {want: east},
-		"one has another value":       {has: map[string]string{"topology.kubernetes.io/zone": "west"}, by: managers{managed(v1alpha1.ManagedBy, apply, zone)}, want: east},
-		"one is no longer wanted":     {has: map[string]string{"topology.kubernetes.io/zone": "east", "env": "prod"}, by: managers{managed(v1alpha1.ManagedBy, apply, both)}, want: east},
-		"one was taken by another":    {has: east, by: managers{managed("kubectl-label", update, zone)}, want: east},
-		"others' labels are theirs":   {has: map[string]string{"topology.kubernetes.io/zone": "east", "env": "prod"}, by: managers{managed("kubectl-label", update, both), managed(v1alpha1.ManagedBy, apply, zone)}, want: east, is: true},
-		"our updates are not applied": {has: east, by: managers{managed(v1alpha1.ManagedBy, update, zone)}, want: east},
-		"fields that cannot be read":  {has: east, by: managers{managed(v1alpha1.ManagedBy, apply, `{"x`)}, want: east},
-		"an entry without fields":     {by: managers{{Manager: v1alpha1.ManagedBy, Operation: apply}}, is: true},
+		"no labels, none wanted":         {is: true},
+		"applied without labels":         {by: managers{managed(v1alpha1.ManagedBy, apply, `{}`)}, is: true},
+		"all wanted labels":              {has: east, by: managers{managed(v1alpha1.ManagedBy, apply, zone)}, want: east, is: true},
+		"a missing label":                {want: east},
+		"another value":                  {has: map[string]string{"topology.kubernetes.io/zone": "west"}, by: managers{managed(v1alpha1.ManagedBy, apply, zone)}, want: east},
+		"a label that is not wanted":     {has: map[string]string{"topology.kubernetes.io/zone": "east", "env": "prod"}, by: managers{managed(v1alpha1.ManagedBy, apply, both)}, want: east},
+		"a label of another manager":     {has: east, by: managers{managed("kubectl-label", update, zone)}, want: east},
+		"more labels of others":          {has: map[string]string{"topology.kubernetes.io/zone": "east", "env": "prod"}, by: managers{managed("kubectl-label", update, both), managed(v1alpha1.ManagedBy, apply, zone)}, want: east, is: true},
+		"a label that we updated":        {has: east, by: managers{managed(v1alpha1.ManagedBy, update, zone)}, want: east},
+		"managed fields that are broken": {has: east, by: managers{managed(v1alpha1.ManagedBy, apply, `{"x`)}, want: east},
+		"an entry without fields":        {by: managers{{Manager: v1alpha1.ManagedBy, Operation: apply}}, is: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestHoldsLabels(t *testing.T) {
 }
 
 // The allocatable resources may divide replicas, so a lost permission must not move any replica.
-func TestStatus_keeps_what_the_nodes_could_hold(t *testing.T) {
+func TestStatusOf_keeps_the_allocatable_resources(t *testing.T) {
 	cpus := func(n string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
 	}
@@ -191,9 +191,9 @@ func TestStatus_keeps_what_the_nodes_could_hold(t *testing.T) {
 		known clusterInfo
 		want  corev1.ResourceList
 	}{
-		"that is counted":            {clusterInfo{id: "a", allocatable: cpus("5")}, cpus("5")},
-		"that cannot be counted now": {clusterInfo{id: "a"}, cpus("4")},
-		"of another cluster":         {clusterInfo{id: "b"}, nil},
+		"that are known":     {clusterInfo{id: "a", allocatable: cpus("5")}, cpus("5")},
+		"that are not known": {clusterInfo{id: "a"}, cpus("4")},
+		"of another cluster": {clusterInfo{id: "b"}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

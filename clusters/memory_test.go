@@ -13,30 +13,31 @@ import (
 	"testing"
 )
 
-// A member that sends data without end, or data that is small on the wire and large in memory, uses
-// a bounded amount of the hub's memory. This test does not run in parallel with others, because it
+// A member that sends endless data, or data that is small on the wire and large in memory, uses a
+// limited amount of the hub's memory. This test does not run in parallel with others, because it
 // measures the process.
-func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
-	// most includes memory that is not collected yet. Without limits, it would be over 20 GiB.
-	const most = 1 << 30
-	w := shared(t)
+func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
+	// The memory is proportional to the size of the largest list. maxMemory includes memory that is
+	// not collected yet. Without limits, more than 10 GiB would be used.
+	const maxList = 128 << 20
+	const maxMemory = 5 * maxList
+	env := sharedEnv(t)
 	// The rate is high, because the limit on memory must not depend on throttling.
-	o := w.own(t, "fleet-memory", byDefault, func(o *setup) { o.ReadRate = 1 << 30 })
+	o := env.newOperator(t, "fleet-memory", func(o *setup) { o.MaxListBytes, o.ReadRate = maxList, 1<<30 })
 	const list, watch = "", "watch"
 	tests := []struct {
 		name, verb string
-		answers    int64 // responses to send: a list is read to its end before it costs most
 		send       func(io.Writer)
 	}{
-		{"a list of 1 GB", list, 2, func(w io.Writer) { flood(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
-		{"a list of 60 MB of nothing", list, 2, repeat("{},", 20<<20)},
-		{"a list of as much nothing as is let through", list, 2, repeat("{},", 130_000)},
-		{"a list with as many empty containers as are let through", list, 2, func(w io.Writer) {
+		{"a list of 1 GB", list, func(w io.Writer) { writeRepeatedly(w, `{"metadata": {"namespace": "default", "name": "x"}},`) }},
+		{"a list of 60 MB of empty items", list, writeTimes("{},", 20<<20)},
+		{"a list of as many empty items as the limits permit", list, writeTimes("{},", maxList/2060)},
+		{"a list of as many empty containers as the limits permit", list, func(w io.Writer) {
 			_, _ = io.WriteString(w, `{"metadata": {"namespace": "default", "name": "x"}, "spec": {"template": {"spec": {"containers": [`)
-			repeat("{},", 520_000)(w)
+			writeTimes("{},", maxList/520)(w)
 			_, _ = io.WriteString(w, `{}]}}}},`)
 		}},
-		{"a watch of events without end", watch, 1, func(w io.Writer) {
+		{"a watch with endless events", watch, func(w io.Writer) {
 			for i := 0; i < 10<<20; i++ {
 				if _, err := fmt.Fprintf(w, `{"type":"ADDED","object":{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"%d"}}}`, i); err != nil {
 					return
@@ -46,9 +47,11 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := w.newMember(t, o, fmt.Sprintf("memory-%d", i))
-			var sent atomic.Int64
-			others(func(w http.ResponseWriter, r *http.Request) {
+			m := env.newMember(t, o, fmt.Sprintf("memory-%d", i))
+			// A list costs most after the last byte was read, so the test waits for the next
+			// request.
+			var begun, sent atomic.Int64
+			onAllButProbes(func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case !strings.HasSuffix(r.URL.Path, "/deployments"):
 					hang(w, r)
@@ -59,12 +62,13 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 				}
 				w.Header().Set("Content-Type", "application/json")
 				if test.verb == watch && !r.URL.Query().Has("watch") {
-					_, _ = io.WriteString(w, listHead+"]}")
+					_, _ = io.WriteString(w, listPrefix+"]}")
 					return
 				}
+				begun.Add(1)
 				body := bufio.NewWriterSize(w, 32<<10)
 				if test.verb == list {
-					_, _ = io.WriteString(body, listHead)
+					_, _ = io.WriteString(body, listPrefix)
 				}
 				test.send(body)
 				_, _ = io.WriteString(body, "null]}")
@@ -72,24 +76,24 @@ func TestAMemberCannotTakeTheHubsMemory(t *testing.T) {
 				sent.Add(1)
 			})(t, m)
 			runtime.GC()
-			before, peak := heap(), uint64(0)
-			m.create(t, m.kubeconfig(t))
-			eventually(t, 4*soon, func() error {
-				if peak = max(peak, heap()); peak > before+most {
-					t.Fatalf("it costs %d MiB", (peak-before)>>20)
+			before, peak := heapBytes(), uint64(0)
+			m.createSecret(t, m.kubeconfig(t))
+			eventually(t, 4*testTimeout, func() error {
+				if peak = max(peak, heapBytes()); peak > before+maxMemory {
+					t.Fatalf("%d MiB are used", (peak-before)>>20)
 				}
-				if sent.Load() < test.answers {
-					return errors.New("not all is sent or cut")
+				if sent.Load() < 1 || test.verb == list && begun.Load() < 2 {
+					return errors.New("the operator has not read the first response")
 				}
 				return nil
 			})
-			t.Logf("it costs %d MiB", (peak-before)>>20)
+			t.Logf("%d MiB are used", (peak-before)>>20)
 		})
 	}
 }
 
-// repeat sends a piece that many times, or until the reader stops.
-func repeat(piece string, times int) func(io.Writer) {
+// writeTimes writes a text that many times, or until the reader stops.
+func writeTimes(piece string, times int) func(io.Writer) {
 	return func(w io.Writer) {
 		for range times {
 			if _, err := io.WriteString(w, piece); err != nil {
@@ -99,8 +103,8 @@ func repeat(piece string, times int) func(io.Writer) {
 	}
 }
 
-// heap returns how many bytes of the heap are in use or not collected yet.
-func heap() uint64 {
+// heapBytes returns the bytes of the heap that are in use or not collected yet.
+func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()

@@ -35,19 +35,19 @@ const fleetLabel = "test-fleet"
 type operator struct {
 	namespace, user string
 	provider        *clusters.Provider
-	engagements     *recorder
+	recorder        *recorder
 	// resign stops only the manager, as a loss of the leadership does; exit ends the process.
 	resign, exit context.CancelFunc
 	ended        chan struct{}
 	err          error
 }
 
-// grant creates a namespace for Secrets on the hub. It grants the operator of that namespace the
-// role in config/rbac, after the changes, and nothing else.
-func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
+// grantOperator creates a namespace for Secrets on the hub. It grants the operator of that
+// namespace the role in config/rbac, after the changes, and nothing else.
+func (env *testEnv) grantOperator(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
 	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator-of-" + namespace}
 	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
-	if err := errors.Join(fromFile("../config/rbac/role.yaml", clusterRole), fromFile("../config/rbac/role.yaml", role)); err != nil {
+	if err := errors.Join(readObject("../config/rbac/role.yaml", clusterRole), readObject("../config/rbac/role.yaml", role)); err != nil {
 		return err
 	}
 	role.Namespace, clusterRole.Name = namespace, namespace
@@ -68,7 +68,7 @@ func (w *world) grant(namespace string, changes ...func(*rbacv1.ClusterRole)) er
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		},
 	} {
-		if err := w.hub.admin.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+		if err := env.hub.admin.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
@@ -82,15 +82,15 @@ type setup struct {
 	sources kubeconfig.Sources
 }
 
-// operate runs an operator for the Secrets of a namespace, after the changes to its setup.
-func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, error) {
+// startOperator runs an operator for the Secrets of a namespace, after the changes to its setup.
+func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*operator, error) {
 	with := setup{Options: memberOptions(), sources: kubeconfig.Sources{
 		{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
 	}}
 	for _, change := range changes {
 		change(&with)
 	}
-	o := &operator{namespace: namespace, user: "operator-of-" + namespace, engagements: &recorder{}, ended: make(chan struct{})}
+	o := &operator{namespace: namespace, user: "operator-of-" + namespace, recorder: &recorder{}, ended: make(chan struct{})}
 	lifetime, exit := context.WithCancel(ctx)
 	running, resign := context.WithCancel(lifetime)
 	o.resign, o.exit = resign, exit
@@ -99,10 +99,10 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 		return nil, err
 	}
 	again := true
-	hub := w.hub.as(o.user)
+	hub := env.hub.userConfig(o.user)
 	hub.QPS = -1
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
-		Scheme: kinds,
+		Scheme: testScheme,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: clusters.SecretCache(with.sources),
 			// There are several operators on this hub. Each operator treats all MemberClusters that
@@ -119,7 +119,7 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 		return nil, err
 	}
 	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
-	if err := errors.Join(index, m.Add(o.engagements), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.sources)); err != nil {
+	if err := errors.Join(index, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.sources)); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -129,13 +129,13 @@ func (w *world) operate(namespace string, changes ...func(*setup)) (*operator, e
 	return o, nil
 }
 
-// own runs an operator for one test, in a namespace of its own.
-func (w *world) own(t testing.TB, namespace string, changes ...func(*setup)) *operator {
+// newOperator runs an operator for one test, in a namespace of its own.
+func (env *testEnv) newOperator(t testing.TB, namespace string, changes ...func(*setup)) *operator {
 	t.Helper()
-	if err := w.grant(namespace); err != nil {
+	if err := env.grantOperator(namespace); err != nil {
 		t.Fatal(err)
 	}
-	o, err := w.operate(namespace, changes...)
+	o, err := env.startOperator(namespace, changes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,13 +161,13 @@ func memberOptions() clusters.Options {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	return clusters.Options{
-		Scheme: kinds,
+		Scheme: testScheme,
 		Mapper: mapper,
 		Cache: cache.Options{
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 			DefaultTransform:     cache.TransformStripManagedFields(),
 		},
-		Watch:         watched(),
+		Watch:         watchedKinds(),
 		UserAgent:     "fleetwright/test",
 		ProbeInterval: 2 * time.Second,
 		MaxListBytes:  32 << 20, // limits how much of the machine a lying member uses
@@ -185,7 +185,7 @@ func images(object client.Object) (images []string) {
 	return images
 }
 
-func watched() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
+func watchedKinds() []client.Object { return []client.Object{&appsv1.Deployment{}, &corev1.Service{}} }
 
 // output stores what is written to it. It is safe for concurrent use.
 type output struct {
@@ -196,7 +196,7 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o == logged && os.Getenv("TEST_LOG") != "" {
+	if o == operatorLog && os.Getenv("TEST_LOG") != "" {
 		_, _ = os.Stderr.Write(p)
 	}
 	return o.text.Write(p)

@@ -9,31 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func TestOptions(t *testing.T) {
-	const fine = ""
+func TestOptions_are_validated_and_defaulted(t *testing.T) {
+	const valid = ""
 	tests := map[string]struct {
 		change func(*Options)
 		want   string // part of the error
 	}{
-		"with what is required":        {func(*Options) {}, fine},
-		"without a scheme":             {func(o *Options) { o.Scheme = nil }, "Scheme is required"},
-		"without a mapper":             {func(o *Options) { o.Mapper = nil }, "Mapper is required"},
-		"with a negative rate":         {func(o *Options) { o.QPS = -1 }, "QPS is -1"},
-		"with a negative burst":        {func(o *Options) { o.Burst = -1 }, "Burst is -1"},
-		"that read nothing":            {func(o *Options) { o.ReadRate = -1 }, "ReadRate is -1"},
-		"that read less than a chunk":  {func(o *Options) { o.ReadBurst = 1 }, "ReadBurst is 1"},
-		"whose lists hold no object":   {func(o *Options) { o.MaxListBytes = 1 }, "MaxListBytes is 1"},
-		"that never connect":           {func(o *Options) { o.ConnectTimeout = -1 }, "ConnectTimeout is -1ns"},
-		"that probe in a loop":         {func(o *Options) { o.ProbeInterval = 1 }, "ProbeInterval is 1ns"},
-		"that take watches for silent": {func(o *Options) { o.WatchSilence = -1 }, "WatchSilence is -1ns"},
-		"that let nobody connect":      {func(o *Options) { o.MaxConnecting = -1 }, "MaxConnecting is -1"},
+		"only the required fields":     {func(*Options) {}, valid},
+		"no scheme":                    {func(o *Options) { o.Scheme = nil }, "Scheme is required"},
+		"no mapper":                    {func(o *Options) { o.Mapper = nil }, "Mapper is required"},
+		"a negative QPS":               {func(o *Options) { o.QPS = -1 }, "QPS is -1"},
+		"a negative burst":             {func(o *Options) { o.Burst = -1 }, "Burst is -1"},
+		"a negative read rate":         {func(o *Options) { o.ReadRate = -1 }, "ReadRate is -1"},
+		"a read burst below a chunk":   {func(o *Options) { o.ReadBurst = 1 }, "ReadBurst is 1"},
+		"a list limit below an object": {func(o *Options) { o.MaxListBytes = 1 }, "MaxListBytes is 1"},
+		"a negative connect timeout":   {func(o *Options) { o.ConnectTimeout = -1 }, "ConnectTimeout is -1ns"},
+		"a probe interval of 1 ns":     {func(o *Options) { o.ProbeInterval = 1 }, "ProbeInterval is 1ns"},
+		"a negative watch silence":     {func(o *Options) { o.WatchSilence = -1 }, "WatchSilence is -1ns"},
+		"a negative connect limit":     {func(o *Options) { o.MaxConnecting = -1 }, "MaxConnecting is -1"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Scheme: runtime.NewScheme(), Mapper: meta.NewDefaultRESTMapper(nil)}
 			test.change(&o)
 			p, err := New(t.Context(), o)
-			if (err == nil) != (test.want == fine) || err != nil && !strings.Contains(err.Error(), test.want) {
+			if (err == nil) != (test.want == valid) || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %q", err, test.want)
 			}
 			if err != nil {

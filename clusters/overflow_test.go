@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// ofAllKinds answers lists of all watched kinds with that many objects of 20 KiB, and watches with
-// no event.
-func ofAllKinds(count int) fault {
+// serveAllKinds responds to lists of all watched kinds with that many objects of 20 KiB, and to
+// watches with no event.
+func serveAllKinds(count int) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		kind, watched := map[string]string{"deployments": "Deployment", "services": "Service"}[path.Base(r.URL.Path)]
 		switch {
 		case r.Method != http.MethodGet || !watched:
 			return false
 		case r.URL.Query().Has("watch"):
-			mute(w, r)
+			headersOnly(w, r)
 			return true
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -32,40 +32,37 @@ func ofAllKinds(count int) fault {
 	}
 }
 
-// The objects of each kind fit into the cache, but all kinds together do not: the member is not
-// engaged with an incomplete cache.
-func TestAnIncompleteCacheIsNotEngaged(t *testing.T) {
+// The objects of each kind fit into the cache, but the objects of all kinds together do not.
+func TestMember_with_an_incomplete_cache_is_not_engaged(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.own(t, "fleet-overflow", func(o *setup) { o.MaxListBytes = 4 << 20 }), "overflow")
-	m.front.fail(ofAllKinds(150))
-	m.create(t, m.kubeconfig(t))
-	m.shows(t, soon, conditions(unhealthy, "Unknown NotVerified"))
-	m.says(t, "the member's objects take up more than 4Mi of memory")
-	m.neverEngaged(t, 0)
-	m.front.fail(ofAllKinds(50))
-	e := m.engaged(t, 1, mended)
-	m.goesOn(t, e)
+	env := sharedEnv(t)
+	m := env.newMember(t, env.newOperator(t, "fleet-overflow", func(o *setup) { o.MaxListBytes = 4 << 20 }), "overflow")
+	m.proxy.setFault(serveAllKinds(150))
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForConditions(t, testTimeout, expectedConditions(unhealthy, "Unknown NotVerified"))
+	m.waitForMessage(t, "the member's objects take up more than 4Mi of memory")
+	m.checkNotEngaged(t, 0)
+	m.proxy.setFault(serveAllKinds(50))
+	e := m.waitForEngagement(t, 1, withinReconnect)
+	m.checkContinues(t, e)
 }
 
-// After a restart of the operator, an outdated Ready condition of a MemberCluster is replaced if
-// connecting takes long.
-func TestReadyIsUnknownWhenConnectingTakesLongAfterARestart(t *testing.T) {
+func TestReady_is_Unknown_while_connecting_takes_long_after_a_restart_of_the_operator(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 	const fleet = "fleet-slow-restart"
-	o := w.own(t, fleet)
-	m := w.newMember(t, o, "slow-restart")
+	o := env.newOperator(t, fleet)
+	m := env.newMember(t, o, "slow-restart")
 	m.join(t)
 	if err := o.stop(); err != nil {
 		t.Fatal(err)
 	}
-	m.front.fail(ofAllKinds(200))
-	m.shows(t, 0, joined)
-	m.operator = w.own(t, fleet, func(o *setup) {
-		// With these values, the hub throttles the member for some eight seconds.
+	m.proxy.setFault(serveAllKinds(200))
+	m.waitForConditions(t, 0, summaryConnected)
+	m.operator = env.newOperator(t, fleet, func(o *setup) {
+		// With these values, the operator throttles the member for some eight seconds.
 		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20
 	})
-	m.shows(t, soon, "Ready Unknown Connecting, CredentialsValid True Accepted")
-	m.engaged(t, 1, soon)
+	m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid True Accepted")
+	m.waitForEngagement(t, 1, testTimeout)
 }

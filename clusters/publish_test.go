@@ -8,45 +8,47 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// The provider returns a member's Cluster only between its engagement and the end of its session:
-// no caller gets a Cluster that has ended.
-func TestASessionIsPublishedWhenItIsEngagedAndOnlyAsLongAsItLasts(t *testing.T) {
+// The provider returns a member's Cluster only between its engagement and the end of its session,
+// so no caller gets a Cluster that has ended.
+func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	m := w.newMember(t, w.operator, "published")
+	env := sharedEnv(t)
+	m := env.newMember(t, env.operator, "published")
 	first, old := m.join(t), m.link
-	late := w.operator.engagements.hold(m.name)
-	m.move(t)
-	m.replace(t, m.kubeconfig(t))
-	<-late.reached
-	m.goesOn(t, first) // the next session is still being engaged
+	late := env.operator.recorder.blockNext(m.name)
+	m.changeAddress(t)
+	m.replaceKubeconfig(t, m.kubeconfig(t))
+	<-late.called
+	m.checkContinues(t, first) // Engage of the next session has not returned
 
-	m.remove(t)
-	m.ends(t, first, soon)
-	m.hasNoCluster(t)
-	m.shows(t, soon, detached)
+	m.deleteSecret(t)
+	m.waitForEnd(t, first, testTimeout)
+	m.checkNoCluster(t)
+	m.waitForConditions(t, testTimeout, summarySecretMissing)
 
-	m.create(t, m.kubeconfig(t))
-	next := m.engaged(t, 2, soon)
-	close(late.released)
-	eventually(t, soon, func() error {
-		_, before := old.count()
-		if _, open := m.link.count(); open != 1 || before > 0 {
-			return fmt.Errorf("%d connections are open, and %d to the first server", open, before)
+	m.createSecret(t, m.kubeconfig(t))
+	next := m.waitForEngagement(t, 2, testTimeout)
+	close(late.resume)
+	<-late.returned
+	m.waitForReconcile(t) // meanwhile the first attempt ends
+	eventually(t, testTimeout, func() error {
+		_, before := old.connectionCounts()
+		if _, open := m.link.connectionCounts(); open != 1 || before > 0 {
+			return fmt.Errorf("%d connections to the new server are open, and %d to the old one", open, before)
 		}
 		return nil
 	})
-	m.goesOn(t, next)
-	m.remove(t)
-	m.ends(t, next, soon)
-	m.hasNoCluster(t)
+	m.checkContinues(t, next)
+	m.deleteSecret(t)
+	m.waitForEnd(t, next, testTimeout)
+	m.checkNoCluster(t)
 }
 
-// hasNoCluster checks that the provider has no Cluster for the member.
-func (m *member) hasNoCluster(t *testing.T) {
+// checkNoCluster checks that the provider has no Cluster for the member.
+func (m *testMember) checkNoCluster(t *testing.T) {
 	t.Helper()
 	got, err := m.operator.provider.Get(ctx, multicluster.ClusterName(m.name))
 	if !errors.Is(err, multicluster.ErrClusterNotFound) {
-		t.Errorf("%s: the provider has %v (%v)", m.name, got, err)
+		t.Errorf("%s: the provider returns %v (%v)", m.name, got, err)
 	}
 }

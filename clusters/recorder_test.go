@@ -17,44 +17,50 @@ type engagement struct {
 	ctx     context.Context
 	cluster cluster.Cluster
 	at      time.Time
-	// inStep is set if the caches were in sync. seamless is set if the previous engagement of this
-	// name had not ended.
-	inStep, seamless bool
+	// synced is true if the caches were synced. overlapping is true if the previous engagement of
+	// this name had not ended.
+	synced, overlapping bool
 }
 
-// recorder is engaged with every member, in place of delivery.
+// recorder is the Aware that the operator engages with each member. It records the engagements.
 type recorder struct {
 	mu     sync.Mutex
 	byName map[multicluster.ClusterName][]engagement
 	// refuse makes Engage fail for a name.
 	refuse multicluster.ClusterName
-	// holds make the next Engage for a name wait.
-	holds map[multicluster.ClusterName]*hold
+	// blocked makes the next Engage for a name wait.
+	blocked map[multicluster.ClusterName]*blockedEngage
 }
 
-// hold signals reached when an Engage blocks, and the Engage continues after released.
-type hold struct{ reached, released chan struct{} }
+// blockedEngage is a call of Engage that waits: called is closed when it is called, the test closes
+// resume, and returned is closed when it returns.
+type blockedEngage struct{ called, resume, returned chan struct{} }
 
-func (r *recorder) hold(name string) *hold {
+// blockNext makes the next Engage for a name wait.
+func (r *recorder) blockNext(name string) *blockedEngage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := &hold{reached: make(chan struct{}), released: make(chan struct{})}
-	if r.holds == nil {
-		r.holds = map[multicluster.ClusterName]*hold{}
+	b := &blockedEngage{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	if r.blocked == nil {
+		r.blocked = map[multicluster.ClusterName]*blockedEngage{}
 	}
-	r.holds[multicluster.ClusterName(name)] = h
-	return h
+	r.blocked[multicluster.ClusterName(name)] = b
+	return b
 }
 
-func (r *recorder) wait(name multicluster.ClusterName) {
+// wait waits if Engage is to wait for this name. It returns a function to call at the end of
+// Engage.
+func (r *recorder) wait(name multicluster.ClusterName) (end func()) {
 	r.mu.Lock()
-	h := r.holds[name]
-	delete(r.holds, name)
+	b := r.blocked[name]
+	delete(r.blocked, name)
 	r.mu.Unlock()
-	if h != nil {
-		close(h.reached)
-		<-h.released
+	if b == nil {
+		return func() {}
 	}
+	close(b.called)
+	<-b.resume
+	return func() { close(b.returned) }
 }
 
 func (r *recorder) Start(ctx context.Context) error {
@@ -63,22 +69,22 @@ func (r *recorder) Start(ctx context.Context) error {
 }
 
 func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
-	r.wait(name)
+	defer r.wait(name)()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil // an Aware may miss that the session has ended; the Provider must not
 	}
-	e := engagement{ctx: ctx, cluster: member, at: time.Now(), inStep: true, seamless: true}
-	for _, object := range watched() {
+	e := engagement{ctx: ctx, cluster: member, at: time.Now(), synced: true, overlapping: true}
+	for _, object := range watchedKinds() {
 		informer, err := member.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false))
-		e.inStep = e.inStep && err == nil && informer.HasSynced()
+		e.synced = e.synced && err == nil && informer.HasSynced()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refuse == name {
-		return errors.New("not now")
+		return errors.New("refused by the test")
 	}
 	if before := r.byName[name]; len(before) > 0 {
-		e.seamless = before[len(before)-1].ctx.Err() == nil
+		e.overlapping = before[len(before)-1].ctx.Err() == nil
 	}
 	if r.byName == nil {
 		r.byName = map[multicluster.ClusterName][]engagement{}
@@ -87,8 +93,8 @@ func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, me
 	return nil
 }
 
-// of returns the engagements of a member, oldest first.
-func (r *recorder) of(name string) []engagement {
+// engagements returns the engagements of a member, oldest first.
+func (r *recorder) engagements(name string) []engagement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.byName[multicluster.ClusterName(name)])

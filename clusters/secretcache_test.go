@@ -15,35 +15,35 @@ var (
 	argoSecrets = kubeconfig.Source{Namespace: "fleet", Format: kubeconfig.FormatArgoCD}
 )
 
-func TestSourcesCacheNoMoreSecretsThanTheyNeed(t *testing.T) {
+func TestSecretCache_holds_only_the_Secrets_of_the_sources(t *testing.T) {
 	in := func(s kubeconfig.Source, namespace string) kubeconfig.Source {
 		s.Namespace = namespace
 		return s
 	}
-	type chosen struct{ Labels, Fields string }
+	type selectors struct{ Labels, Fields string }
 	tests := map[string]struct {
 		sources kubeconfig.Sources
-		want    map[string]chosen
+		want    map[string]selectors
 	}{
-		"ours":             {kubeconfig.Sources{ourSecrets}, map[string]chosen{"fleet": {"member=true", ""}}},
-		"Cluster API's":    {kubeconfig.Sources{capiSecrets}, map[string]chosen{"fleet": {"", "type=cluster.x-k8s.io/secret"}}},
-		"Argo CD's":        {kubeconfig.Sources{argoSecrets}, map[string]chosen{"fleet": {"argocd.argoproj.io/secret-type=cluster", ""}}},
-		"two of one place": {kubeconfig.Sources{ourSecrets, argoSecrets}, map[string]chosen{"fleet": {}}},
-		"three of one":     {kubeconfig.Sources{ourSecrets, argoSecrets, capiSecrets}, map[string]chosen{"fleet": {}}},
-		"each of its own": {
+		"kubeconfigs":                  {kubeconfig.Sources{ourSecrets}, map[string]selectors{"fleet": {"member=true", ""}}},
+		"Cluster API":                  {kubeconfig.Sources{capiSecrets}, map[string]selectors{"fleet": {"", "type=cluster.x-k8s.io/secret"}}},
+		"Argo CD":                      {kubeconfig.Sources{argoSecrets}, map[string]selectors{"fleet": {"argocd.argoproj.io/secret-type=cluster", ""}}},
+		"two sources in a namespace":   {kubeconfig.Sources{ourSecrets, argoSecrets}, map[string]selectors{"fleet": {}}},
+		"three sources in a namespace": {kubeconfig.Sources{ourSecrets, argoSecrets, capiSecrets}, map[string]selectors{"fleet": {}}},
+		"each source in a namespace of its own": {
 			kubeconfig.Sources{ourSecrets, in(argoSecrets, "argocd"), in(capiSecrets, "capi")},
-			map[string]chosen{"fleet": {"member=true", ""}, "argocd": {"argocd.argoproj.io/secret-type=cluster", ""}, "capi": {"", "type=cluster.x-k8s.io/secret"}},
+			map[string]selectors{"fleet": {"member=true", ""}, "argocd": {"argocd.argoproj.io/secret-type=cluster", ""}, "capi": {"", "type=cluster.x-k8s.io/secret"}},
 		},
-		"two of one place, and one of another": {
+		"two sources in a namespace, and one in another": {
 			kubeconfig.Sources{ourSecrets, in(ourSecrets, "other"), capiSecrets},
-			map[string]chosen{"fleet": {}, "other": {"member=true", ""}},
+			map[string]selectors{"fleet": {}, "other": {"member=true", ""}},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := map[string]chosen{}
+			got := map[string]selectors{}
 			for namespace, config := range SecretCache(test.sources).Namespaces {
-				var c chosen
+				var c selectors
 				if config.LabelSelector != nil {
 					c.Labels = config.LabelSelector.String()
 				}
@@ -52,7 +52,7 @@ func TestSourcesCacheNoMoreSecretsThanTheyNeed(t *testing.T) {
 				}
 				got[namespace] = c
 				if !test.sources.HasNamespace(namespace) {
-					t.Errorf("%s is cached and has no source", namespace)
+					t.Errorf("namespace %s is cached and has no source", namespace)
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -19,109 +19,109 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// patient sets a ConnectTimeout that is longer than any test.
-func patient(o *setup) { o.ConnectTimeout = 20 * time.Minute }
+// longConnectTimeout sets a ConnectTimeout that is longer than the tests.
+func longConnectTimeout(o *setup) { o.ConnectTimeout = 20 * time.Minute }
 
-// hangingTwin returns another server of the same member, which answers only probes. The channel is
-// closed at the first other request.
-func (m *member) hangingTwin(t testing.TB) (to *link, twin *front, asked <-chan struct{}) {
+// newHangingServer returns another server of the same member, which answers only probes. The
+// channel is closed at the first other request.
+func (m *testMember) newHangingServer(t testing.TB) (to *networkLink, twin *faultProxy, asked <-chan struct{}) {
 	t.Helper()
-	twin = newFront(t, m.world.member)
-	twin.become(m.front.identity())
+	twin = newFaultProxy(t, m.testEnv.member)
+	twin.setIdentity(m.proxy.identity())
 	asks := make(chan struct{})
 	var once sync.Once
-	twin.fail(beyondProbes(func(w http.ResponseWriter, r *http.Request) {
+	twin.setFault(exceptProbes(func(w http.ResponseWriter, r *http.Request) {
 		once.Do(func() { close(asks) })
 		hang(w, r)
 	}))
-	return newLink(t, twin.address()), twin, asks
+	return newNetworkLink(t, twin.address()), twin, asks
 }
 
-func TestAConnectThatHangs(t *testing.T) {
+func TestConnection_attempt_that_hangs(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
-	o := w.own(t, "fleet-patient", patient)
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-patient", longConnectTimeout)
 
-	t.Run("does not keep the old connection from being supervised", func(t *testing.T) {
+	t.Run("does not delay the supervision of the current engagement", func(t *testing.T) {
 		t.Parallel()
-		m := w.newMember(t, o, "hangs-supervised")
+		m := env.newMember(t, o, "hangs-supervised")
 		e := m.join(t)
-		to, twin, asked := m.hangingTwin(t)
-		m.replace(t, m.kubeconfig(t, withServer(to.address)))
+		to, twin, asked := m.newHangingServer(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t, withServer(to.address)))
 		<-asked
-		m.goesOn(t, e)
-		m.link.turn(t, refuse)
-		timed(t, "ended", func() { m.ends(t, e, soon) })
-		m.shows(t, soon, conditions(unreachable, "True Accepted"))
-		twin.fail(nil)
-		to.cut()
-		second := m.engaged(t, 2, soon)
-		m.goesOn(t, second)
+		m.checkContinues(t, e)
+		m.link.setMode(t, modeRefuse)
+		logDuration(t, "disengaged", func() { m.waitForEnd(t, e, testTimeout) })
+		m.waitForConditions(t, testTimeout, expectedConditions(unreachable, "True Accepted"))
+		twin.setFault(nil)
+		to.resetConnections()
+		second := m.waitForEngagement(t, 2, testTimeout)
+		m.checkContinues(t, second)
 	})
 
-	t.Run("ends when there is another kubeconfig, which is tried at once", func(t *testing.T) {
+	t.Run("ends when there is another kubeconfig, which is then tried at once", func(t *testing.T) {
 		t.Parallel()
-		m := w.newMember(t, o, "hangs-superseded")
+		m := env.newMember(t, o, "hangs-superseded")
 		e := m.join(t)
-		to, _, asked := m.hangingTwin(t)
-		m.replace(t, m.kubeconfig(t, withServer(to.address)))
+		to, _, asked := m.newHangingServer(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t, withServer(to.address)))
 		<-asked
-		token, _ := m.token(t)
-		m.replace(t, m.kubeconfig(t, withToken(token)))
-		eventually(t, soon, func() error {
+		token, _ := m.newToken(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t, withToken(token)))
+		eventually(t, testTimeout, func() error {
 			// The watch continues with its old token; the probes use the new token.
-			if used := m.world.member.credentials(m.user()); !slices.Contains(used, tokenID(token)) {
-				return fmt.Errorf("used are %v", used)
+			if used := m.testEnv.member.credentialIDs(m.user()); !slices.Contains(used, tokenID(token)) {
+				return fmt.Errorf("only the credentials %v are used", used)
 			}
-			if _, open := to.count(); open > 0 {
-				return errors.New("the other server is still connected")
+			if _, open := to.connectionCounts(); open > 0 {
+				return errors.New("the operator is still connected to the other server")
 			}
 			return nil
 		})
-		m.goesOn(t, e)
-		m.shows(t, 0, joined)
+		m.checkContinues(t, e)
+		m.waitForConditions(t, 0, summaryConnected)
 	})
 
 	t.Run("ends with its Secret", func(t *testing.T) {
 		t.Parallel()
-		m := w.newMember(t, o, "hangs-removed")
+		m := env.newMember(t, o, "hangs-removed")
 		e := m.join(t)
-		to, _, asked := m.hangingTwin(t)
-		m.replace(t, m.kubeconfig(t, withServer(to.address)))
+		to, _, asked := m.newHangingServer(t)
+		m.replaceKubeconfig(t, m.kubeconfig(t, withServer(to.address)))
 		<-asked
-		m.remove(t)
-		m.ends(t, e, soon)
-		eventually(t, soon, func() error {
-			_, first := m.link.count()
-			if _, second := to.count(); first+second > 0 {
+		m.deleteSecret(t)
+		m.waitForEnd(t, e, testTimeout)
+		eventually(t, testTimeout, func() error {
+			_, first := m.link.connectionCounts()
+			if _, second := to.connectionCounts(); first+second > 0 {
 				return fmt.Errorf("%d connections are open", first+second)
 			}
 			if _, err := o.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
-				return errors.New("the provider still has it")
+				return errors.New("the provider still has the member")
 			}
 			return nil
 		})
 	})
 }
 
-// asksNodes reports whether a request lists nodes.
-func asksNodes(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" }
+// isNodeList reports whether a request lists nodes.
+func isNodeList(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" }
 
-func TestClusterInfo(t *testing.T) {
+func TestReading_cluster_info(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	env := sharedEnv(t)
 
-	t.Run("that hangs delays nothing else", func(t *testing.T) {
+	t.Run("that hangs delays neither the engagement nor the probes", func(t *testing.T) {
 		t.Parallel()
-		m := w.newMember(t, w.operator, "survey-hangs")
+		m := env.newMember(t, env.operator, "info-hangs")
 		var asked atomic.Int64
 		var down atomic.Bool
-		m.front.fail(func(w http.ResponseWriter, r *http.Request) bool {
-			if asksIdentity(r) && down.Load() {
+		m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+			if isProbe(r) && down.Load() {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return true
 			}
-			if !asksNodes(r) && r.URL.Path != "/version" {
+			if !isNodeList(r) && r.URL.Path != "/version" {
 				return false
 			}
 			asked.Add(1)
@@ -130,58 +130,59 @@ func TestClusterInfo(t *testing.T) {
 		})
 		begun := time.Now()
 		e := m.join(t)
-		eventually(t, soon, func() error {
+		eventually(t, testTimeout, func() error {
 			if asked.Load() == 0 {
-				return errors.New("it was not surveyed")
+				return errors.New("the nodes were not listed")
 			}
 			return nil
 		})
-		m.goesOn(t, e)
+		m.checkContinues(t, e)
 		if c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown); c == nil || c.Reason != v1alpha1.ReasonConnecting {
 			t.Errorf("after %s: %+v", time.Since(begun), c)
 		}
 		down.Store(true) // the list of nodes continues to hang: it takes 35 seconds
-		m.ends(t, e, 20*time.Second)
+		m.waitForEnd(t, e, 20*time.Second)
 	})
 }
 
-// This test does not run in parallel with others, because it uses much of the machine.
-func TestManyNodesAreReadInPages(t *testing.T) {
-	w := shared(t)
-	m := w.newMember(t, w.operator, "survey-large")
+func TestNodes_are_read_in_pages(t *testing.T) {
+	t.Parallel()
+	const nodes, nodesInPage = 2000, 500
+	env := sharedEnv(t)
+	m := env.newMember(t, env.operator, "many-nodes")
 	var pages atomic.Int64
-	m.front.fail(manyNodes(5000, &pages))
+	m.proxy.setFault(serveNodes(nodes, &pages))
 	e := m.join(t)
-	eventually(t, 3*soon, func() error {
+	eventually(t, 3*testTimeout, func() error {
 		mc := m.memberCluster(t)
-		if cpus := mc.Status.Allocatable["cpu"]; cpus.Cmp(resource.MustParse("16000")) != 0 {
+		if cpus := mc.Status.Allocatable["cpu"]; cpus.Cmp(*resource.NewQuantity(nodes*4/5*4, resource.DecimalSI)) != 0 {
 			return fmt.Errorf("after %d pages: %+v", pages.Load(), mc.Status)
 		}
 		return nil
 	})
-	if pages.Load() != 10 {
-		t.Errorf("%d pages were asked for", pages.Load())
+	if read := pages.Load(); read != nodes/nodesInPage {
+		t.Errorf("%d pages were read", read)
 	}
-	m.goesOn(t, e)
-	if times := len(m.operator.engagements.of(m.name)); times != 1 {
-		t.Errorf("it was engaged %d times", times)
+	m.checkContinues(t, e)
+	if times := len(m.operator.recorder.engagements(m.name)); times != 1 {
+		t.Errorf("the member was engaged %d times", times)
 	}
 }
 
-// manyNodes answers in pages with that many nodes of 20 KiB and four CPUs. Every fifth node accepts
-// no pods.
-func manyNodes(count int, pages *atomic.Int64) fault {
+// serveNodes serves that many nodes of 20 KiB and four CPUs, in pages. Every fifth node accepts no
+// pods.
+func serveNodes(count int, pages *atomic.Int64) fault {
 	images := strings.Repeat(`{"names":["registry.example/a/rather/long/name/of/an/image@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],"sizeBytes":123456789},`, 50)
 	node := `{"metadata":{"name":"node-%d","annotations":{"filler":"` + strings.Repeat("x", 12<<10) + `"}},"spec":{"unschedulable":%t},` +
 		`"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"},"images":[` + strings.TrimSuffix(images, ",") + `]}}`
 	return func(w http.ResponseWriter, r *http.Request) bool {
-		if !asksNodes(r) {
+		if !isNodeList(r) {
 			return false
 		}
 		pages.Add(1)
 		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 		if err != nil || limit > 500 {
-			w.WriteHeader(http.StatusBadRequest) // the request has no limit
+			w.WriteHeader(http.StatusBadRequest) // the request has no limit or a larger one
 			return true
 		}
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	namespace = "inventory"
-	patience  = time.Minute
+	namespace   = "inventory"
+	testTimeout = time.Minute
 )
 
 var (
@@ -84,51 +84,51 @@ func installCRD(t *testing.T) {
 	}
 }
 
-// world is a hub on which the Reconciler runs.
-type world struct {
+// testHub is a hub on which the Reconciler runs.
+type testHub struct {
 	*testing.T
 	client.Client // reads from the manager's cache
 }
 
-func newWorld(t *testing.T) world {
-	hub := newManager(t)
-	if err := SetupWithManager(hub, namespace); err != nil {
+func newTestHub(t *testing.T) testHub {
+	m := newManager(t)
+	if err := SetupWithManager(m, namespace); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- hub.Start(ctx) }()
+	go func() { ended <- m.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	w := world{t, hub.GetClient()}
-	w.must(w.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	if !hub.GetCache().WaitForCacheSync(ctx) {
-		t.Fatal("the cache is not in step")
+	hub := testHub{t, m.GetClient()}
+	hub.must(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	if !m.GetCache().WaitForCacheSync(ctx) {
+		t.Fatal("the cache is not synced")
 	}
-	return w
+	return hub
 }
 
-func (w world) must(err error) {
-	w.Helper()
+func (hub testHub) must(err error) {
+	hub.Helper()
 	if err != nil {
-		w.Fatal(err)
+		hub.Fatal(err)
 	}
 }
 
 // change changes a MemberCluster and its status.
-func (w world) change(member *v1alpha1.MemberCluster, change func()) {
-	w.Helper()
+func (hub testHub) change(member *v1alpha1.MemberCluster, change func()) {
+	hub.Helper()
 	before := member.DeepCopy()
 	change()
 	wanted := member.DeepCopy()
-	w.must(w.Patch(w.Context(), member, client.MergeFrom(before)))
+	hub.must(hub.Patch(hub.Context(), member, client.MergeFrom(before)))
 	wanted.ResourceVersion = member.ResourceVersion
 	*member = *wanted
-	w.must(w.Status().Patch(w.Context(), member, client.MergeFrom(before)))
+	hub.must(hub.Status().Patch(hub.Context(), member, client.MergeFrom(before)))
 }
 
 // profile is the content of a ClusterProfile without times.
@@ -139,50 +139,50 @@ type profile struct {
 	Status clusterinventory.ClusterProfileStatus
 }
 
-func (w world) profile(name string) (said profile, resourceVersion string) {
-	w.Helper()
+func (hub testHub) profile(name string) (content profile, resourceVersion string) {
+	hub.Helper()
 	var p clusterinventory.ClusterProfile
-	if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil {
-		w.must(client.IgnoreNotFound(err))
+	if err := hub.Get(hub.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil {
+		hub.must(client.IgnoreNotFound(err))
 		return profile{}, ""
 	}
-	said = profile{Labels: p.Labels, Spec: p.Spec, Status: *p.Status.DeepCopy()}
+	content = profile{Labels: p.Labels, Spec: p.Spec, Status: *p.Status.DeepCopy()}
 	if owner := metav1.GetControllerOf(&p); owner != nil {
-		said.Owner = owner.Kind + " " + owner.Name
+		content.Owner = owner.Kind + " " + owner.Name
 	}
-	for i := range said.Status.Conditions {
-		said.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+	for i := range content.Status.Conditions {
+		content.Status.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
-	for i := range said.Status.Properties {
-		said.Status.Properties[i].LastObservedTime = metav1.Time{}
+	for i := range content.Status.Properties {
+		content.Status.Properties[i].LastObservedTime = metav1.Time{}
 	}
-	return said, p.ResourceVersion
+	return content, p.ResourceVersion
 }
 
-// expect waits until the profile of a member equals want.
-func (w world) expect(name string, want profile) {
-	w.Helper()
+// waitForProfile waits until the profile of a member equals want.
+func (hub testHub) waitForProfile(name string, want profile) {
+	hub.Helper()
 	var diff string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		got, _ := w.profile(name)
+	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		got, _ := hub.profile(name)
 		if diff = cmp.Diff(want, got); diff == "" {
 			return
 		}
 	}
-	w.Fatalf("%s (-want +got)\n%s", name, diff)
+	hub.Fatalf("%s (-want +got)\n%s", name, diff)
 }
 
 // The steps share one function, because each step needs the hub in the state that the previous step
 // left.
-func TestInventory(t *testing.T) {
-	t.Run("says so when the hub lacks the CRD", func(t *testing.T) {
+func TestClusterProfile_follows_its_MemberCluster(t *testing.T) {
+	t.Run("SetupWithManager fails if the hub lacks the CRD", func(t *testing.T) {
 		err := SetupWithManager(newManager(t), namespace)
 		if err == nil || !strings.HasPrefix(err.Error(), "the hub lacks the CRD of ClusterProfile, sigs.k8s.io/cluster-inventory-api: ") {
 			t.Errorf("got %v", err)
 		}
 	})
 	installCRD(t)
-	w := newWorld(t)
+	hub := newTestHub(t)
 	east := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{
 		"zone": "a", clusterinventory.LabelClusterManagerKey: "another", "argocd.argoproj.io/instance": "fleet",
 	}}}
@@ -197,7 +197,7 @@ func TestInventory(t *testing.T) {
 				{Name: "allocatable.cpu", Value: "3500m"}, {Name: "allocatable.memory", Value: "8Gi"}, {Name: "cluster.clusterset.k8s.io", Value: "uid"},
 			},
 			Conditions: []metav1.Condition{{
-				Type: "ControlPlaneHealthy", Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "it answers", ObservedGeneration: 1,
+				Type: "ControlPlaneHealthy", Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "the member answers", ObservedGeneration: 1,
 			}},
 		},
 	}
@@ -206,57 +206,57 @@ func TestInventory(t *testing.T) {
 		Owner:  "MemberCluster west",
 		Spec:   clusterinventory.ClusterProfileSpec{DisplayName: "west", ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
 	}
-	// settle waits until all earlier changes are processed: there is one worker, and it processes
+	// settle waits until all earlier changes are reconciled. There is one worker, which reconciles
 	// west after them.
 	step := 0
 	settle := func() {
 		t.Helper()
 		step++
 		label := fmt.Sprint(step)
-		w.change(west, func() { metav1.SetMetaDataLabel(&west.ObjectMeta, "step", label) })
+		hub.change(west, func() { metav1.SetMetaDataLabel(&west.ObjectMeta, "step", label) })
 		wantWest.Labels["step"] = label
-		w.expect("west", wantWest)
+		hub.waitForProfile("west", wantWest)
 	}
 
-	w.must(w.Create(t.Context(), west))
-	w.expect("west", wantWest) // the member has no status yet
-	w.must(w.Create(t.Context(), east))
-	w.change(east, func() {
+	hub.must(hub.Create(t.Context(), west))
+	hub.waitForProfile("west", wantWest) // the member has no status yet
+	hub.must(hub.Create(t.Context(), east))
+	hub.change(east, func() {
 		east.Status = v1alpha1.MemberClusterStatus{
 			ObservedGeneration: 1, ClusterID: "uid", Version: "v1.36.3",
 			Allocatable: corev1.ResourceList{"cpu": resource.MustParse("3500m"), "memory": resource.MustParse("8Gi")},
 			Conditions: []metav1.Condition{{
-				Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "it answers", LastTransitionTime: metav1.Now(),
+				Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, Message: "the member answers", LastTransitionTime: metav1.Now(),
 			}},
 		}
 	})
-	w.expect("east", want)
+	hub.waitForProfile("east", want)
 
 	settle()
-	_, before := w.profile("east")
-	w.change(east, func() { metav1.SetMetaDataAnnotation(&east.ObjectMeta, "touched", "true") })
+	_, before := hub.profile("east")
+	hub.change(east, func() { metav1.SetMetaDataAnnotation(&east.ObjectMeta, "touched", "true") })
 	settle()
-	if _, after := w.profile("east"); after != before {
-		t.Errorf("written when nothing had changed: resourceVersion %s, then %s", before, after)
+	if _, after := hub.profile("east"); after != before {
+		t.Errorf("the profile was written without a change: resourceVersion %s, then %s", before, after)
 	}
 
-	w.change(east, func() {
+	hub.change(east, func() {
 		east.Labels["zone"] = "b"
 		east.Status.Version, east.Status.Allocatable = "v1.37.0", nil
 		ready := &east.Status.Conditions[0]
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "it is silent"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer"
 	})
 	want.Labels["zone"] = "b"
 	want.Status.Version.Kubernetes, want.Status.Properties = "v1.37.0", want.Status.Properties[2:]
 	ready := &want.Status.Conditions[0]
-	ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "it is silent"
-	w.expect("east", want)
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer"
+	hub.waitForProfile("east", want)
 
-	t.Run("leaves alone what belongs to another manager, until that goes", func(t *testing.T) { w.leavesAlone(t) })
+	t.Run("a profile of another cluster manager stays unchanged until it is deleted", func(t *testing.T) { hub.leavesForeignProfilesUnchanged(t) })
 }
 
-// leavesAlone creates a foreign ClusterProfile before its member.
-func (w world) leavesAlone(t *testing.T) {
+// leavesForeignProfilesUnchanged creates a foreign ClusterProfile before its member.
+func (hub testHub) leavesForeignProfilesUnchanged(t *testing.T) {
 	for name, foreign := range map[string]*clusterinventory.ClusterProfile{
 		"by-spec": {Spec: clusterinventory.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: clusterinventory.ClusterManager{Name: "another"}}},
 		"by-label": {
@@ -265,14 +265,14 @@ func (w world) leavesAlone(t *testing.T) {
 		},
 	} {
 		foreign.Namespace, foreign.Name = namespace, name
-		w.must(w.Create(t.Context(), foreign))
+		hub.must(hub.Create(t.Context(), foreign))
 		before := profile{Labels: foreign.Labels, Spec: foreign.Spec}
-		w.expect(name, before)
-		w.must(w.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-		w.told(name, v1alpha1.ReasonClusterProfileConflict)
-		w.expect(name, before)
-		w.must(w.Delete(t.Context(), foreign))
-		w.expect(name, profile{
+		hub.waitForProfile(name, before)
+		hub.must(hub.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		hub.waitForEvent(name, v1alpha1.ReasonClusterProfileConflict)
+		hub.waitForProfile(name, before)
+		hub.must(hub.Delete(t.Context(), foreign))
+		hub.waitForProfile(name, profile{
 			Labels: map[string]string{clusterinventory.LabelClusterManagerKey: "fleetwright"},
 			Owner:  "MemberCluster " + name,
 			Spec:   clusterinventory.ClusterProfileSpec{DisplayName: name, ClusterManager: clusterinventory.ClusterManager{Name: "fleetwright"}},
@@ -280,22 +280,22 @@ func (w world) leavesAlone(t *testing.T) {
 	}
 }
 
-// told waits for an event about a MemberCluster.
-func (w world) told(name, reason string) {
-	w.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+// waitForEvent waits for an event about a MemberCluster.
+func (hub testHub) waitForEvent(name, reason string) {
+	hub.Helper()
+	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var events eventsv1.EventList
-		w.must(w.List(w.Context(), &events))
+		hub.must(hub.List(hub.Context(), &events))
 		for _, event := range events.Items {
 			if event.Regarding.Name == name && event.Reason == reason {
 				return
 			}
 		}
 	}
-	w.Fatalf("%s: no event %s", name, reason)
+	hub.Fatalf("%s: no event %s", name, reason)
 }
 
-func TestPropertiesKeepTheTimeOfWhatHasNotChanged(t *testing.T) {
+func TestProperties_that_have_not_changed_keep_their_time(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
 	previous := []clusterinventory.Property{
 		{Name: "allocatable.cpu", Value: "3", LastObservedTime: long}, {Name: "allocatable.pods", Value: "9", LastObservedTime: long}, {Name: propertyID, Value: "uid", LastObservedTime: long},

@@ -13,9 +13,9 @@
 //
 //   - A Secret is hostile input. Parse decides on the raw content, before clientcmd resolves
 //     anything in it.
-//   - A Config runs no program, reads no file, and impersonates nobody. It uses TLS with a known
-//     CA, unless the [Policy] permits otherwise. Only the current context counts; nothing else in a
-//     kubeconfig is used.
+//   - A Config runs no program, reads no file, and impersonates no other user. It uses TLS with a
+//     known CA, unless the [Policy] permits otherwise. Only the current context of a kubeconfig is
+//     used.
 //   - A [RejectedError] has a documented reason and says what to do instead. It quotes nothing of
 //     the Secret, and is the same each time.
 //   - Deciding on a Secret takes at most 100 ms and 50 MiB, for any content.
@@ -23,7 +23,7 @@
 // The address policy of package transport checks the addresses of a server's name when they are
 // dialled.
 //
-// The files: [Sources] select Secrets; parse.go reads a kubeconfig and argocd.go a cluster Secret
-// of Argo CD; checks.go has the checks that both must pass; credentials.go makes the [Config];
-// expiry.go reads when its credentials expire; labels.go says which labels are copied.
+// The files: [Sources] select Secrets. parse.go reads a kubeconfig, and argocd.go a cluster Secret
+// of Argo CD. checks.go has the checks that both must pass. credentials.go builds the [Config], and
+// expiry.go reads its expiry. labels.go decides which labels are copied.
 package kubeconfig

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 )
 
-// jwt returns a token with these claims; no code verifies its signature.
+// jwt returns a token with these claims. No code verifies its signature.
 func jwt(claims string) string {
 	return "canary." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".canary"
 }
@@ -20,7 +20,7 @@ func token(token string) edit {
 	return onUser(func(user *api.AuthInfo) { user.Token = token })
 }
 
-func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
+func TestExpiry_is_the_earliest_of_token_and_certificate(t *testing.T) {
 	pair := testcert.New(time.Hour)
 	notAfter := pair.TLS().Leaf.NotAfter
 	withPair := certificate(pair.Certificate, pair.Key)
@@ -30,22 +30,22 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 		edits []edit
 		want  time.Time
 	}{
-		"a token that ends":                         {[]edit{token(jwt(endsBefore))}, before},
-		"a token that ends, with more claims":       {[]edit{token(jwt(`{"iss":"canary","exp":981173106.75,"aud":["canary"]}`))}, before},
-		"a token without exp":                       {[]edit{token(jwt(`{"iss":"canary"}`))}, time.Time{}},
-		"an exp that is zero":                       {[]edit{token(jwt(`{"exp":0}`))}, time.Time{}},
-		"an exp before 1970":                        {[]edit{token(jwt(`{"exp":-1}`))}, time.Time{}},
-		"an exp beyond all time":                    {[]edit{token(jwt(`{"exp":1e300}`))}, time.Time{}},
-		"an exp that is no number":                  {[]edit{token(jwt(`{"exp":"981173106"}`))}, time.Time{}},
-		"claims that are not JSON":                  {[]edit{token(jwt(canary))}, time.Time{}},
-		"claims that are not base64":                {[]edit{token("canary.!.canary")}, time.Time{}},
-		"a token of two parts":                      {[]edit{token("canary.canary")}, time.Time{}},
-		"an opaque token":                           {nil, time.Time{}},
-		"a certificate":                             {[]edit{withoutToken, withPair}, notAfter},
-		"a certificate and an opaque token":         {[]edit{withPair}, notAfter},
-		"a certificate and a token that is earlier": {[]edit{withPair, token(jwt(endsBefore))}, before},
-		"a certificate and a token that is later":   {[]edit{withPair, token(jwt(endsAfter))}, notAfter},
-		"a token that ends late":                    {[]edit{token(jwt(endsAfter))}, after},
+		"a token with exp":                   {[]edit{token(jwt(endsBefore))}, before},
+		"a token with more claims":           {[]edit{token(jwt(`{"iss":"canary","exp":981173106.75,"aud":["canary"]}`))}, before},
+		"a token without exp":                {[]edit{token(jwt(`{"iss":"canary"}`))}, time.Time{}},
+		"an exp that is zero":                {[]edit{token(jwt(`{"exp":0}`))}, time.Time{}},
+		"an exp before 1970":                 {[]edit{token(jwt(`{"exp":-1}`))}, time.Time{}},
+		"an exp after the year 9999":         {[]edit{token(jwt(`{"exp":1e300}`))}, time.Time{}},
+		"an exp that is not a number":        {[]edit{token(jwt(`{"exp":"981173106"}`))}, time.Time{}},
+		"claims that are not JSON":           {[]edit{token(jwt(canary))}, time.Time{}},
+		"claims that are not base64":         {[]edit{token("canary.!.canary")}, time.Time{}},
+		"a token of two parts":               {[]edit{token("canary.canary")}, time.Time{}},
+		"an opaque token":                    {nil, time.Time{}},
+		"a certificate":                      {[]edit{withoutToken, withPair}, notAfter},
+		"a certificate and an opaque token":  {[]edit{withPair}, notAfter},
+		"a certificate and an earlier token": {[]edit{withPair, token(jwt(endsBefore))}, before},
+		"a certificate and a later token":    {[]edit{withPair, token(jwt(endsAfter))}, notAfter},
+		"a token that expires late":          {[]edit{token(jwt(endsAfter))}, after},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,9 +60,9 @@ func TestExpiryIsTheEarliestEndThatTheCredentialsName(t *testing.T) {
 	}
 }
 
-// The warning time is a share of the lifetime. Otherwise an hourly token would cause a warning all
-// the time, or at each rotation, which a kubelet makes when a fifth of the lifetime is left.
-func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
+// The warning time is a share of the lifetime. Otherwise an hourly token would always cause a
+// warning, or at each rotation, which a kubelet makes when a fifth of the lifetime is left.
+func TestWarning_begins_a_share_of_the_lifetime_before_the_expiry(t *testing.T) {
 	const day = 24 * time.Hour
 	const end = 7292520306 // in 2201
 	ends := time.Unix(end, 0)
@@ -71,17 +71,17 @@ func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 		edits []edit
 		want  time.Duration // before the end
 	}{
-		"an hourly token":                              {[]edit{token(jwt(claims(end, "iat", time.Hour)))}, 6 * time.Minute},
-		"a token of ten minutes":                       {[]edit{token(jwt(claims(end, "iat", 10*time.Minute)))}, time.Minute},
-		"a token of a day":                             {[]edit{token(jwt(claims(end, "iat", day)))}, day / 10},
-		"a token of 70 days":                           {[]edit{token(jwt(claims(end, "iat", 70*day)))}, 7 * day},
-		"a token of ten years":                         {[]edit{token(jwt(claims(end, "iat", 3650*day)))}, 7 * day},
-		"a token that says only from when it is valid": {[]edit{token(jwt(claims(end, "nbf", time.Hour)))}, 6 * time.Minute},
-		"a token that does not say when it began":      {[]edit{token(jwt(fmt.Sprintf(`{"exp":%d}`, end)))}, 7 * day},
-		"a token that begins when it ends":             {[]edit{token(jwt(claims(end, "iat", 0)))}, 7 * day},
-		"a token that begins after it ends":            {[]edit{token(jwt(claims(end, "iat", -time.Hour)))}, 7 * day},
-		"a certificate of a year":                      {[]edit{withoutToken, certificate(year.Certificate, year.Key)}, 7 * day},
-		"an hourly token, which ends first, and a certificate": {
+		"an hourly token":                      {[]edit{token(jwt(claims(end, "iat", time.Hour)))}, 6 * time.Minute},
+		"a token of ten minutes":               {[]edit{token(jwt(claims(end, "iat", 10*time.Minute)))}, time.Minute},
+		"a token of a day":                     {[]edit{token(jwt(claims(end, "iat", day)))}, day / 10},
+		"a token of 70 days":                   {[]edit{token(jwt(claims(end, "iat", 70*day)))}, 7 * day},
+		"a token of ten years":                 {[]edit{token(jwt(claims(end, "iat", 3650*day)))}, 7 * day},
+		"a token with nbf only":                {[]edit{token(jwt(claims(end, "nbf", time.Hour)))}, 6 * time.Minute},
+		"a token without a beginning":          {[]edit{token(jwt(fmt.Sprintf(`{"exp":%d}`, end)))}, 7 * day},
+		"a token without a lifetime":           {[]edit{token(jwt(claims(end, "iat", 0)))}, 7 * day},
+		"a token that begins after its expiry": {[]edit{token(jwt(claims(end, "iat", -time.Hour)))}, 7 * day},
+		"a certificate of a year":              {[]edit{withoutToken, certificate(year.Certificate, year.Key)}, 7 * day},
+		"an hourly token and a later certificate": {
 			[]edit{certificate(year.Certificate, year.Key), token(jwt(claims(end-1, "iat", time.Hour)))}, 6 * time.Minute,
 		},
 	}
@@ -93,16 +93,16 @@ func TestCredentialsAreWarnedOfBeforeTheyEnd(t *testing.T) {
 			}
 			expires := target.Expiry()
 			if got := expires.End.Sub(expires.Warning); got != test.want {
-				t.Errorf("warned of %s before the end, want %s", got, test.want)
+				t.Errorf("the warning begins %s before the expiry, want %s", got, test.want)
 			}
 		})
 	}
 	if got := (&Config{}).Expiry(); got != (Expiry{}) {
-		t.Errorf("credentials that do not say when they end: %+v", got)
+		t.Errorf("the expiry of credentials without one is %+v", got)
 	}
 }
 
-// claims returns the claims of a token that ends at a time and began one lifetime earlier.
+// claims returns the claims of a token that expires at a time and began one lifetime earlier.
 func claims(end int64, begin string, lifetime time.Duration) string {
 	return fmt.Sprintf(`{"exp":%d,%q:%d}`, end, begin, end-int64(lifetime.Seconds()))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCopyLabels(t *testing.T) {
+func TestCopyLabels_leaves_out_labels_of_tools(t *testing.T) {
 	tools := map[string]string{
 		"app.kubernetes.io/instance": "fleet", "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/part-of": "fleet",
 		"applyset.kubernetes.io/part-of": "x", "argocd.argoproj.io/instance": "fleet", "argocd.argoproj.io/secret-type": "cluster",
@@ -31,11 +31,11 @@ func TestCopyLabels(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(all) != len(tools)+len(people) {
-		t.Error("it changed the Secret's labels")
+		t.Error("the Secret's labels were changed")
 	}
 }
 
-func TestTheDomainsOfToolsAreDocumented(t *testing.T) {
+func TestDomains_of_tools_are_documented(t *testing.T) {
 	content, err := os.ReadFile("../../docs/kubeconfig.md")
 	if err != nil {
 		t.Fatal(err)
@@ -45,10 +45,10 @@ func TestTheDomainsOfToolsAreDocumented(t *testing.T) {
 		t.Fatal("docs/kubeconfig.md has no table of domains")
 	}
 	var documented []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(table[1], -1) {
-		documented = append(documented, string(row[1]))
+	for _, line := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(table[1], -1) {
+		documented = append(documented, string(line[1]))
 	}
 	if diff := cmp.Diff(toolDomains, documented); diff != "" || !slices.IsSorted(toolDomains) {
-		t.Errorf("(-code +docs)\n%s", diff)
+		t.Errorf("docs/kubeconfig.md differs from the code, or the code is not sorted (-code +document)\n%s", diff)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Limits of the content. hostile_test.go measures that they limit the cost of a decision.
+// Limits of the content. cost_test.go measures the cost of a decision.
 const (
 	// maxBytes is the largest kubeconfig.
 	maxBytes = 64 << 10

@@ -29,47 +29,47 @@ func secret(name string, changes ...func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-func ofOurs(s *corev1.Secret) { metav1.SetMetaDataLabel(&s.ObjectMeta, "member", "true") }
-func ofCAPI(s *corev1.Secret) { s.Type = clusterAPIType }
-func ofArgo(s *corev1.Secret) {
+func withSelectedLabel(s *corev1.Secret)  { metav1.SetMetaDataLabel(&s.ObjectMeta, "member", "true") }
+func withClusterAPIType(s *corev1.Secret) { s.Type = clusterAPIType }
+func withArgoCDLabel(s *corev1.Secret) {
 	metav1.SetMetaDataLabel(&s.ObjectMeta, "argocd.argoproj.io/secret-type", "cluster")
 }
-func elsewhere(s *corev1.Secret) { s.Namespace = "default" }
-func deleted(s *corev1.Secret)   { s.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} }
+func inOtherNamespace(s *corev1.Secret) { s.Namespace = "default" }
+func beingDeleted(s *corev1.Secret)     { s.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} }
 
-func data(key, value string) func(*corev1.Secret) {
+func withData(key, value string) func(*corev1.Secret) {
 	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 }
 
-func TestSourceNamesTheMemberOfASecret(t *testing.T) {
+func TestSource_returns_the_name_of_the_member(t *testing.T) {
 	tests := map[string]struct {
 		source Source
 		secret *corev1.Secret
 		want   string
 	}{
-		"ours":                              {ourSecrets, secret("east", ofOurs), "east"},
-		"ours, without the label":           {ourSecrets, secret("east"), ""},
-		"ours, of another namespace":        {ourSecrets, secret("east", ofOurs, elsewhere), ""},
-		"ours, being deleted":               {ourSecrets, secret("east", ofOurs, deleted), ""},
-		"ours, whatever its type":           {ourSecrets, secret("east-kubeconfig", ofOurs, ofCAPI), "east-kubeconfig"},
-		"Cluster API":                       {capiSecrets, secret("east-kubeconfig", ofCAPI), "east"},
-		"Cluster API, named twice":          {capiSecrets, secret("east-kubeconfig-kubeconfig", ofCAPI), "east-kubeconfig"},
-		"Cluster API, of another type":      {capiSecrets, secret("east-kubeconfig"), ""},
-		"Cluster API, a certificate":        {capiSecrets, secret("east-ca", ofCAPI), ""},
-		"Cluster API, of no cluster":        {capiSecrets, secret("-kubeconfig", ofCAPI), ""},
-		"Cluster API, of another namespace": {capiSecrets, secret("east-kubeconfig", ofCAPI, elsewhere), ""},
-		"Cluster API, being deleted":        {capiSecrets, secret("east-kubeconfig", ofCAPI, deleted), ""},
-		"Argo CD":                           {argoSecrets, secret("cluster-1", ofArgo, data("name", "east.example")), "east.example"},
-		"Argo CD, without a name":           {argoSecrets, secret("cluster-1", ofArgo), "cluster-1"},
-		"Argo CD, a name no member has":     {argoSecrets, secret("cluster-1", ofArgo, data("name", "East 1")), "cluster-1"},
-		"Argo CD, a name of a MiB":          {argoSecrets, secret("cluster-1", ofArgo, data("name", strings.Repeat("x", 1<<20))), "cluster-1"},
-		"Argo CD, too long a name":          {argoSecrets, secret("cluster-1", ofArgo, data("name", strings.Repeat("x", 254))), "cluster-1"},
-		"Argo CD, without the label":        {argoSecrets, secret("cluster-1", data("name", "east")), ""},
+		"kubeconfig":                         {ourSecrets, secret("east", withSelectedLabel), "east"},
+		"kubeconfig, without the label":      {ourSecrets, secret("east"), ""},
+		"kubeconfig, in another namespace":   {ourSecrets, secret("east", withSelectedLabel, inOtherNamespace), ""},
+		"kubeconfig, being deleted":          {ourSecrets, secret("east", withSelectedLabel, beingDeleted), ""},
+		"kubeconfig, of any type":            {ourSecrets, secret("east-kubeconfig", withSelectedLabel, withClusterAPIType), "east-kubeconfig"},
+		"Cluster API":                        {capiSecrets, secret("east-kubeconfig", withClusterAPIType), "east"},
+		"Cluster API, with the suffix twice": {capiSecrets, secret("east-kubeconfig-kubeconfig", withClusterAPIType), "east-kubeconfig"},
+		"Cluster API, of another type":       {capiSecrets, secret("east-kubeconfig"), ""},
+		"Cluster API, a certificate":         {capiSecrets, secret("east-ca", withClusterAPIType), ""},
+		"Cluster API, only the suffix":       {capiSecrets, secret("-kubeconfig", withClusterAPIType), ""},
+		"Cluster API, in another namespace":  {capiSecrets, secret("east-kubeconfig", withClusterAPIType, inOtherNamespace), ""},
+		"Cluster API, being deleted":         {capiSecrets, secret("east-kubeconfig", withClusterAPIType, beingDeleted), ""},
+		"Argo CD":                            {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "east.example")), "east.example"},
+		"Argo CD, without a name":            {argoSecrets, secret("cluster-1", withArgoCDLabel), "cluster-1"},
+		"Argo CD, an invalid name":           {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", "East 1")), "cluster-1"},
+		"Argo CD, a name of a MiB":           {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 1<<20))), "cluster-1"},
+		"Argo CD, a name that is too long":   {argoSecrets, secret("cluster-1", withArgoCDLabel, withData("name", strings.Repeat("x", 254))), "cluster-1"},
+		"Argo CD, without the label":         {argoSecrets, secret("cluster-1", withData("name", "east")), ""},
 		"Argo CD, a repository": {
 			argoSecrets, secret("repo", func(s *corev1.Secret) { s.Labels = map[string]string{"argocd.argoproj.io/secret-type": "repository"} }), "",
 		},
-		"Argo CD, of another namespace": {argoSecrets, secret("cluster-1", ofArgo, elsewhere), ""},
-		"Argo CD, being deleted":        {argoSecrets, secret("cluster-1", ofArgo, deleted), ""},
+		"Argo CD, in another namespace": {argoSecrets, secret("cluster-1", withArgoCDLabel, inOtherNamespace), ""},
+		"Argo CD, being deleted":        {argoSecrets, secret("cluster-1", withArgoCDLabel, beingDeleted), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,30 +80,30 @@ func TestSourceNamesTheMemberOfASecret(t *testing.T) {
 	}
 }
 
-func TestSourcesAreTriedInTheirOrder(t *testing.T) {
-	type claimed struct {
-		Member string
-		Form   SecretFormat
+func TestSources_are_tried_in_order(t *testing.T) {
+	type member struct {
+		Name   string
+		Format SecretFormat
 		Key    string
 	}
-	all := secret("east-kubeconfig", ofOurs, ofCAPI, ofArgo, data("name", "argo"))
+	all := secret("east-kubeconfig", withSelectedLabel, withClusterAPIType, withArgoCDLabel, withData("name", "argo"))
 	tests := map[string]struct {
 		sources Sources
 		secret  *corev1.Secret
-		want    *claimed
+		want    *member
 	}{
-		"the first that has it":        {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &claimed{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
-		"the first in another order":   {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &claimed{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
-		"one that comes later":         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofArgo), &claimed{"x", FormatArgoCD, "fleet/x"}},
-		"none":                         {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
-		"none, of another namespace":   {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", ofOurs, elsewhere), nil},
-		"none, for there is no source": {nil, all, nil},
+		"the first source":             {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &member{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
+		"another order":                {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &member{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
+		"a later source":               {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withArgoCDLabel), &member{"x", FormatArgoCD, "fleet/x"}},
+		"no source selects the Secret": {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
+		"another namespace":            {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withSelectedLabel, inOtherNamespace), nil},
+		"no sources":                   {nil, all, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got *claimed
+			var got *member
 			if c := test.sources.Member(test.secret); c != nil {
-				got = &claimed{c.Name, c.format, c.Key().String()}
+				got = &member{c.Name, c.format, c.Key().String()}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -118,7 +118,7 @@ type object = map[string]any
 // argoCD returns the config of a valid cluster Secret of Argo CD with a token, after the change.
 func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	tb.Helper()
-	tls := object{"caData": identityA().Certificate, "serverName": "canary-name"}
+	tls := object{"caData": certificateA().Certificate, "serverName": "canary-name"}
 	config := object{"bearerToken": "canary-token", "tlsClientConfig": tls}
 	change(config, tls)
 	raw, err := json.Marshal(config)
@@ -128,21 +128,21 @@ func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 	return raw
 }
 
-// read returns the Config or the rejection for an Argo CD Secret with this config.
-func read(config []byte, policy Policy) (*Config, *RejectedError) {
-	s := secret("cluster-1", ofArgo, data("server", "https://canary.example:6443/"), data("config", string(config)))
+// parseArgoCDConfig returns the Config or the rejection for an Argo CD Secret with this config.
+func parseArgoCDConfig(config []byte, policy Policy) (*Config, *RejectedError) {
+	s := secret("cluster-1", withArgoCDLabel, withData("server", "https://canary.example:6443/"), withData("config", string(config)))
 	return Sources{argoSecrets}.Member(s).Parse(policy)
 }
 
-// acceptedArgoCD is the config of a cluster Secret that is accepted, and what a connection uses of
-// it.
+// acceptedArgoCD is the config of a cluster Secret that is accepted, and the fields that a
+// connection uses.
 type acceptedArgoCD struct {
 	config []byte
 	policy Policy
-	want   usedArgoCD
+	want   usedArgoCDFields
 }
 
-type usedArgoCD struct {
+type usedArgoCDFields struct {
 	Host, ServerName, Token, Proxy string
 	Certificate, Insecure          bool
 }
@@ -150,60 +150,60 @@ type usedArgoCD struct {
 func acceptedArgoCDs(t testing.TB) map[string]acceptedArgoCD {
 	t.Helper()
 	const host = "https://canary.example:6443"
-	a := identityA()
+	a := certificateA()
 	return map[string]acceptedArgoCD{
-		"a bearer token": {argoCD(t, func(object, object) {}), Policy{}, usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token"}},
+		"a bearer token": {argoCD(t, func(object, object) {}), Policy{}, usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"}},
 		"a client certificate": {
 			argoCD(t, func(config, tls object) {
 				delete(config, "bearerToken")
 				tls["certData"], tls["keyData"] = a.Certificate, a.Key
 			}), Policy{},
-			usedArgoCD{Host: host, ServerName: "canary-name", Certificate: true},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Certificate: true},
 		},
-		"insecure, where that is permitted": {
+		"insecure, with --allow-insecure-members": {
 			argoCD(t, func(_, tls object) {
 				tls["insecure"] = true
 				delete(tls, "caData")
 			}), Policy{AllowInsecureTLS: true},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token", Insecure: true},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token", Insecure: true},
 		},
-		"a proxy, where that is permitted": {
+		"a proxy, with --allow-member-proxies": {
 			argoCD(t, func(config, _ object) { config["proxyUrl"] = "http://canary:3128" }), Policy{AllowProxy: true},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token", Proxy: "http://canary:3128"},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token", Proxy: "http://canary:3128"},
 		},
-		"programs that are null": {
+		"null programs": {
 			argoCD(t, func(config, _ object) { config["awsAuthConfig"], config["execProviderConfig"] = nil, nil }), Policy{},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token"},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"},
 		},
-		"what only Argo CD knows": {
+		"fields for Argo CD only": {
 			argoCD(t, func(config, _ object) { config["disableCompression"] = true }), Policy{},
-			usedArgoCD{Host: host, ServerName: "canary-name", Token: "canary-token"},
+			usedArgoCDFields{Host: host, ServerName: "canary-name", Token: "canary-token"},
 		},
 	}
 }
 
-func TestArgoCDSecretIsAccepted(t *testing.T) {
+func TestArgoCD_Secret_is_accepted(t *testing.T) {
 	for name, test := range acceptedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
-			got, rejected := read(test.config, test.policy)
+			got, rejected := parseArgoCDConfig(test.config, test.policy)
 			if rejected != nil {
 				t.Fatalf("%s: %s", rejected.Reason, rejected.Message)
 			}
-			if diff := cmp.Diff(test.want, usedArgoCD{got.Server, got.ServerName, got.Token, proxyOf(got), got.Certificate != nil, got.Insecure}); diff != "" {
+			if diff := cmp.Diff(test.want, usedArgoCDFields{got.Server, got.ServerName, got.Token, proxyOf(got), got.Certificate != nil, got.Insecure}); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
 }
 
-// refusedArgoCD is the config of a cluster Secret, and the reason with which it is rejected.
-type refusedArgoCD struct {
+// rejectedArgoCD is the config of a cluster Secret, and the reason with which it is rejected.
+type rejectedArgoCD struct {
 	config []byte
 	policy Policy
 	want   string
 }
 
-func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
+func rejectedArgoCDs(t testing.TB) map[string]rejectedArgoCD {
 	t.Helper()
 	with := func(key string, value any) []byte {
 		return argoCD(t, func(config, _ object) { config[key] = value })
@@ -212,55 +212,55 @@ func refusedArgoCDs(t testing.TB) map[string]refusedArgoCD {
 		return argoCD(t, func(_, tls object) { tls[key] = value })
 	}
 	all := Policy{AllowInsecureTLS: true, AllowProxy: true, AllowLoopback: true}
-	return map[string]refusedArgoCD{
-		"a program, even where all is permitted":        {with("execProviderConfig", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
-		"a program of no name":                          {with("execProviderConfig", object{}), Policy{}, v1alpha1.ReasonExecRefused},
-		"AWS, even where all is permitted":              {with("awsAuthConfig", object{"clusterName": canary}), all, v1alpha1.ReasonExecRefused},
-		"a user name":                                   {with("username", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
-		"a password":                                    {with("password", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
-		"a proxy":                                       {with("proxyUrl", "http://canary:3128"), Policy{AllowInsecureTLS: true}, v1alpha1.ReasonProxyRefused},
-		"a proxy that is no URL":                        {with("proxyUrl", "://canary"), all, v1alpha1.ReasonKubeconfigMalformed},
-		"insecure":                                      {withTLS("insecure", true), Policy{AllowProxy: true}, v1alpha1.ReasonInsecureTLSRefused},
-		"no CA, even where insecure is permitted":       {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
-		"a CA that is none":                             {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a CA that is not base64":                       {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a certificate without its key":                 {withTLS("certData", identityA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"no credentials":                                {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
-		"a token of another type":                       {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"insecure in so many words":                     {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a key that is there twice, the last a program": {[]byte(`{"bearerToken":"canary","execProviderConfig":null,"execProviderConfig":{}}`), all, v1alpha1.ReasonExecRefused},
-		"a program in other letters":                    {with("EXECPROVIDERCONFIG", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
-		"a token with a line break":                     {with("bearerToken", "canary\r\nX-Canary: canary"), all, v1alpha1.ReasonKubeconfigMalformed},
-		"an RSA key of more than 8192 bits in the CA":   {withTLS("caData", largeRSA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"lists in lists, to the cap":                    {[]byte(`{"canary":` + strings.Repeat("[", maxBytes-100)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"UTF-16":                                        {utf16le(string(with("x", canary))), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"what is not JSON":                              {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"JSON cut short":                                {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"a kubeconfig":                                  {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"nothing":                                       {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
-		"one byte more than 64 KiB":                     {append(with("x", canary), bytes.Repeat([]byte(" "), maxBytes)...)[:maxBytes+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
+	return map[string]rejectedArgoCD{
+		"a program, with all flags":                   {with("execProviderConfig", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
+		"a program without a command":                 {with("execProviderConfig", object{}), Policy{}, v1alpha1.ReasonExecRefused},
+		"awsAuthConfig, with all flags":               {with("awsAuthConfig", object{"clusterName": canary}), all, v1alpha1.ReasonExecRefused},
+		"a user name":                                 {with("username", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
+		"a password":                                  {with("password", canary), Policy{}, v1alpha1.ReasonBasicAuthRefused},
+		"a proxy":                                     {with("proxyUrl", "http://canary:3128"), Policy{AllowInsecureTLS: true}, v1alpha1.ReasonProxyRefused},
+		"a proxy that is not a URL":                   {with("proxyUrl", "://canary"), all, v1alpha1.ReasonKubeconfigMalformed},
+		"insecure":                                    {withTLS("insecure", true), Policy{AllowProxy: true}, v1alpha1.ReasonInsecureTLSRefused},
+		"no CA, with all flags":                       {withTLS("caData", nil), all, v1alpha1.ReasonInsecureTLSRefused},
+		"an invalid CA":                               {withTLS("caData", []byte(canary)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a CA that is not base64":                     {withTLS("caData", "-canary-"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a certificate without its key":               {withTLS("certData", certificateA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"no credentials":                              {with("bearerToken", ""), Policy{}, v1alpha1.ReasonNoCredentials},
+		"a token of the wrong type":                   {with("bearerToken", []string{canary}), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a word as insecure":                          {withTLS("insecure", canary), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a duplicate key, the last one a program":     {[]byte(`{"bearerToken":"canary","execProviderConfig":null,"execProviderConfig":{}}`), all, v1alpha1.ReasonExecRefused},
+		"a program in uppercase":                      {with("EXECPROVIDERCONFIG", object{"command": canary}), all, v1alpha1.ReasonExecRefused},
+		"a token with a line break":                   {with("bearerToken", "canary\r\nX-Canary: canary"), all, v1alpha1.ReasonKubeconfigMalformed},
+		"an RSA key of more than 8192 bits in the CA": {withTLS("caData", largeRSA().Certificate), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"nested lists up to the byte limit":           {[]byte(`{"canary":` + strings.Repeat("[", maxBytes-100)), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"UTF-16":                                      {utf16le(string(with("x", canary))), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"content that is not JSON":                    {[]byte("canary"), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"truncated JSON":                              {[]byte(`{"bearerToken":"canary`), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"a kubeconfig":                                {kubeconfig(t), Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"empty content":                               {nil, Policy{}, v1alpha1.ReasonKubeconfigMalformed},
+		"64 KiB and one byte":                         {append(with("x", canary), bytes.Repeat([]byte(" "), maxBytes)...)[:maxBytes+1], Policy{}, v1alpha1.ReasonKubeconfigTooLarge},
 	}
 }
 
-func TestArgoCDSecretIsRefused(t *testing.T) {
-	for name, test := range refusedArgoCDs(t) {
+func TestArgoCD_Secret_is_rejected(t *testing.T) {
+	for name, test := range rejectedArgoCDs(t) {
 		t.Run(name, func(t *testing.T) {
-			got, rejected := read(test.config, test.policy)
+			got, rejected := parseArgoCDConfig(test.config, test.policy)
 			if rejected == nil {
-				t.Fatalf("accepted, for server %s", got.Server)
+				t.Fatalf("the Secret is accepted, for server %s", got.Server)
 			}
 			if rejected.Reason != test.want {
 				t.Errorf("reason %s, want %s (%s)", rejected.Reason, test.want, rejected.Message)
 			}
-			quotesNothing(t, rejected)
+			checkQuotesNothing(t, rejected)
 		})
 	}
 }
 
-func TestArgoCDSecretNeedsAServerOverTLS(t *testing.T) {
+func TestArgoCD_Secret_needs_an_https_server(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	for _, url := range []string{"", "http://canary.example", "canary.example:6443", "https://canary:canary@canary.example", "https://canary example"} {
-		_, rejected := Sources{argoSecrets}.Member(secret("x", ofArgo, data("server", url), data("config", string(config)))).Parse(Policy{})
+		_, rejected := Sources{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", url), withData("config", string(config)))).Parse(Policy{})
 		if rejected == nil || rejected.Reason != v1alpha1.ReasonServerRefused || strings.Contains(rejected.Message, canary) {
 			t.Errorf("%q: %+v", url, rejected)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/internal/cputime"
 )
 
-func TestQuantityScanner(t *testing.T) {
-	const free, absurd = 0, -1
+func TestQuantityScanner_returns_the_cost_of_a_number(t *testing.T) {
+	const free, refused = 0, -1
 	digits := func(n int) string { return strings.Repeat("1", n) }
 	tests := map[string]struct {
 		want  int
@@ -33,12 +33,12 @@ func TestQuantityScanner(t *testing.T) {
 			"sha256:12e45678901234", "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "app:12e45678", "1e123456789.example", "7d9f8e1c2", `\"1e12345678`, `1\u00312e12345678`,
 		}},
 		"three digits":                {1 << 10, []string{"1e100", "1e999", "1e-999", "123e+456", digits(19) + "e-999"}},
-		"large, and of three digits":  {17 << 10, []string{digits(19) + "e999"}},
+		"large, with three digits":    {17 << 10, []string{digits(19) + "e999"}},
 		"four digits":                 {8 << 10, []string{"1e1000", "1e-9999", digits(19) + "e-9999", "1e00009999"}},
-		"five digits, also as a hash": {64 << 10, []string{"12e45678", "1e-99999", "1E+99999", " 1e-99999 ", "\u00a01e-99999\u2003"}},
+		"five digits, also in a hash": {64 << 10, []string{"12e45678", "1e-99999", "1E+99999", " 1e-99999 ", "\u00a01e-99999\u2003"}},
 		"six digits":                  {1 << 20, []string{"1e-999999", "1e999999"}},
 		"seven digits":                {32 << 20, []string{"1e-9999999", "123456e1234567"}},
-		"absurd": {absurd, []string{
+		"too expensive": {refused, []string{
 			"1e-10000000", "1e-2000000000", "1E2000000000", "1e+2000000000", "-1e-2000000000", "+1e-2000000000", ".1e-2000000000", "1.1e-2000000000",
 			"1e00000000000000000010000000", "1e-4294967295", "1234567890123456789e2000000000", digits(19) + "e1000", digits(10) + "." + digits(10) + "e99999",
 			" 1e-2000000000", "1e-2000000000 ", "\u30001e-2000000000\u0085",
@@ -53,8 +53,8 @@ func TestQuantityScanner(t *testing.T) {
 					forms = append(forms, text)
 				}
 				for _, form := range forms {
-					got, err := priced(`{"a":[{"cpu" : ` + form + `}]}`)
-					if want := max(0, test.want); got != want || errors.Is(err, ErrQuantityTooExpensive) != (test.want == absurd) {
+					got, err := priceOf(`{"a":[{"cpu" : ` + form + `}]}`)
+					if want := max(0, test.want); got != want || errors.Is(err, ErrQuantityTooExpensive) != (test.want == refused) {
 						t.Errorf("%.50s: %d, %v; want %d", form, got, err, test.want)
 					}
 				}
@@ -63,41 +63,42 @@ func TestQuantityScanner(t *testing.T) {
 	}
 }
 
-// A text may look like a number, and only text is exempt from the cost.
-func TestQuantitiesInTextAreFree(t *testing.T) {
+// A string in a label or an argument may look like a number. Only fields that never hold a quantity
+// are exempt from the cost.
+func TestQuantityScanner_ignores_strings_that_are_no_quantities(t *testing.T) {
 	tests := map[string]struct {
 		document string
-		absurd   bool
+		refused  bool
 	}{
-		"a label":                              {`{"metadata":{"labels":{"a":"%s","b":"%[1]s"}}}`, false},
-		"an annotation":                        {`{"metadata":{"annotations": {"a": "%s"}}}`, false},
-		"a selector":                           {`{"spec":{"selector":{"matchLabels":{"a":"%s"}}}}`, false},
-		"a selector of nodes":                  {`{"spec":{"nodeSelector":{"a":"%s"}}}`, false},
-		"an argument":                          {`{"containers":[{"args":["a","%s"]}]}`, false},
-		"a variable":                           {`{"containers":[{"env":[{"name":"a","value":"b"}, {"name":"b","value":"%s"}]}]}`, false},
-		"a resource":                           {`{"containers":[{"resources":{"limits":{"cpu":"%s"}}}]}`, true},
-		"a resource that is called labels":     {`{"limits":{"labels":"%s"}}`, true},
-		"a resource in text":                   {`{"labels":{"a":{"cpu":"%s"}}}`, true},
-		"a resource behind labels":             {`{"labels":{"a":"b"},"limits":{"cpu":"%s"}}`, true},
-		"a resource behind a variable":         {`{"env":[{"name":"a"}],"limits":{"cpu":"%s"}}`, true},
-		"a resource behind the text labels":    {`{"a":"labels","limits":{"cpu":"%s"}}`, true},
-		"a resource behind the value labels":   {`{"a":"labels"},{"cpu":"%s"}`, true},
-		"a resource in a longer field":         {`{"nodeSelectors":{"cpu":"%s"}}`, true},
-		"a resource in an escaped field":       {`{"\/labels":{"cpu":"%s"}}`, true},
-		"the divisor of a variable":            {`{"env":[{"name":"a","valueFrom":{"resourceFieldRef":{"divisor":"%s"}}}]}`, true},
-		"a metric behind the labels of others": {`{"type":"ADDED","object":{"metadata":{"labels":{"a":"b"}}}}` + "\n" + `{"object":{"value":"%s"}}`, true},
+		"a label":                           {`{"metadata":{"labels":{"a":"%s","b":"%[1]s"}}}`, false},
+		"an annotation":                     {`{"metadata":{"annotations": {"a": "%s"}}}`, false},
+		"a selector":                        {`{"spec":{"selector":{"matchLabels":{"a":"%s"}}}}`, false},
+		"a selector of nodes":               {`{"spec":{"nodeSelector":{"a":"%s"}}}`, false},
+		"an argument":                       {`{"containers":[{"args":["a","%s"]}]}`, false},
+		"a variable":                        {`{"containers":[{"env":[{"name":"a","value":"b"}, {"name":"b","value":"%s"}]}]}`, false},
+		"a resource":                        {`{"containers":[{"resources":{"limits":{"cpu":"%s"}}}]}`, true},
+		"a resource that is called labels":  {`{"limits":{"labels":"%s"}}`, true},
+		"a resource in a nested label":      {`{"labels":{"a":{"cpu":"%s"}}}`, true},
+		"a resource after labels":           {`{"labels":{"a":"b"},"limits":{"cpu":"%s"}}`, true},
+		"a resource after a variable":       {`{"env":[{"name":"a"}],"limits":{"cpu":"%s"}}`, true},
+		"a resource after the value labels": {`{"a":"labels","limits":{"cpu":"%s"}}`, true},
+		"a resource after an object with the value labels": {`{"a":"labels"},{"cpu":"%s"}`, true},
+		"a resource in a longer field":                     {`{"nodeSelectors":{"cpu":"%s"}}`, true},
+		"a resource in an escaped field":                   {`{"\/labels":{"cpu":"%s"}}`, true},
+		"the divisor of a variable":                        {`{"env":[{"name":"a","valueFrom":{"resourceFieldRef":{"divisor":"%s"}}}]}`, true},
+		"a metric after the labels of another object":      {`{"type":"ADDED","object":{"metadata":{"labels":{"a":"b"}}}}` + "\n" + `{"object":{"value":"%s"}}`, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := priced(fmt.Sprintf(test.document, "1e-2000000000")); errors.Is(err, ErrQuantityTooExpensive) != test.absurd {
+			if _, err := priceOf(fmt.Sprintf(test.document, "1e-2000000000")); errors.Is(err, ErrQuantityTooExpensive) != test.refused {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-// priced returns the cost of the numbers in a document.
-func priced(document string) (all int, err error) {
+// priceOf returns the cost of the numbers in a document.
+func priceOf(document string) (all int, err error) {
 	var n quantityScanner
 	for i := range len(document) {
 		cost, err := n.next(document[i])
@@ -111,11 +112,11 @@ func priced(document string) (all int, err error) {
 
 // A number may arrive in several chunks. The end of an expensive number, and the bytes after it,
 // are withheld.
-func TestAnExpensiveQuantityEndsTheBody(t *testing.T) {
+func TestBody_with_an_expensive_quantity_is_ended(t *testing.T) {
 	for name, pieces := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
 		for _, number := range []string{`"1e-2000000000"`, `1e-2000000000`} {
 			t.Run(name+" "+number, func(t *testing.T) {
-				body := limiterOf(answers{body: pieces(strings.NewReader(`{"cpu":` + number + `} `))}).body(t, asking(t.Context(), http.MethodGet, ""))
+				body := newTestLimiter(staticServer{body: pieces(strings.NewReader(`{"cpu":` + number + `} `))}).body(t, newRequest(t.Context(), http.MethodGet, ""))
 				read, err := io.ReadAll(body)
 				if _, again := body.Read(make([]byte, 1)); !errors.Is(err, ErrQuantityTooExpensive) || !errors.Is(again, ErrQuantityTooExpensive) || strings.Contains(string(read), "}") {
 					t.Errorf("read %s, then %v, then %v", read, err, again)
@@ -125,12 +126,13 @@ func TestAnExpensiveQuantityEndsTheBody(t *testing.T) {
 	}
 }
 
-// The hub parses everything that the limits permit at once within seconds of processor time.
-func TestQuantitiesCostLittle(t *testing.T) {
+// The operator parses all quantities that the limits permit in a burst within seconds of processor
+// time.
+func TestQuantities_within_the_limits_are_cheap_to_parse(t *testing.T) {
 	for _, text := range []string{"1e-999", "1e-9999", "1e-99999", "1e-999999", "1e-9999999", "1234567890123456789e999", "1e9999999", strings.Repeat("9", 1000), strings.Repeat("9", 300_000)} {
 		t.Run(text[:min(len(text), 30)], func(t *testing.T) {
 			document := `"` + text + `",`
-			cost, err := priced(document)
+			cost, err := priceOf(document)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,9 +147,9 @@ func TestQuantitiesCostLittle(t *testing.T) {
 			})
 			took /= time.Duration(rounds)
 			all := time.Duration(min(numbersBurst/max(1, cost), 64<<20/len(document))) * took
-			t.Logf("one takes %s, all that is let through at once %s", took, all)
-			if most := 15 * time.Second * slowness(); all > most {
-				t.Errorf("that is more than %s", most)
+			t.Logf("a quantity takes %s, and all in a burst %s", took, all)
+			if limit := 15 * time.Second * slowness(); all > limit {
+				t.Errorf("all take more than %s", limit)
 			}
 		})
 	}

@@ -28,17 +28,17 @@ func TestMain(m *testing.M) {
 	}
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
-	if started != nil {
-		_ = started.environment.Stop()
+	if startedHub != nil {
+		_ = startedHub.environment.Stop()
 	}
 	os.Exit(code)
 }
 
 // panicOnSignal panics on SIGUSR1 as a goroutine of client-go does.
 func panicOnSignal() {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGUSR1)
-	<-told
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1)
+	<-signals
 	defer utilruntime.HandleCrash()
 	panic("on purpose")
 }
@@ -87,8 +87,8 @@ func fleetwright(t *testing.T, args ...string) *process {
 	return p
 }
 
-// exits waits until the process exits, and returns the exit code.
-func (p *process) exits(t *testing.T, within time.Duration) int {
+// waitForExit waits until the process exits, and returns the exit code.
+func (p *process) waitForExit(t *testing.T, within time.Duration) int {
 	t.Helper()
 	select {
 	case <-p.ended:
@@ -96,25 +96,26 @@ func (p *process) exits(t *testing.T, within time.Duration) int {
 	case <-time.After(within):
 		_ = p.command.Process.Signal(syscall.SIGQUIT) // prints its goroutines
 		<-p.ended
-		t.Fatalf("it still runs after %s:\n%s", within, p.output.String())
+		t.Fatalf("the process still runs after %s:\n%s", within, p.output.String())
 		return 0
 	}
 }
 
-// fails checks that the command exits with code 1 and prints one line that contains the text.
-func fails(t *testing.T, want string, args ...string) {
+// checkFailure checks that the command exits with code 1 and prints one line that contains the
+// text.
+func checkFailure(t *testing.T, want string, args ...string) {
 	t.Helper()
 	p := fleetwright(t, args...)
-	code, said := p.exits(t, 30*time.Second), p.output.String()
+	code, output := p.waitForExit(t, 30*time.Second), p.output.String()
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "fleetwright: ") || !strings.Contains(said, want) {
-		t.Errorf("want one line with %q, got:\n%s", want, said)
+	if strings.Count(output, "\n") != 1 || !strings.HasPrefix(output, "fleetwright: ") || !strings.Contains(output, want) {
+		t.Errorf("want one line with %q, got:\n%s", want, output)
 	}
 }
 
-func TestInvalidOptionsAreReportedInOneLine(t *testing.T) {
+func TestInvalid_options_are_reported_in_one_line(t *testing.T) {
 	nowhere, malformed := filepath.Join(t.TempDir(), "nowhere"), filepath.Join(t.TempDir(), "malformed")
 	if err := os.WriteFile(malformed, []byte("clusters: ["), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,38 +124,38 @@ func TestInvalidOptionsAreReportedInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a selector that is none":        {[]string{"--secret-selector", "a in"}, `--secret-selector "a in"`},
-		"an empty selector":              {[]string{"--secret-selector", ""}, "--secret-selector is empty"},
-		"a log level that there is not":  {[]string{"--log-level", "loud"}, `--log-level "loud": want debug, info, warn or error`},
-		"a log format that there is not": {[]string{"--log-format", "xml"}, `--log-format "xml": want json or text`},
-		"a flag that there is not":       {[]string{"--colour"}, "unknown flag: --colour"},
-		"a command that there is not":    {[]string{"start"}, `unknown command "start"`},
-		"an interval that is none":       {[]string{"--member-probe-interval", "soon"}, "--member-probe-interval"},
-		"no interval":                    {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
-		"no grace for Secrets":           {[]string{"--secret-grace", "0s"}, "--secret-grace"},
-		"an interval into the past":      {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
-		"no requests a second":           {[]string{"--member-qps", "0"}, "--member-qps"},
-		"too small a list":               {[]string{"--member-max-list", "1Mi"}, "--member-max-list 1Mi: want 4Mi or more"},
-		"a list of no size":              {[]string{"--member-max-list", "large"}, "--member-max-list"},
-		"no request at once":             {[]string{"--member-burst", "0"}, "--member-burst"},
-		"a kubeconfig that is not there": {[]string{"--kubeconfig", nowhere}, nowhere},
-		"a kubeconfig that is none":      {[]string{"--kubeconfig", malformed}, malformed},
-		"a context that there is not":    {[]string{"--kubeconfig", hubAt(t, "https://127.0.0.1:1"), "--context", "other"}, `"other"`},
-		"no kubeconfig at all":           {nil, "find the hub"},
-		"a hub where nobody listens":     {[]string{"--kubeconfig", hubAt(t, refusing(t))}, "reach the hub at https://127.0.0.1:"},
-		"no namespace":                   {[]string{"--secret-namespace", ""}, "--secret-namespace"},
-		"a collector that is no URL":     {[]string{"--tracing-endpoint", "http://a b"}, "--tracing-endpoint: want a URL"},
-		"a collector without a scheme":   {[]string{"--tracing-endpoint", "collector:4318"}, `--tracing-endpoint "collector:4318": want a URL`},
-		"a collector of gRPC":            {[]string{"--tracing-endpoint", "grpc://collector:4317"}, "--tracing-endpoint"},
-		"a collector with a password":    {[]string{"--tracing-endpoint", "http://a:b@collector"}, "--tracing-endpoint contains credentials"},
-		"a collector with a query":       {[]string{"--tracing-endpoint", "http://collector?a=b"}, "--tracing-endpoint"},
-		"a sample of nothing":            {[]string{"--tracing-sample", "0"}, "--tracing-sample 0"},
-		"a sample of more than all":      {[]string{"--tracing-sample", "1.1"}, "--tracing-sample 1.1"},
+		"an invalid selector":             {[]string{"--secret-selector", "a in"}, `--secret-selector "a in"`},
+		"an empty selector":               {[]string{"--secret-selector", ""}, "--secret-selector is empty"},
+		"an unknown log level":            {[]string{"--log-level", "loud"}, `--log-level "loud": want debug, info, warn or error`},
+		"an unknown log format":           {[]string{"--log-format", "xml"}, `--log-format "xml": want json or text`},
+		"an unknown flag":                 {[]string{"--colour"}, "unknown flag: --colour"},
+		"an unknown command":              {[]string{"start"}, `unknown command "start"`},
+		"an invalid interval":             {[]string{"--member-probe-interval", "often"}, "--member-probe-interval"},
+		"an interval of 0":                {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
+		"a Secret grace of 0":             {[]string{"--secret-grace", "0s"}, "--secret-grace"},
+		"a negative interval":             {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
+		"a QPS of 0":                      {[]string{"--member-qps", "0"}, "--member-qps"},
+		"a list limit that is too small":  {[]string{"--member-max-list", "1Mi"}, "--member-max-list 1Mi: want 4Mi or more"},
+		"a list limit that is not a size": {[]string{"--member-max-list", "large"}, "--member-max-list"},
+		"a burst of 0":                    {[]string{"--member-burst", "0"}, "--member-burst"},
+		"a kubeconfig that is missing":    {[]string{"--kubeconfig", nowhere}, nowhere},
+		"a malformed kubeconfig":          {[]string{"--kubeconfig", malformed}, malformed},
+		"an unknown context":              {[]string{"--kubeconfig", hubAt(t, "https://127.0.0.1:1"), "--context", "other"}, `"other"`},
+		"no kubeconfig":                   {nil, "find the hub"},
+		"a hub that refuses connections":  {[]string{"--kubeconfig", hubAt(t, closedAddress(t))}, "reach the hub at https://127.0.0.1:"},
+		"an empty namespace":              {[]string{"--secret-namespace", ""}, "--secret-namespace"},
+		"a collector that is not a URL":   {[]string{"--tracing-endpoint", "http://a b"}, "--tracing-endpoint: want a URL"},
+		"a collector without a scheme":    {[]string{"--tracing-endpoint", "collector:4318"}, `--tracing-endpoint "collector:4318": want a URL`},
+		"a collector with gRPC":           {[]string{"--tracing-endpoint", "grpc://collector:4317"}, "--tracing-endpoint"},
+		"a collector with a password":     {[]string{"--tracing-endpoint", "http://a:b@collector"}, "--tracing-endpoint contains credentials"},
+		"a collector with a query":        {[]string{"--tracing-endpoint", "http://collector?a=b"}, "--tracing-endpoint"},
+		"a sample of 0":                   {[]string{"--tracing-sample", "0"}, "--tracing-sample 0"},
+		"a sample over 1":                 {[]string{"--tracing-sample", "1.1"}, "--tracing-sample 1.1"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fails(t, test.want, test.args...)
+			checkFailure(t, test.want, test.args...)
 		})
 	}
 }
@@ -171,8 +172,8 @@ func hubAt(t *testing.T, server string) string {
 	return path
 }
 
-// refusing returns the address of a server that no longer listens.
-func refusing(t *testing.T) string {
+// closedAddress returns the address of a server that no longer listens.
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -182,7 +183,7 @@ func refusing(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-func TestVersion(t *testing.T) {
+func TestVersion_is_printed(t *testing.T) {
 	var out bytes.Buffer
 	command := newCommand()
 	command.SetArgs([]string{"version"})
@@ -193,17 +194,17 @@ func TestVersion(t *testing.T) {
 	if want := "fleetwright unknown " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
-	if p := fleetwright(t, "--version"); p.exits(t, 10*time.Second) != 0 || !strings.Contains(p.output.String(), "unknown") {
-		t.Errorf("--version says %q", p.output.String())
+	if p := fleetwright(t, "--version"); p.waitForExit(t, 10*time.Second) != 0 || !strings.Contains(p.output.String(), "unknown") {
+		t.Errorf("--version prints %q", p.output.String())
 	}
 }
 
-func TestHelpNamesTheFlags(t *testing.T) {
+func TestHelp_lists_the_flags(t *testing.T) {
 	p := fleetwright(t, "--help")
-	code, said := p.exits(t, 10*time.Second), p.output.String()
+	code, output := p.waitForExit(t, 10*time.Second), p.output.String()
 	for _, flag := range []string{"kubeconfig", "secret-namespace", "secret-selector", "allow-loopback-members", "leader-elect", "log-level"} {
-		if code != 0 || !strings.Contains(said, "--"+flag) {
-			t.Errorf("exit code %d, and --%s is missing in:\n%s", code, flag, said)
+		if code != 0 || !strings.Contains(output, "--"+flag) {
+			t.Errorf("exit code %d, and --%s is missing in:\n%s", code, flag, output)
 		}
 	}
 }

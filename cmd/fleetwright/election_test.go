@@ -58,9 +58,9 @@ func newRecorder(t *testing.T, next http.Handler) *recorder {
 	return r
 }
 
-// inFront returns a recorder that forwards requests to an API server with the credentials of a
-// configuration.
-func inFront(t *testing.T, of *rest.Config) *recorder {
+// newRecordingProxy returns a recorder that forwards requests to an API server with the credentials
+// of a configuration.
+func newRecordingProxy(t *testing.T, of *rest.Config) *recorder {
 	t.Helper()
 	to, err := url.Parse(of.Host)
 	if err != nil {
@@ -102,55 +102,55 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.forget(&coordinationv1.Lease{ObjectMeta: theLease}) }) // so that the next test need not wait until it expires
-	hub, standbyHub, member := inFront(t, operator), inFront(t, operator), inFront(t, h.environment.Config)
-	edited, drifted := h.app(t, "edited"), h.app(t, "drifted")
+	t.Cleanup(func() { h.delete(&coordinationv1.Lease{ObjectMeta: theLease}) }) // otherwise the next test waits until it expires
+	hub, standbyHub, member := newRecordingProxy(t, operator), newRecordingProxy(t, operator), newRecordingProxy(t, h.environment.Config)
+	edited, drifted := h.createAppService(t, "edited"), h.createAppService(t, "drifted")
 
 	leader := replicaOn(t, hubAt(t, hub.URL))
-	leader.ready(t)
-	h.elected(t, "")
+	leader.waitUntilReady(t)
+	h.waitForLeader(t, "")
 	standby := replicaOn(t, hubAt(t, standbyHub.URL))
-	standby.ready(t)
-	h.joins(t, "alpha", member.kubeconfig())
-	h.runs(t, edited, "registry.example/app:1")
-	h.runs(t, drifted, "registry.example/app:1")
-	h.countsAppServices(t, "alpha", 2)
+	standby.waitUntilReady(t)
+	h.addMember(t, "alpha", member.kubeconfig())
+	h.waitForImage(t, edited, "registry.example/app:1")
+	h.waitForImage(t, drifted, "registry.example/app:1")
+	h.waitForAppServiceCount(t, "alpha", 2)
 
 	first := h.freeze(t, leader)
-	if came := standbyHub.writes(); len(came) > 0 || strings.Contains(standby.output.String(), "fenced") {
-		t.Errorf("the standby wrote %v, and logged\n%s", came, standby.output.String())
+	if sent := standbyHub.writes(); len(sent) > 0 || strings.Contains(standby.output.String(), "fenced") {
+		t.Errorf("the standby wrote %v, and logged\n%s", sent, standby.output.String())
 	}
-	h.elected(t, first)
+	h.waitForLeader(t, first)
 	// Freeze the new leader, so that the old one still finds work to do.
 	h.freeze(t, standby)
-	h.change(t, edited, func() { edited.Spec.Image = "registry.example/app:2" })
+	h.update(t, edited, func() { edited.Spec.Image = "registry.example/app:2" })
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: drifted.Namespace, Name: drifted.Name}}
-	h.change(t, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = "registry.example/drift" })
+	h.update(t, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = "registry.example/drift" })
 	onHub, onMember := len(hub.writes()), len(member.writes())
 
 	leader.signal(t, syscall.SIGCONT)
-	if code := leader.exits(t, 20*time.Second); code != 1 {
+	if code := leader.waitForExit(t, 20*time.Second); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	said := leader.output.String()
+	output := leader.output.String()
 	if late := slices.Concat(hub.writes()[onHub:], member.writes()[onMember:]); len(late) > 0 {
-		t.Errorf("after waking it sent %v", late)
+		t.Errorf("the leader sent %v after it woke", late)
 	}
 	for _, want := range []string{"Successfully acquired lease", `/appservices/edited/status`, `/deployments/drifted`, "fenced: this replica ", "Failed to renew lease"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it did not log %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("the leader did not log %q:\n%s", want, output)
 		}
 	}
-	if !strings.HasSuffix(said, "\nfleetwright: leader election lost\n") {
-		t.Errorf("it ended with\n%s", said)
+	if !strings.HasSuffix(output, "\nfleetwright: leader election lost\n") {
+		t.Errorf("the last log lines are\n%s", output)
 	}
 
 	standby.signal(t, syscall.SIGCONT)
-	h.runs(t, edited, "registry.example/app:2")
-	h.runs(t, drifted, "registry.example/app:1")
-	h.countsAppServices(t, "alpha", 2) // the status writes of the new leader keep it
+	h.waitForImage(t, edited, "registry.example/app:2")
+	h.waitForImage(t, drifted, "registry.example/app:1")
+	h.waitForAppServiceCount(t, "alpha", 2) // the status writes of the new leader keep it
 	standby.signal(t, syscall.SIGTERM)
-	if code := standby.exits(t, 10*time.Second); code != 0 {
+	if code := standby.waitForExit(t, 10*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -158,8 +158,8 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 // theLease is the metadata of the Lease of the leader election.
 var theLease = metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "fleetwright"}
 
-// elected waits until a replica with another identity leads, and returns its identity.
-func (h *hub) elected(t *testing.T, not string) string {
+// waitForLeader waits until a replica with another identity leads, and returns its identity.
+func (h *hub) waitForLeader(t *testing.T, not string) string {
 	t.Helper()
 	var leader string
 	eventually(t, 40*time.Second, func() error {
@@ -168,7 +168,7 @@ func (h *hub) elected(t *testing.T, not string) string {
 			return err
 		}
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || *lease.Spec.HolderIdentity == not {
-			return fmt.Errorf("nobody leads, or still %q", not)
+			return fmt.Errorf("no replica leads, or still %q", not)
 		}
 		leader = *lease.Spec.HolderIdentity
 		return nil
@@ -189,7 +189,7 @@ func (h *hub) freeze(t *testing.T, leader replica) string {
 			before = lease.ResourceVersion
 		}
 		if lease.ResourceVersion == before {
-			return errors.New("the lease is not renewed")
+			return errors.New("the Lease was not renewed")
 		}
 		return nil
 	})
@@ -204,29 +204,29 @@ func (r replica) signal(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// app creates an AppService without placement. After the test it is deleted with its objects,
-// regardless of finalizers.
-func (h *hub) app(t *testing.T, name string) *v1alpha1.AppService {
+// createAppService creates an AppService without placement. After the test it is deleted with its
+// objects, regardless of finalizers.
+func (h *hub) createAppService(t *testing.T, name string) *v1alpha1.AppService {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name}
 	app := &v1alpha1.AppService{ObjectMeta: meta, Spec: v1alpha1.AppServiceSpec{Image: "registry.example/app:1"}}
 	if err := h.admin.Create(context.Background(), app); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.forget(&v1alpha1.AppService{ObjectMeta: meta}, &appsv1.Deployment{ObjectMeta: meta}) })
+	t.Cleanup(func() { h.delete(&v1alpha1.AppService{ObjectMeta: meta}, &appsv1.Deployment{ObjectMeta: meta}) })
 	return app
 }
 
-// forget removes the finalizers of objects and deletes the objects.
-func (h *hub) forget(objects ...client.Object) {
+// delete removes the finalizers of objects and deletes the objects.
+func (h *hub) delete(objects ...client.Object) {
 	for _, object := range objects {
 		_ = h.admin.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`)))
 		_ = h.admin.Delete(context.Background(), object)
 	}
 }
 
-// change changes an object as an administrator does.
-func (h *hub) change(t *testing.T, object client.Object, by func()) {
+// update changes an object as an administrator does.
+func (h *hub) update(t *testing.T, object client.Object, by func()) {
 	t.Helper()
 	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := h.admin.Get(context.Background(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -239,8 +239,8 @@ func (h *hub) change(t *testing.T, object client.Object, by func()) {
 	}
 }
 
-// runs waits until the Deployment of an AppService has the image.
-func (h *hub) runs(t *testing.T, app *v1alpha1.AppService, image string) {
+// waitForImage waits until the Deployment of an AppService has the image.
+func (h *hub) waitForImage(t *testing.T, app *v1alpha1.AppService, image string) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		deployment := &appsv1.Deployment{}
@@ -254,8 +254,8 @@ func (h *hub) runs(t *testing.T, app *v1alpha1.AppService, image string) {
 	})
 }
 
-// countsAppServices waits until status.appServices of a MemberCluster has the number.
-func (h *hub) countsAppServices(t *testing.T, name string, want int32) {
+// waitForAppServiceCount waits until status.appServices of a MemberCluster has the number.
+func (h *hub) waitForAppServiceCount(t *testing.T, name string, want int32) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		member := &v1alpha1.MemberCluster{}

@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The cache of a stopped informer can still be read, so only this check detects it.
-func TestLivenessFailsAfterAnInformerHasStopped(t *testing.T) {
+// The cache of a stopped informer can still be read, so only this check detects that it has
+// stopped.
+func TestLiveness_fails_after_an_informer_has_stopped(t *testing.T) {
 	h := sharedHub(t)
 	hub, err := cache.New(h.environment.Config, cache.Options{})
 	if err != nil {

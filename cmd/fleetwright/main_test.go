@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestMemory(t *testing.T) {
+func TestMemory_limit_follows_the_container(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	none := func(err error) memlimit.Provider { return func() (uint64, error) { return 0, err } }
@@ -27,15 +27,15 @@ func TestMemory(t *testing.T) {
 		want      int64
 		err       string
 	}{
-		"nine tenths of the container's limit are Go's": {container: memlimit.Limit(1 << 30), want: 966367641},
-		"GOMEMLIMIT takes precedence":                   {container: memlimit.Limit(1 << 30), env: [2]string{"GOMEMLIMIT", "2GiB"}, want: before},
-		"AUTOMEMLIMIT is another share":                 {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "0.5"}, want: 1 << 29},
-		"an AUTOMEMLIMIT that is no share is refused":   {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "half"}, want: before, err: "AUTOMEMLIMIT"},
-		"a container without a limit":                   {container: none(memlimit.ErrNoLimit), want: math.MaxInt64},
-		"no container":                                  {container: none(memlimit.ErrNoCgroup), want: before},
-		"a system without containers":                   {container: none(memlimit.ErrCgroupsNotSupported), want: before},
-		"an AUTOMEMLIMIT over 1 is refused":             {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "1.5"}, want: before, err: "ratio"},
-		"a cgroup that cannot be read":                  {container: none(errors.New("permission denied")), want: before},
+		"the limit is nine tenths of the container's": {container: memlimit.Limit(1 << 30), want: 966367641},
+		"GOMEMLIMIT takes precedence":                 {container: memlimit.Limit(1 << 30), env: [2]string{"GOMEMLIMIT", "2GiB"}, want: before},
+		"AUTOMEMLIMIT sets another share":             {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "0.5"}, want: 1 << 29},
+		"an AUTOMEMLIMIT that is not a number fails":  {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "half"}, want: before, err: "AUTOMEMLIMIT"},
+		"a container without a limit":                 {container: none(memlimit.ErrNoLimit), want: math.MaxInt64},
+		"no container":                                {container: none(memlimit.ErrNoCgroup), want: before},
+		"a system without containers":                 {container: none(memlimit.ErrCgroupsNotSupported), want: before},
+		"an AUTOMEMLIMIT over 1 fails":                {container: memlimit.Limit(1 << 30), env: [2]string{"AUTOMEMLIMIT", "1.5"}, want: before, err: "ratio"},
+		"a cgroup that cannot be read":                {container: none(errors.New("permission denied")), want: before},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug.SetMemoryLimit(before)
@@ -43,7 +43,7 @@ func TestMemory(t *testing.T) {
 				t.Setenv(c.env[0], c.env[1])
 			}
 			if err := limitMemory(c.container, logr.Discard()); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v", err)
 			}
 			if got := debug.SetMemoryLimit(-1); got != c.want {
 				t.Errorf("the limit is %d, want %d", got, c.want)
@@ -52,8 +52,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// GOGC keeps Go's default: lower values doubled or tripled the CPU time in measurements.
-func TestGOGCIsTheDefault(t *testing.T) {
+// Lower values of GOGC doubled or tripled the CPU time in measurements.
+func TestDeployment_does_not_set_GOGC(t *testing.T) {
 	content, err := os.ReadFile("../../config/manager/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestGOGCIsTheDefault(t *testing.T) {
 }
 
 // A graceful shutdown releases the Lease and sends the last spans before the kubelet kills the pod.
-func TestShutdownFitsInTheGracePeriodOfThePod(t *testing.T) {
+func TestShutdown_fits_in_the_grace_period_of_the_pod(t *testing.T) {
 	content, err := os.ReadFile("../../config/manager/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -35,8 +35,8 @@ type hub struct {
 }
 
 var (
-	started *hub
-	begin   = sync.OnceValues(startHub)
+	startedHub     *hub
+	startSharedHub = sync.OnceValues(startHub)
 )
 
 func sharedHub(t *testing.T) *hub {
@@ -44,7 +44,7 @@ func sharedHub(t *testing.T) *hub {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: it must name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
 	}
-	h, err := begin()
+	h, err := startSharedHub()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func startHub() (*hub, error) {
 	if err != nil { // some of its processes may be running
 		return nil, errors.Join(err, h.environment.Stop())
 	}
-	started = h
+	startedHub = h
 	kinds, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -111,11 +111,11 @@ func (h *hub) grant(ctx context.Context) error {
 }
 
 // eventually waits until the function returns no error.
-func eventually(t *testing.T, within time.Duration, wrong func() error) {
+func eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	for {
-		err := wrong()
+		err := check()
 		if err == nil {
 			return
 		}
@@ -126,16 +126,16 @@ func eventually(t *testing.T, within time.Duration, wrong func() error) {
 	}
 }
 
-func TestHub(t *testing.T) {
+func TestOperator_with_a_hub(t *testing.T) {
 	h := sharedHub(t)
-	t.Run("without the CRDs is reported in one line", func(t *testing.T) {
-		fails(t, "lacks the CRDs of Fleetwright", "--kubeconfig", h.kubeconfig)
+	t.Run("without the CRDs reports it in one line", func(t *testing.T) {
+		checkFailure(t, "lacks the CRDs of Fleetwright", "--kubeconfig", h.kubeconfig)
 	})
-	t.Run("that refuses the credentials is reported in one line", func(t *testing.T) {
-		fails(t, "the server has asked for the client to provide credentials", "--kubeconfig", hubAt(t, strings.TrimSuffix(h.environment.Config.Host, "/")))
+	t.Run("that refuses the credentials reports it in one line", func(t *testing.T) {
+		checkFailure(t, "the server has asked for the client to provide credentials", "--kubeconfig", hubAt(t, strings.TrimSuffix(h.environment.Config.Host, "/")))
 	})
 	h.installCRDs(t)
-	t.Run("without the role is reported in one line", func(t *testing.T) {
+	t.Run("without the role reports it in one line", func(t *testing.T) {
 		stranger, err := h.environment.AddUser(envtest.User{Name: "stranger"}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -148,16 +148,16 @@ func TestHub(t *testing.T) {
 		if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, "forbidden", "--kubeconfig", path)
+		checkFailure(t, "forbidden", "--kubeconfig", path)
 	})
-	t.Run("runs the operator, which hands over and releases the Lease", func(t *testing.T) { runs(t, h) })
-	t.Run("a panic in an informer's goroutine exits the operator", func(t *testing.T) {
+	t.Run("hands over to a standby and releases the Lease", func(t *testing.T) { testHandover(t, h) })
+	t.Run("exits after a panic in the goroutine of an informer", func(t *testing.T) {
 		r := h.replica(t)
-		r.ready(t)
+		r.waitUntilReady(t)
 		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panicOnSignal
 			t.Fatal(err)
 		}
-		if code := r.exits(t, 30*time.Second); code != 2 {
+		if code := r.waitForExit(t, 30*time.Second); code != 2 {
 			t.Errorf("exit code %d", code)
 		}
 	})
@@ -179,7 +179,7 @@ func (h *hub) installCRDs(t *testing.T) {
 				crd := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}}
 				err := h.admin.Get(context.Background(), client.ObjectKey{Name: resource + "." + v1alpha1.GroupVersion.Group}, crd)
 				if !apierrors.IsNotFound(err) {
-					return fmt.Errorf("the CRD of %s is still there: %w", resource, err)
+					return fmt.Errorf("the CRD of %s still exists: %w", resource, err)
 				}
 			}
 			if err := h.admin.List(context.Background(), &v1alpha1.MemberClusterList{}); !apierrors.IsNotFound(err) {
@@ -214,8 +214,8 @@ func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 		"--health-probe-bind-address", health, "--metrics-bind-address", "0")...)}
 }
 
-// ready waits until the replica reports that it is ready.
-func (r replica) ready(t *testing.T) {
+// waitUntilReady waits until the replica reports that it is ready.
+func (r replica) waitUntilReady(t *testing.T) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		for _, check := range []string{"healthz", "healthz/informers", "readyz"} {
@@ -232,26 +232,26 @@ func (r replica) ready(t *testing.T) {
 	})
 }
 
-// stops terminates the replica as Kubernetes does.
-func (r replica) stops(t *testing.T) {
+// terminate terminates the replica as Kubernetes does.
+func (r replica) terminate(t *testing.T) {
 	t.Helper()
 	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := r.exits(t, 10*time.Second); code != 0 {
+	if code := r.waitForExit(t, 10*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	for line := range strings.Lines(r.output.String()) {
 		// The libraries log these errors when the Lease is released, and when an event is in flight
 		// at the end.
-		usual := strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
-		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !usual {
-			t.Errorf("it logged %s", line)
+		expected := strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
+		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !expected {
+			t.Errorf("the operator logged %s", line)
 		}
 	}
 }
 
-func runs(t *testing.T, h *hub) {
+func testHandover(t *testing.T, h *hub) {
 	ctx := context.Background()
 	leader := func() string {
 		lease := &coordinationv1.Lease{}
@@ -261,40 +261,40 @@ func runs(t *testing.T, h *hub) {
 		return *lease.Spec.HolderIdentity
 	}
 	first := h.replica(t)
-	first.ready(t)
+	first.waitUntilReady(t)
 	var before string
 	eventually(t, 20*time.Second, func() error {
 		if before = leader(); before == "" {
-			return errors.New("nobody leads")
+			return errors.New("no replica leads")
 		}
 		return nil
 	})
 	second := h.replica(t)
-	second.ready(t)
-	h.joined(t, "alpha")
-	first.stops(t)
+	second.waitUntilReady(t)
+	h.addHubAsMember(t, "alpha")
+	first.terminate(t)
 	eventually(t, 20*time.Second, func() error {
 		if now := leader(); now == "" || now == before {
 			return fmt.Errorf("the leader is %q, after %q", now, before)
 		}
 		return nil
 	})
-	h.leaves(t, "alpha") // the hub cannot be two members
-	h.joined(t, "beta")
-	second.stops(t)
+	h.removeMember(t, "alpha") // the hub cannot be two members
+	h.addHubAsMember(t, "beta")
+	second.terminate(t)
 	if now := leader(); now != "" {
 		t.Errorf("the Lease is still held by %q", now)
 	}
 }
 
-// joined adds the hub as a member of itself, and waits until it is Ready.
-func (h *hub) joined(t *testing.T, name string) {
+// addHubAsMember adds the hub as a member of itself, and waits until it is Ready.
+func (h *hub) addHubAsMember(t *testing.T, name string) {
 	t.Helper()
-	h.joins(t, name, h.environment.KubeConfig)
+	h.addMember(t, name, h.environment.KubeConfig)
 }
 
-// joins adds a member with a kubeconfig, and waits until it is Ready.
-func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
+// addMember adds a member with a kubeconfig, and waits until it is Ready.
+func (h *hub) addMember(t *testing.T, name string, kubeconfig []byte) {
 	t.Helper()
 	ctx := context.Background()
 	secret := &corev1.Secret{
@@ -317,8 +317,8 @@ func (h *hub) joins(t *testing.T, name string, kubeconfig []byte) {
 	})
 }
 
-// leaves removes a member: its Secret, and then its MemberCluster, which outlives the Secret.
-func (h *hub) leaves(t *testing.T, name string) {
+// removeMember removes a member: its Secret, and then its MemberCluster, which outlives the Secret.
+func (h *hub) removeMember(t *testing.T, name string) {
 	t.Helper()
 	ctx := context.Background()
 	if err := h.admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleetwright-system", Name: name}}); err != nil {

@@ -40,17 +40,17 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
-// received holds the spans that a collector received. It is safe for concurrent use.
-type received struct {
-	mu     sync.Mutex
-	spans  []*tracepb.Span
-	from   []*commonpb.KeyValue // whose they are
-	header http.Header
-	raw    strings.Builder
+// collectedSpans holds the spans that a collector received. It is safe for concurrent use.
+type collectedSpans struct {
+	mu       sync.Mutex
+	spans    []*tracepb.Span
+	resource []*commonpb.KeyValue // whose they are
+	header   http.Header
+	raw      strings.Builder
 }
 
 // ServeHTTP receives spans as a collector does.
-func (r *received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+func (r *collectedSpans) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	var data tracepb.TracesData
 	if err := errors.Join(err, proto.Unmarshal(body, &data)); err != nil || request.URL.Path != "/v1/traces" {
@@ -62,29 +62,29 @@ func (r *received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.header = request.Header
 	r.raw.Write(body)
 	for _, resource := range data.ResourceSpans {
-		r.from = resource.Resource.Attributes
+		r.resource = resource.Resource.Attributes
 		for _, scope := range resource.ScopeSpans {
 			r.spans = append(r.spans, scope.Spans...)
 		}
 	}
 }
 
-// of returns the spans of the trace of an edit.
-func (r *received) of(app *v1alpha1.AppService) []*tracepb.Span {
+// ofEdit returns the spans of the trace of an edit.
+func (r *collectedSpans) ofEdit(app *v1alpha1.AppService) []*tracepb.Span {
 	id := tracing.TraceForGeneration(app.UID, app.Generation).TraceID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.spans), func(s *tracepb.Span) bool { return string(s.TraceId) != string(id[:]) })
 }
 
-func (r *received) all() []*tracepb.Span {
+func (r *collectedSpans) all() []*tracepb.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.spans)
 }
 
-// value returns the value of an attribute as text.
-func value(of []*commonpb.KeyValue, key string) string {
+// attributeValue returns the value of an attribute as text.
+func attributeValue(of []*commonpb.KeyValue, key string) string {
 	for _, a := range of {
 		if a.Key == key {
 			return a.Value.GetStringValue()
@@ -93,13 +93,13 @@ func value(of []*commonpb.KeyValue, key string) string {
 	return ""
 }
 
-// has returns nil if there is a span with the name and the attribute that has a child span with
-// each of the other names.
-func has(spans []*tracepb.Span, name, key, want string, below ...string) error {
+// checkSpan returns nil if there is a span with the name and the attribute that has a child span
+// with each of the other names.
+func checkSpan(spans []*tracepb.Span, name, key, want string, below ...string) error {
 	var names []string
 	for _, s := range spans {
-		names = append(names, s.Name+" "+value(s.Attributes, "fleetwright.reason"))
-		if s.Name != name || value(s.Attributes, key) != want {
+		names = append(names, s.Name+" "+attributeValue(s.Attributes, "fleetwright.reason"))
+		if s.Name != name || attributeValue(s.Attributes, key) != want {
 			continue
 		}
 		missing := slices.DeleteFunc(slices.Clone(below), func(child string) bool {
@@ -112,8 +112,8 @@ func has(spans []*tracepb.Span, name, key, want string, below ...string) error {
 	return fmt.Errorf("no %s with %s %s, and %v below, in %q", name, key, want, below, names)
 }
 
-// byToken returns a kubeconfig with a token for the hub as a member.
-func (h *hub) byToken(t *testing.T) (kubeconfig []byte, token string) {
+// tokenKubeconfig returns a kubeconfig with a token for the hub as a member.
+func (h *hub) tokenKubeconfig(t *testing.T) (kubeconfig []byte, token string) {
 	t.Helper()
 	ctx, meta := context.Background(), metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "member"}
 	account, request := &corev1.ServiceAccount{ObjectMeta: meta}, &authenticationv1.TokenRequest{}
@@ -125,7 +125,7 @@ func (h *hub) byToken(t *testing.T) (kubeconfig []byte, token string) {
 	if err := errors.Join(h.admin.Create(ctx, account), h.admin.Create(ctx, binding), h.admin.SubResource("token").Create(ctx, account, request)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.forget(account, binding) })
+	t.Cleanup(func() { h.delete(account, binding) })
 	config := clientcmdapi.Config{
 		CurrentContext: "it",
 		Contexts:       map[string]*clientcmdapi.Context{"it": {Cluster: "it", AuthInfo: "it"}},
@@ -139,8 +139,8 @@ func (h *hub) byToken(t *testing.T) (kubeconfig []byte, token string) {
 	return kubeconfig, request.Status.Token
 }
 
-// rolledOut sets the status of a Deployment as its controller does when all pods are ready.
-func (h *hub) rolledOut(t *testing.T, app *v1alpha1.AppService) {
+// markRolledOut sets the status of a Deployment as its controller does when all pods are ready.
+func (h *hub) markRolledOut(t *testing.T, app *v1alpha1.AppService) {
 	t.Helper()
 	ctx, deployment := context.Background(), &appsv1.Deployment{}
 	if err := h.admin.Get(ctx, client.ObjectKeyFromObject(app), deployment); err != nil {
@@ -154,8 +154,8 @@ func (h *hub) rolledOut(t *testing.T, app *v1alpha1.AppService) {
 	}
 }
 
-// silent returns the address of a server that accepts connections and never responds.
-func silent(t *testing.T) (address string, asked <-chan struct{}) {
+// silentServer returns the address of a server that accepts connections and never responds.
+func silentServer(t *testing.T) (address string, asked <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -176,83 +176,83 @@ func silent(t *testing.T) (address string, asked <-chan struct{}) {
 	return "http://" + listener.Addr().String(), came
 }
 
-func TestTraces(t *testing.T) {
+func TestOperator_exports_traces(t *testing.T) {
 	h := sharedHub(t)
 	h.installCRDs(t)
-	kubeconfig, token := h.byToken(t)
-	edited := h.app(t, "edited")
-	t.Run("hold what is done for an edit, each in its own", func(t *testing.T) {
-		got := &received{}
+	kubeconfig, token := h.tokenKubeconfig(t)
+	edited := h.createAppService(t, "edited")
+	t.Run("with one trace for each edit", func(t *testing.T) {
+		got := &collectedSpans{}
 		collector := httptest.NewServer(got)
 		defer collector.Close()
 		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", collector.URL)
-		operator.ready(t)
-		h.joins(t, "east", kubeconfig)
+		operator.waitUntilReady(t)
+		h.addMember(t, "east", kubeconfig)
 		for generation := int64(1); generation <= 2; generation++ {
 			image := fmt.Sprintf("registry.example/app:%d", generation)
 			if generation > 1 {
-				h.change(t, edited, func() { edited.Spec.Image = image })
+				h.update(t, edited, func() { edited.Spec.Image = image })
 			}
-			h.runs(t, edited, image)
-			h.rolledOut(t, edited)
+			h.waitForImage(t, edited, image)
+			h.markRolledOut(t, edited)
 			eventually(t, 30*time.Second, func() error {
-				spans := got.of(edited)
+				spans := got.ofEdit(edited)
 				return errors.Join(
-					has(spans, "plan", "fleetwright.name", "edited", "PATCH appservices/status"),
-					has(spans, "deliver", "fleetwright.cluster", "east", "PATCH deployments"),
-					has(spans, "deliver", "fleetwright.phase", "Ready"),
-					has(spans, "plan", "fleetwright.reason", "Ready", "PATCH appservices/status"),
+					checkSpan(spans, "plan", "fleetwright.name", "edited", "PATCH appservices/status"),
+					checkSpan(spans, "deliver", "fleetwright.cluster", "east", "PATCH deployments"),
+					checkSpan(spans, "deliver", "fleetwright.phase", "Ready"),
+					checkSpan(spans, "plan", "fleetwright.reason", "Ready", "PATCH appservices/status"),
 				)
 			})
 		}
-		operator.stops(t)
-		saysNothingSecret(t, got, token, strings.TrimPrefix(h.environment.Config.Host, "https://"))
-		who := value(got.from, "service.name") + " " + value(got.from, "service.version")
-		if who != "fleetwright unknown" {
-			t.Errorf("the spans are of %q", who)
+		operator.terminate(t)
+		checkNoSecrets(t, got, token, strings.TrimPrefix(h.environment.Config.Host, "https://"))
+		service := attributeValue(got.resource, "service.name") + " " + attributeValue(got.resource, "service.version")
+		if service != "fleetwright unknown" {
+			t.Errorf("the service of the spans is %q", service)
 		}
 	})
-	t.Run("whose collector is not there are told of once, and keep nobody waiting", func(t *testing.T) {
-		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", strings.Replace(refusing(t), "https", "http", 1))
-		operator.ready(t)
-		h.joins(t, "east", kubeconfig)
+	t.Run("and logs once that the collector refuses connections, without delays", func(t *testing.T) {
+		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", strings.Replace(closedAddress(t), "https", "http", 1))
+		operator.waitUntilReady(t)
+		h.addMember(t, "east", kubeconfig)
 		for _, image := range []string{"registry.example/app:3", "registry.example/app:4"} {
-			h.change(t, edited, func() { edited.Spec.Image = image })
-			h.runs(t, edited, image)
+			h.update(t, edited, func() { edited.Spec.Image = image })
+			h.waitForImage(t, edited, image)
 		}
 		eventually(t, 20*time.Second, func() error {
 			if !strings.Contains(operator.output.String(), "Lost spans") {
-				return errors.New("nothing is said")
+				return errors.New("the lost spans were not logged")
 			}
 			return nil
 		})
-		operator.stops(t)
-		if said := strings.Count(operator.output.String(), "Lost spans"); said != 1 {
-			t.Errorf("it was said %d times:\n%s", said, operator.output.String())
+		operator.terminate(t)
+		if count := strings.Count(operator.output.String(), "Lost spans"); count != 1 {
+			t.Errorf("the lost spans were logged %d times:\n%s", count, operator.output.String())
 		}
 	})
-	t.Run("whose collector is silent keep nobody waiting", func(t *testing.T) {
-		address, asked := silent(t)
+	t.Run("without delays if the collector does not respond", func(t *testing.T) {
+		address, asked := silentServer(t)
 		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", address)
-		operator.ready(t)
-		h.joins(t, "east", kubeconfig)
+		operator.waitUntilReady(t)
+		h.addMember(t, "east", kubeconfig)
 		for _, image := range []string{"registry.example/app:5", "registry.example/app:6"} {
-			h.change(t, edited, func() { edited.Spec.Image = image })
-			h.runs(t, edited, image)
+			h.update(t, edited, func() { edited.Spec.Image = image })
+			h.waitForImage(t, edited, image)
 		}
 		select {
 		case <-asked:
 		case <-time.After(20 * time.Second):
-			t.Fatal("nothing is sent")
+			t.Fatal("no span was sent")
 		}
-		h.change(t, edited, func() { edited.Spec.Image = "registry.example/app:7" })
-		h.runs(t, edited, "registry.example/app:7")
-		operator.stops(t)
+		h.update(t, edited, func() { edited.Spec.Image = "registry.example/app:7" })
+		h.waitForImage(t, edited, "registry.example/app:7")
+		operator.terminate(t)
 	})
 }
 
-// saysNothingSecret checks that no span contains secrets or addresses.
-func saysNothingSecret(t *testing.T, got *received, secrets ...string) {
+// checkNoSecrets checks that no span contains secrets or addresses.
+func checkNoSecrets(t *testing.T, got *collectedSpans, secrets ...string) {
 	t.Helper()
 	sent := strings.ReplaceAll(got.raw.String(), "https://opentelemetry.io/schemas/", "")
 	for _, secret := range append(secrets, "Bearer", "fieldManager", "https://", "resourceVersion=") {
@@ -267,19 +267,19 @@ func saysNothingSecret(t *testing.T, got *received, secrets ...string) {
 	}
 }
 
-// global restores the global provider of OpenTelemetry after the test.
-func global(t *testing.T) {
+// restoreGlobalProvider restores the global provider of OpenTelemetry after the test.
+func restoreGlobalProvider(t *testing.T) {
 	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
 }
 
-// fail records a failed reconciliation, which emits a span.
-func fail(ctx context.Context) {
+// traceFailure records a failed reconciliation, which emits a span.
+func traceFailure(ctx context.Context) {
 	_, traced := tracing.Start(ctx, tracing.Work{Name: "plan", App: &v1alpha1.AppService{}})
 	traced.End(errors.New("on purpose"))
 }
 
-func TestWithoutTheFlagNothingIsTraced(t *testing.T) {
-	got := &received{}
+func TestTracing_is_off_without_the_flag(t *testing.T) {
+	got := &collectedSpans{}
 	collector := httptest.NewServer(got)
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
@@ -289,30 +289,30 @@ func TestWithoutTheFlagNothingIsTraced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail(t.Context())
+	traceFailure(t.Context())
 	flush()
 	hub, err := o.hubConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got.all()) > 0 || otel.GetTracerProvider() != before || o.traces.wrap() != nil || hub.WrapTransport != nil {
-		t.Error("something is")
+		t.Error("something is traced")
 	}
 }
 
-func TestCollector(t *testing.T) {
+func TestCollector_is_configured_by_the_environment(t *testing.T) {
 	sends := func(t *testing.T, endpoint string) {
 		t.Helper()
-		global(t)
+		restoreGlobalProvider(t)
 		flush, err := (&traces{endpoint: endpoint, sample: 1}).start(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		fail(t.Context())
+		traceFailure(t.Context())
 		flush()
 	}
-	t.Run("is sent what OpenTelemetry's variables say", func(t *testing.T) {
-		got := &received{}
+	t.Run("with the variables of OpenTelemetry", func(t *testing.T) {
+		got := &collectedSpans{}
 		collector := httptest.NewTLSServer(got)
 		defer collector.Close()
 		authority := filepath.Join(t.TempDir(), "ca.crt")
@@ -326,22 +326,22 @@ func TestCollector(t *testing.T) {
 		for _, path := range []string{"", "/", "/v1/traces"} {
 			sends(t, collector.URL+path)
 		}
-		said := []string{got.header.Get("Authorization"), got.header.Get("X-Tenant"), value(got.from, "deployment.environment.name"), value(got.from, "service.name")}
-		if want := []string{"Bearer abc", "shop", "test", "fleetwright"}; len(got.all()) != 3 || !slices.Equal(said, want) {
-			t.Errorf("%d spans, with %q", len(got.all()), said)
+		headers := []string{got.header.Get("Authorization"), got.header.Get("X-Tenant"), attributeValue(got.resource, "deployment.environment.name"), attributeValue(got.resource, "service.name")}
+		if want := []string{"Bearer abc", "shop", "test", "fleetwright"}; len(got.all()) != 3 || !slices.Equal(headers, want) {
+			t.Errorf("%d spans, with %q", len(got.all()), headers)
 		}
 	})
-	t.Run("with attributes that are none is refused", func(t *testing.T) {
+	t.Run("which fails for invalid resource attributes", func(t *testing.T) {
 		t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "nothing")
-		global(t)
+		restoreGlobalProvider(t)
 		_, err := (&traces{endpoint: "http://127.0.0.1:1", sample: 1}).start(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), "OTEL_RESOURCE_ATTRIBUTES: ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("it says %v", err)
+			t.Errorf("got error %v", err)
 		}
 	})
 }
 
-func TestAllDecideTheSameOfAnEdit(t *testing.T) {
+func TestSampler_makes_the_same_decision_for_an_edit_in_every_replica(t *testing.T) {
 	one, other := (&traces{sample: 0.25}).sampler(), (&traces{sample: 0.25}).sampler()
 	var sampled int
 	for generation := range int64(2000) {
@@ -349,7 +349,7 @@ func TestAllDecideTheSameOfAnEdit(t *testing.T) {
 		ask := sdktrace.SamplingParameters{ParentContext: trace.ContextWithRemoteSpanContext(t.Context(), edit), TraceID: edit.TraceID()}
 		decision := one.ShouldSample(ask).Decision
 		if decision != other.ShouldSample(ask).Decision {
-			t.Errorf("they do not, of generation %d", generation)
+			t.Errorf("the decisions for generation %d differ", generation)
 		}
 		if decision == sdktrace.RecordAndSample {
 			sampled++

@@ -10,10 +10,12 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
@@ -254,15 +256,26 @@ func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 	tests := map[string]func(*setup, context.Context){
 		"before its controller has started": func(s *setup, ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			// Caches of this cluster never sync.
 			member, err := cluster.New(memberConfig, func(o *cluster.Options) { o.Scheme = kinds })
 			s.must(err)
-			if err := s.deliverer.Engage(ctx, s.clusterName(), member); err == nil {
-				s.Error("engaged a member whose caches do not sync")
+			predecessor, blocked := s.deliverer.queueOf(s), make(chan struct{})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = s.deliverer.Engage(ctx, s.clusterName(), watchedCluster{member, sync.OnceFunc(func() { close(blocked) })})
+			}()
+			<-blocked
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image += "-meanwhile" })
+			s.plan()
+			s.expectReport(s.ready())
+			if s.deliverer.queueOf(s) != predecessor {
+				s.Error("the hub's events go to a session whose controller has not started")
 			}
-			<-ctx.Done()
+			cancel()
+			<-ended
 		},
 		"after its controller has started": func(s *setup, ctx context.Context) {
 			ctx, cancel := context.WithCancel(ctx)
@@ -294,6 +307,26 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watchedCluster calls a function when the sources of a controller start.
+type watchedCluster struct {
+	cluster.Cluster
+	onInformer func()
+}
+
+func (c watchedCluster) GetCache() cache.Cache {
+	return watchedCache{c.Cluster.GetCache(), c.onInformer}
+}
+
+type watchedCache struct {
+	cache.Cache
+	onInformer func()
+}
+
+func (c watchedCache) GetInformer(ctx context.Context, object client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	c.onInformer()
+	return c.Cache.GetInformer(ctx, object, options...)
 }
 
 // The running session delivers the changes that its successor missed, without another edit.

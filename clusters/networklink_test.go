@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -10,24 +11,24 @@ import (
 	"time"
 )
 
-// mode determines how a link treats connections.
+// mode determines what a networkLink does with connections.
 type mode int
 
 const (
-	pass    mode = iota // passes everything on unchanged
-	refuse              // refuses new connections and resets open ones
-	silent              // accepts connections and holds all data until the mode changes
-	slow                // delays each chunk
-	drop                // answers no SYN, as a firewall does; open connections are silent
-	halfway             // passes only the first bytes of the server: part of its TLS hello
+	modePass     mode = iota // passes everything on unchanged
+	modeRefuse               // refuses new connections and resets open ones
+	modeSilent               // accepts connections and holds all data until the mode changes
+	modeSlow                 // delays each chunk
+	modeDropSYN              // answers no SYN, as a firewall does; open connections are silent
+	modeTruncate             // passes only the first bytes of the server: part of its TLS hello
 )
 
-// firstBytes is how many bytes pass in the mode halfway.
-const firstBytes = 100
+// truncateAfter is how many bytes pass in the mode halfway.
+const truncateAfter = 100
 
-// link is a TCP proxy with faults, between the operator and one member. Its address stays the same
-// in all modes.
-type link struct {
+// networkLink is a TCP proxy with faults between the operator and one member. Its address stays the
+// same in all modes.
+type networkLink struct {
 	address string
 
 	mu       sync.Mutex
@@ -41,20 +42,19 @@ type link struct {
 	accepted int
 }
 
-// newLink passes connections to the server's address until the test changes that. It ends with the
-// test.
-func newLink(t testing.TB, server string) *link {
+// newNetworkLink returns a networkLink that passes connections to a server. It ends with the test.
+func newNetworkLink(t testing.TB, server string) *networkLink {
 	t.Helper()
-	l := &link{address: reserve(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
-	addresses.add(l.address)
-	l.turn(t, pass)
-	t.Cleanup(func() { l.turn(t, refuse) })
+	l := &networkLink{address: reserveAddress(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	memberAddresses.add(l.address)
+	l.setMode(t, modePass)
+	t.Cleanup(func() { l.setMode(t, modeRefuse) })
 	return l
 }
 
-// reserve returns an address at which no other process can listen during the test, because a socket
-// is bound to it. reserve never returns the address of an API server that was stopped.
-func reserve(t testing.TB) string {
+// reserveAddress returns an address at which no other process can listen during the test, because a
+// socket is bound to it. It never returns the address of an API server that was stopped.
+func reserveAddress(t testing.TB) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -73,24 +73,24 @@ func reserve(t testing.TB) string {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
-	if len(servers.in(address)) > 0 {
-		return reserve(t)
+	if len(serverAddresses.foundIn(address)) > 0 {
+		return reserveAddress(t)
 	}
 	return address
 }
 
-// turn changes the mode, for open connections too.
-func (l *link) turn(t testing.TB, to mode) {
+// setMode changes the mode, for open connections too.
+func (l *networkLink) setMode(t testing.TB, to mode) {
 	t.Helper()
-	if err := l.set(to, 0); err != nil {
+	if err := l.setModeWithDelay(to, 0); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (l *link) set(to mode, delay time.Duration) error {
+func (l *networkLink) setModeWithDelay(to mode, delay time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if (to == refuse || to == drop) && l.listener != nil {
+	if (to == modeRefuse || to == modeDropSYN) && l.listener != nil {
 		_ = l.listener.Close()
 		l.listener = nil
 	}
@@ -100,10 +100,10 @@ func (l *link) set(to mode, delay time.Duration) error {
 	l.dropping = nil
 	var err error
 	switch {
-	case to == refuse:
-		l.reset()
-	case to == drop:
-		l.dropping, err = fullQueue(l.address)
+	case to == modeRefuse:
+		l.closeConnections()
+	case to == modeDropSYN:
+		l.dropping, err = listenWithFullQueue(l.address)
 	case l.listener == nil:
 		err = l.listen()
 	}
@@ -116,9 +116,9 @@ func (l *link) set(to mode, delay time.Duration) error {
 	return nil
 }
 
-// fullQueue listens at an address with a queue of one, and fills the queue: Linux drops every
-// further SYN.
-func fullQueue(address string) (sockets []int, err error) {
+// listenWithFullQueue listens at an address with a queue of one, and fills the queue. Linux then
+// drops every further SYN.
+func listenWithFullQueue(address string) (sockets []int, err error) {
 	at, err := net.ResolveTCPAddr("tcp4", address)
 	if err != nil {
 		return nil, err
@@ -139,42 +139,42 @@ func fullQueue(address string) (sockets []int, err error) {
 	)
 }
 
-// lead directs new connections to another server.
-func (l *link) lead(server string) {
+// setServer directs new connections to another server.
+func (l *networkLink) setServer(server string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.server = server
 }
 
-// to returns the address of the server.
-func (l *link) to() string {
+// serverAddress returns the address of the server.
+func (l *networkLink) serverAddress() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.server
 }
 
-// cut resets all open connections. New connections are served as before.
-func (l *link) cut() {
+// resetConnections resets all open connections. New connections are served as before.
+func (l *networkLink) resetConnections() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reset()
+	l.closeConnections()
 }
 
-// count returns the number of connections accepted so far, and the number that are open.
-func (l *link) count() (accepted, open int) {
+// connectionCounts returns the number of connections accepted so far, and the number that are open.
+func (l *networkLink) connectionCounts() (accepted, open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.accepted, len(l.open)
 }
 
-func (l *link) reset() {
+func (l *networkLink) closeConnections() {
 	for c := range l.open {
 		_ = c.(*net.TCPConn).SetLinger(0)
 		_ = c.Close()
 	}
 }
 
-func (l *link) listen() error {
+func (l *networkLink) listen() error {
 	listener, err := net.Listen("tcp", l.address)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (l *link) listen() error {
 }
 
 // serve carries one connection until either side ends it.
-func (l *link) serve(operator net.Conn) {
+func (l *networkLink) serve(operator net.Conn) {
 	l.mu.Lock()
 	l.accepted++
 	l.open[operator] = struct{}{}
@@ -205,7 +205,7 @@ func (l *link) serve(operator net.Conn) {
 		delete(l.open, operator)
 		l.mu.Unlock()
 	}()
-	server, err := net.Dial("tcp", l.to())
+	server, err := net.Dial("tcp", l.serverAddress())
 	if err != nil {
 		return
 	}
@@ -213,22 +213,22 @@ func (l *link) serve(operator net.Conn) {
 	var once sync.Once
 	end := func() { once.Do(func() { close(ended); _ = operator.Close(); _ = server.Close() }) }
 	var both sync.WaitGroup
-	both.Go(func() { defer end(); l.carry(server, operator, false, ended) })
-	both.Go(func() { defer end(); l.carry(operator, server, true, ended) })
+	both.Go(func() { defer end(); l.copyData(server, operator, false, ended) })
+	both.Go(func() { defer end(); l.copyData(operator, server, true, ended) })
 	both.Wait()
 }
 
-func (l *link) carry(to, from net.Conn, toOperator bool, ended <-chan struct{}) {
+func (l *networkLink) copyData(to, from net.Conn, toOperator bool, ended <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for sent := 0; ; {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if l.is(halfway) && toOperator && sent == 0 {
-				sent, _ = to.Write(buffer[:min(n, firstBytes)])
+			if l.hasMode(modeTruncate) && toOperator && sent == 0 {
+				sent, _ = to.Write(buffer[:min(n, truncateAfter)])
 				copy(buffer, buffer[sent:n])
 				n -= sent
 			}
-			l.hold(toOperator, ended)
+			l.waitWhileHeld(toOperator, ended)
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -239,26 +239,26 @@ func (l *link) carry(to, from net.Conn, toOperator bool, ended <-chan struct{}) 
 	}
 }
 
-func (l *link) is(m mode) bool {
+func (l *networkLink) hasMode(m mode) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mode == m
 }
 
-// hold blocks until the mode lets data pass, or the connection has ended.
-func (l *link) hold(toOperator bool, ended <-chan struct{}) {
+// waitWhileHeld blocks until the mode lets data pass, or the connection has ended.
+func (l *networkLink) waitWhileHeld(toOperator bool, ended <-chan struct{}) {
 	for {
 		l.mu.Lock()
 		mode, delay, changed := l.mode, l.delay, l.changed
 		l.mu.Unlock()
 		switch {
-		case mode == silent, mode == drop, mode == halfway && toOperator:
+		case mode == modeSilent, mode == modeDropSYN, mode == modeTruncate && toOperator:
 			select {
 			case <-changed:
 				continue
 			case <-ended:
 			}
-		case mode == slow:
+		case mode == modeSlow:
 			select {
 			case <-time.After(delay):
 			case <-ended:
@@ -268,7 +268,7 @@ func (l *link) hold(toOperator bool, ended <-chan struct{}) {
 	}
 }
 
-func TestLink(t *testing.T) {
+func TestNetworkLink_modes(t *testing.T) {
 	t.Parallel()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -292,7 +292,7 @@ func TestLink(t *testing.T) {
 			}()
 		}
 	}()
-	l := newLink(t, echo.Addr().String())
+	l := newNetworkLink(t, echo.Addr().String())
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", l.address)
 		if err != nil {
@@ -314,7 +314,7 @@ func TestLink(t *testing.T) {
 	if err := answers(first, 5*time.Second); err != nil {
 		t.Errorf("pass: %v", err)
 	}
-	l.turn(t, silent)
+	l.setMode(t, modeSilent)
 	if err := answers(first, 100*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("silent, an old connection: %v", err)
 	}
@@ -322,38 +322,38 @@ func TestLink(t *testing.T) {
 	if err := answers(second, 100*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("silent, a new connection: %v", err)
 	}
-	l.turn(t, pass)
+	l.setMode(t, modePass)
 	if err := answers(second, 5*time.Second); err != nil {
 		t.Errorf("pass again: %v", err)
 	}
-	_ = l.set(slow, 60*time.Millisecond)
+	_ = l.setModeWithDelay(modeSlow, 60*time.Millisecond)
 	third := dial()
 	if begun := time.Now(); answers(third, 5*time.Second) != nil || time.Since(begun) < 100*time.Millisecond {
 		t.Errorf("slow: answered after %s", time.Since(begun))
 	}
-	l.turn(t, drop)
+	l.setMode(t, modeDropSYN)
 	if _, err := net.DialTimeout("tcp", l.address, 100*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("drop: %v", err)
 	}
-	l.turn(t, refuse)
+	l.setMode(t, modeRefuse)
 	if err := answers(third, 5*time.Second); err == nil {
-		t.Error("refuse: an old connection goes on")
+		t.Error("refuse: an old connection works")
 	}
 	if _, err := net.Dial("tcp", l.address); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("refuse: %v", err)
 	}
-	l.turn(t, pass)
+	l.setMode(t, modePass)
 	fourth := dial()
 	if err := answers(fourth, 5*time.Second); err != nil {
-		t.Errorf("at the same address again: %v", err)
+		t.Errorf("pass after refuse: %v", err)
 	}
-	l.cut()
+	l.resetConnections()
 	if err := answers(fourth, 5*time.Second); err == nil {
-		t.Error("cut: it goes on")
+		t.Error("after resetConnections: an old connection works")
 	}
 	eventually(t, 5*time.Second, func() error {
-		if accepted, open := l.count(); accepted != 4 || open != 0 {
-			return errors.New("the counts are wrong")
+		if accepted, open := l.connectionCounts(); accepted != 4 || open != 0 {
+			return fmt.Errorf("%d connections were made and %d are open, want 4 and 0", accepted, open)
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package clusters
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,24 +16,24 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// throttledOptions returns options that throttle at once.
+// throttledOptions returns options that throttle from the first byte.
 func throttledOptions() transport.Options {
 	return transport.Options{ReadRate: 1, ReadBurst: transport.MinReadBurst, MaxListBytes: 1 << 30, AllowLoopback: true}
 }
 
-// A stream that the hub does not read uses the flow-control window of its HTTP/2 connection. The
-// window of the connection is much larger than the windows of all possible streams, so probes on
-// the same connection get through. With HTTP/1.1, each request has its own connection.
-func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
+// A stream that the operator does not read uses the flow-control window of its HTTP/2 connection.
+// The window of the connection is much larger than the windows of all possible streams, so probes
+// on the same connection get through. With HTTP/1.1, each request has a connection of its own.
+func TestProbe_succeeds_next_to_throttled_watches(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const watches = 16
 			var sent atomic.Int64
 			event := []byte(`{"type":"ADDED","object":{"data":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n")
-			member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			member := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == identityPath {
-					identityAnswer(w, r)
+					respondWithIdentity(w, r)
 					return
 				}
 				w.Header().Set("Content-Type", "application/json")
@@ -67,29 +68,29 @@ func TestProbesGetThroughBesideThrottledWatches(t *testing.T) {
 			}
 			for range 5 {
 				if id, err := probe(ctx, c); err != nil || id != "uid-1" {
-					t.Fatalf("after %d MiB: %q, %v", sent.Load()>>20, id, err)
+					t.Fatalf("probe after %d MiB: %q, %v", sent.Load()>>20, id, err)
 				}
 			}
-			t.Logf("%d MiB are under way", sent.Load()>>20)
+			t.Logf("the member has sent %d MiB", sent.Load()>>20)
 		})
 	}
 }
 
 // Headers are not part of the body, so the limit on the body does not cover them.
-func TestLargeHeadersAreRefused(t *testing.T) {
+func TestResponse_with_large_headers_is_refused(t *testing.T) {
 	const maxHeaderBytes = 64 << 10 // see package transport
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
 		for _, size := range []int{maxHeaderBytes / 2, 2 * maxHeaderBytes} {
-			t.Run(name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %d bytes", name, size), func(t *testing.T) {
 				t.Parallel()
-				member := serving(t, func(w http.ResponseWriter, r *http.Request) {
+				member := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 					for i := range 16 {
 						w.Header().Set("X-Large-"+string(rune('A'+i)), string(bytes.Repeat([]byte("x"), size/16)))
 					}
-					identityAnswer(w, r)
+					respondWithIdentity(w, r)
 				}, func(server *httptest.Server, _ *kubeconfig.Config) { server.EnableHTTP2 = http2 })
-				if _, err := probing(t, member, true); (err != nil) != (size > maxHeaderBytes) {
-					t.Errorf("headers of %d bytes: %v", size, err)
+				if _, err := probeOnce(t, member, true); (err != nil) != (size > maxHeaderBytes) {
+					t.Errorf("the probe returns %v", err)
 				}
 			})
 		}

@@ -26,56 +26,56 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// member is one member of one operator: a Secret on the hub, and a user of the member's API server
-// behind a link.
-type member struct {
-	*world
+// testMember is one member of one operator: a Secret on the hub, and a user of the members' API
+// server behind a networkLink and a faultProxy.
+type testMember struct {
+	*testEnv
 	operator *operator
 	name     string
 	account  *corev1.ServiceAccount
-	front    *front // nil if the link leads to the API server itself
-	link     *link
+	proxy    *faultProxy // nil if the link leads to the API server directly
+	link     *networkLink
 	ca       []byte
 }
 
 const memberNamespace = "default" // the namespace on the member of the users and their objects
 
 // newMember returns a member without a Secret. Cleanup removes the member with the test.
-func (w *world) newMember(t testing.TB, o *operator, name string) *member {
+func (env *testEnv) newMember(t testing.TB, o *operator, name string) *testMember {
 	t.Helper()
-	m := w.newStranger(t, o, name)
-	m.allow(t, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: memberNamespace, Name: name})
+	m := env.newMemberWithoutRole(t, o, name)
+	m.grantMemberRole(t, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: memberNamespace, Name: name})
 	return m
 }
 
-// newStranger returns a member whose user has no permissions there.
-func (w *world) newStranger(t testing.TB, o *operator, name string) *member {
+// newMemberWithoutRole returns a member whose user has no permissions on the members' API server.
+func (env *testEnv) newMemberWithoutRole(t testing.TB, o *operator, name string) *testMember {
 	t.Helper()
-	m := &member{world: w, operator: o, name: name, front: newFront(t, w.member)}
-	m.ca, m.link = m.front.authority(), newLink(t, m.front.address())
+	m := &testMember{testEnv: env, operator: o, name: name, proxy: newFaultProxy(t, env.member)}
+	m.ca, m.link = m.proxy.caBundle(), newNetworkLink(t, m.proxy.address())
 	m.account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: name}}
-	m.make(t, w.member, m.account)
-	t.Cleanup(func() { m.leave(t) })
+	m.createObject(t, env.member, m.account)
+	t.Cleanup(func() { m.deleteMember(t) })
 	return m
 }
 
-// move gives the member another address. The old address stays available.
-func (m *member) move(t testing.TB) {
+// changeAddress gives the member another address. The old address continues to work.
+func (m *testMember) changeAddress(t testing.TB) {
 	t.Helper()
-	m.link = newLink(t, m.link.server)
+	m.link = newNetworkLink(t, m.link.server)
 }
 
-// allow grants a user the permissions that a member must grant, as in config/member.
-func (m *member) allow(t testing.TB, user rbacv1.Subject) {
+// grantMemberRole grants a user the permissions that a member must grant, as in config/member.
+func (m *testMember) grantMemberRole(t testing.TB, user rbacv1.Subject) {
 	t.Helper()
-	m.make(t, m.world.member, &rbacv1.ClusterRoleBinding{
+	m.createObject(t, m.testEnv.member, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user.Name}, Subjects: []rbacv1.Subject{user},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fleetwright-member"},
 	})
 }
 
-// make creates an object, and deletes it with the test.
-func (m *member) make(t testing.TB, on *apiServer, object client.Object) {
+// createObject creates an object, and deletes it with the test.
+func (m *testMember) createObject(t testing.TB, on *apiServer, object client.Object) {
 	t.Helper()
 	if err := on.admin.Create(ctx, object); err != nil {
 		t.Fatal(err)
@@ -83,21 +83,21 @@ func (m *member) make(t testing.TB, on *apiServer, object client.Object) {
 	t.Cleanup(func() { _ = on.admin.Delete(ctx, object) })
 }
 
-// token returns a new token of the member's user, and a function that revokes the token.
-func (m *member) token(t testing.TB) (token string, revoke func()) {
+// newToken returns a new token of the member's user, and a function that revokes the token.
+func (m *testMember) newToken(t testing.TB) (token string, revoke func()) {
 	t.Helper()
 	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, GenerateName: m.name + "-"}}
-	m.make(t, m.world.member, bound)
+	m.createObject(t, m.testEnv.member, bound)
 	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: bound.Name, UID: bound.UID},
 	}}
-	if err := m.world.member.admin.SubResource("token").Create(ctx, m.account, ask); err != nil {
+	if err := m.testEnv.member.admin.SubResource("token").Create(ctx, m.account, ask); err != nil {
 		t.Fatal(err)
 	}
-	given.add(ask.Status.Token[:64]) // messages are truncated
-	given.add(ask.Status.Token[strings.LastIndex(ask.Status.Token, ".")+1:])
+	knownCredentials.add(ask.Status.Token[:64]) // messages are truncated
+	knownCredentials.add(ask.Status.Token[strings.LastIndex(ask.Status.Token, ".")+1:])
 	return ask.Status.Token, func() {
-		if err := m.world.member.admin.Delete(ctx, bound); err != nil {
+		if err := m.testEnv.member.admin.Delete(ctx, bound); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,34 +114,34 @@ func tokenID(token string) string {
 }
 
 // user returns the name of the user on the member's API server.
-func (m *member) user() string {
+func (m *testMember) user() string {
 	return "system:serviceaccount:" + memberNamespace + ":" + m.name
 }
 
-// edit changes a valid kubeconfig for one test case.
-type edit func(*api.Cluster, *api.AuthInfo)
+// kubeconfigEdit changes a valid kubeconfig for a test case.
+type kubeconfigEdit func(*api.Cluster, *api.AuthInfo)
 
-func withToken(token string) edit {
+func withToken(token string) kubeconfigEdit {
 	return func(_ *api.Cluster, user *api.AuthInfo) { user.Token = token }
 }
 
-func withServer(address string) edit {
+func withServer(address string) kubeconfigEdit {
 	return func(cluster *api.Cluster, _ *api.AuthInfo) { cluster.Server = "https://" + address }
 }
 
-func withCertificate(certificate, key []byte) edit {
+func withCertificate(certificate, key []byte) kubeconfigEdit {
 	return func(_ *api.Cluster, user *api.AuthInfo) {
 		// One line of the key is enough, because output is checked line by line.
-		given.add(strings.Split(string(key), "\n")[1])
+		knownCredentials.add(strings.Split(string(key), "\n")[1])
 		user.Token, user.ClientCertificateData, user.ClientKeyData = "", certificate, key
 	}
 }
 
 // kubeconfig returns a kubeconfig for the member through its link, with a new token, after the
 // edits.
-func (m *member) kubeconfig(t testing.TB, edits ...edit) []byte {
+func (m *testMember) kubeconfig(t testing.TB, edits ...kubeconfigEdit) []byte {
 	t.Helper()
-	token, _ := m.token(t)
+	token, _ := m.newToken(t)
 	cluster := &api.Cluster{Server: "https://" + m.link.address, CertificateAuthorityData: m.ca}
 	user := &api.AuthInfo{Token: token}
 	for _, change := range edits {
@@ -159,13 +159,13 @@ func (m *member) kubeconfig(t testing.TB, edits ...edit) []byte {
 	return raw
 }
 
-// key returns the key of the member's Secret.
-func (m *member) key() client.ObjectKey {
+// secretKey returns the key of the member's Secret.
+func (m *testMember) secretKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: m.operator.namespace, Name: m.name}
 }
 
-// create creates the member's Secret.
-func (m *member) create(t testing.TB, kubeconfig []byte, labels ...string) {
+// createSecret creates the member's Secret.
+func (m *testMember) createSecret(t testing.TB, kubeconfig []byte, labels ...string) {
 	t.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.operator.namespace, Name: m.name, Labels: map[string]string{
@@ -181,11 +181,11 @@ func (m *member) create(t testing.TB, kubeconfig []byte, labels ...string) {
 	}
 }
 
-// change changes the member's Secret.
-func (m *member) change(t testing.TB, change func(*corev1.Secret)) {
+// updateSecret changes the member's Secret.
+func (m *testMember) updateSecret(t testing.TB, change func(*corev1.Secret)) {
 	t.Helper()
 	secret := &corev1.Secret{}
-	if err := m.hub.admin.Get(ctx, m.key(), secret); err != nil {
+	if err := m.hub.admin.Get(ctx, m.secretKey(), secret); err != nil {
 		t.Fatal(err)
 	}
 	before := secret.DeepCopy()
@@ -195,14 +195,14 @@ func (m *member) change(t testing.TB, change func(*corev1.Secret)) {
 	}
 }
 
-// replace changes the content of the member's Secret.
-func (m *member) replace(t testing.TB, kubeconfig []byte) {
+// replaceKubeconfig changes the content of the member's Secret.
+func (m *testMember) replaceKubeconfig(t testing.TB, kubeconfig []byte) {
 	t.Helper()
-	m.change(t, func(secret *corev1.Secret) { secret.Data = map[string][]byte{"kubeconfig": kubeconfig} })
+	m.updateSecret(t, func(secret *corev1.Secret) { secret.Data = map[string][]byte{"kubeconfig": kubeconfig} })
 }
 
-// remove deletes the member's Secret.
-func (m *member) remove(t testing.TB) {
+// deleteSecret deletes the member's Secret.
+func (m *testMember) deleteSecret(t testing.TB) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.operator.namespace, Name: m.name}}
 	if err := m.hub.admin.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
@@ -210,20 +210,20 @@ func (m *member) remove(t testing.TB) {
 	}
 }
 
-// leave deletes the member's Secret and, as an administrator would, its MemberCluster.
-func (m *member) leave(t testing.TB) {
-	m.remove(t)
+// deleteMember deletes the member's Secret and, as an administrator would, its MemberCluster.
+func (m *testMember) deleteMember(t testing.TB) {
+	m.deleteSecret(t)
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
-	eventually(t, soon, func() error {
+	eventually(t, testTimeout, func() error {
 		if err := m.hub.admin.Delete(ctx, mc); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("MemberCluster %s is still there: %w", m.name, err)
+			return fmt.Errorf("MemberCluster %s still exists: %w", m.name, err)
 		}
 		return nil
 	})
 }
 
 // memberCluster returns the member's MemberCluster, or an empty one.
-func (m *member) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
+func (m *testMember) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
 	t.Helper()
 	mc := &v1alpha1.MemberCluster{}
 	if err := m.hub.admin.Get(ctx, client.ObjectKey{Name: m.name}, mc); client.IgnoreNotFound(err) != nil {
@@ -232,61 +232,62 @@ func (m *member) memberCluster(t testing.TB) *v1alpha1.MemberCluster {
 	return mc
 }
 
-// summary formats the two conditions of a MemberCluster.
-func summary(mc *v1alpha1.MemberCluster) string {
+// conditionSummary formats the two conditions of a MemberCluster.
+func conditionSummary(mc *v1alpha1.MemberCluster) string {
 	ready := cmp.Or(meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
 	credentials := cmp.Or(meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionCredentialsValid), &metav1.Condition{})
 	return fmt.Sprintf("Ready %s %s, CredentialsValid %s %s", ready.Status, ready.Reason, credentials.Status, credentials.Reason)
 }
 
-// joined is the summary of a healthy MemberCluster.
-const joined = "Ready True Connected, CredentialsValid True Accepted"
+// summaryConnected is the conditionSummary of a healthy MemberCluster.
+const summaryConnected = "Ready True Connected, CredentialsValid True Accepted"
 
-// detached is the summary of a MemberCluster without its Secret.
-const detached = "Ready False SecretMissing, CredentialsValid False SecretMissing"
+// summarySecretMissing is the conditionSummary of a MemberCluster whose Secret is missing.
+const summarySecretMissing = "Ready False SecretMissing, CredentialsValid False SecretMissing"
 
-// shows waits until the MemberCluster shows these conditions.
-func (m *member) shows(t testing.TB, within time.Duration, want string) {
+// waitForConditions waits until the MemberCluster has the conditions of this conditionSummary.
+func (m *testMember) waitForConditions(t testing.TB, within time.Duration, want string) {
 	t.Helper()
 	eventually(t, within, func() error {
-		if mc := m.memberCluster(t); summary(mc) != want {
-			return fmt.Errorf("%s shows %s, want %s: %+v", m.name, summary(mc), want, mc.Status.Conditions)
+		if mc := m.memberCluster(t); conditionSummary(mc) != want {
+			return fmt.Errorf("%s has %s, want %s: %+v", m.name, conditionSummary(mc), want, mc.Status.Conditions)
 		}
 		return nil
 	})
 }
 
 // join creates the Secret and waits until the member is engaged and its MemberCluster is Ready.
-func (m *member) join(t testing.TB, edits ...edit) engagement {
+func (m *testMember) join(t testing.TB, edits ...kubeconfigEdit) engagement {
 	t.Helper()
-	m.create(t, m.kubeconfig(t, edits...))
-	return m.engaged(t, 1, soon)
+	m.createSecret(t, m.kubeconfig(t, edits...))
+	return m.waitForEngagement(t, 1, testTimeout)
 }
 
-// engaged waits until the member has been engaged that many times and its MemberCluster is Ready.
-func (m *member) engaged(t testing.TB, times int, within time.Duration) engagement {
+// waitForEngagement waits until the member has been engaged that many times and its MemberCluster
+// is Ready.
+func (m *testMember) waitForEngagement(t testing.TB, times int, within time.Duration) engagement {
 	t.Helper()
 	var all []engagement
 	eventually(t, within, func() error {
-		if all = m.operator.engagements.of(m.name); len(all) != times {
-			return fmt.Errorf("%s was engaged %d times, want %d: %s", m.name, len(all), times, summary(m.memberCluster(t)))
+		if all = m.operator.recorder.engagements(m.name); len(all) != times {
+			return fmt.Errorf("%s was engaged %d times, want %d: %s", m.name, len(all), times, conditionSummary(m.memberCluster(t)))
 		}
 		return nil
 	})
-	m.shows(t, soon, joined)
+	m.waitForConditions(t, testTimeout, summaryConnected)
 	newest := all[times-1]
-	if !newest.inStep {
-		t.Errorf("%s was engaged before its caches were in step", m.name)
+	if !newest.synced {
+		t.Errorf("%s was engaged before its caches had synced", m.name)
 	}
 	return newest
 }
 
-// goesOn checks that an engagement is the newest, has not ended, and works.
-func (m *member) goesOn(t testing.TB, e engagement) {
+// checkContinues checks that an engagement is the newest, has not ended, and can read.
+func (m *testMember) checkContinues(t testing.TB, e engagement) {
 	t.Helper()
-	all := m.operator.engagements.of(m.name)
+	all := m.operator.recorder.engagements(m.name)
 	if newest := all[len(all)-1]; newest.cluster != e.cluster {
-		t.Errorf("%s was engaged anew", m.name)
+		t.Errorf("%s was engaged again", m.name)
 	}
 	if e.ctx.Err() != nil {
 		t.Errorf("%s: the engagement has ended", m.name)
@@ -299,21 +300,21 @@ func (m *member) goesOn(t testing.TB, e engagement) {
 	}
 }
 
-// ends waits until an engagement has ended.
-func (m *member) ends(t testing.TB, e engagement, within time.Duration) {
+// waitForEnd waits until an engagement has ended.
+func (m *testMember) waitForEnd(t testing.TB, e engagement, within time.Duration) {
 	t.Helper()
 	select {
 	case <-e.ctx.Done():
 	case <-time.After(within):
-		t.Fatalf("%s is still engaged after %s: %s", m.name, within, summary(m.memberCluster(t)))
+		t.Fatalf("%s is still engaged after %s: %s", m.name, within, conditionSummary(m.memberCluster(t)))
 	}
 }
 
-// deploy creates a Deployment on the member that the operator's caches are expected to have.
-func (m *member) deploy(t testing.TB, name string) {
+// createDeployment creates a Deployment on the member that the operator's caches select.
+func (m *testMember) createDeployment(t testing.TB, name string) {
 	t.Helper()
 	pod := map[string]string{"app": name}
-	m.make(t, m.world.member, &appsv1.Deployment{
+	m.createObject(t, m.testEnv.member, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: pod},
@@ -322,8 +323,8 @@ func (m *member) deploy(t testing.TB, name string) {
 	})
 }
 
-// has waits until the cache of an engagement has a Deployment.
-func (e engagement) has(t testing.TB, name string, within time.Duration) {
+// waitForDeployment waits until the cache of an engagement has a Deployment.
+func (e engagement) waitForDeployment(t testing.TB, name string, within time.Duration) {
 	t.Helper()
 	eventually(t, within, func() error {
 		return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: name}, &appsv1.Deployment{})
@@ -331,7 +332,7 @@ func (e engagement) has(t testing.TB, name string, within time.Duration) {
 }
 
 // events returns the events of the hub.
-func (m *member) events(t testing.TB) []eventsv1.Event {
+func (m *testMember) events(t testing.TB) []eventsv1.Event {
 	t.Helper()
 	var events eventsv1.EventList
 	if err := m.hub.admin.List(ctx, &events); err != nil {

@@ -1,0 +1,87 @@
+package clusters_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func TestOperator_that_restarts_writes_nothing(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	const fleet = "fleet-restart"
+	o := env.newOperator(t, fleet)
+	healthy, refused, unreachable := env.newMember(t, o, "restart-healthy"), env.newMember(t, o, "restart-refused"), env.newMember(t, o, "restart-unreachable")
+	refused.createSecret(t, refused.kubeconfig(t, func(_ *api.Cluster, user *api.AuthInfo) { user.TokenFile = "/canary" }))
+	unreachable.link.setMode(t, modeRefuse)
+	unreachable.createSecret(t, unreachable.kubeconfig(t))
+	refused.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False FileRefused")
+	unreachable.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid Unknown NotVerified")
+	healthy.join(t)
+	// The events are Connected, Accepted; NoConnection, FileRefused; Unreachable. They are written
+	// a moment after the conditions.
+	const events = 5
+	eventually(t, testTimeout, func() error {
+		written := slices.DeleteFunc(slices.Clone(env.hub.writeRequests(o.user)), func(what string) bool { return !strings.Contains(what, "/events") })
+		if len(written) != events {
+			return fmt.Errorf("%d events were written, want %d", len(written), events)
+		}
+		return nil
+	})
+	eventually(t, testTimeout, func() error { // the last write: the nodes are listed after the engagement
+		known := meta.FindStatusCondition(healthy.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown)
+		if known == nil || known.Status != metav1.ConditionTrue {
+			return fmt.Errorf("AllocatableKnown is %+v", known)
+		}
+		return nil
+	})
+	if err := o.stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := env.hub.writeRequests(o.user)
+	status := map[string]v1alpha1.MemberClusterStatus{}
+	for _, m := range []*testMember{healthy, unreachable} {
+		status[m.name] = m.memberCluster(t).Status
+	}
+	next, err := env.startOperator(fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = next.stop() })
+	healthy.operator = next
+	healthy.waitForEngagement(t, 1, testTimeout)
+	// No event marks the absence of writes, so the test waits. During that time, the operator makes
+	// three attempts to reach the unreachable member.
+	<-time.After(7 * time.Second)
+	if now := env.hub.writeRequests(o.user); len(now) != len(before) || len(before) == 0 {
+		t.Errorf("%d writes before the restart, and after it %v", len(before), now[len(before):])
+		for _, m := range []*testMember{healthy, unreachable} {
+			t.Errorf("%s: %s", m.name, cmp.Diff(status[m.name], m.memberCluster(t).Status))
+		}
+	}
+}
+
+// An operator that has lost the leadership must not deliver next to its successor.
+func TestEnd_of_the_manager_ends_all_engagements(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-resigns")
+	m := env.newMember(t, o, "resigns")
+	e := m.join(t)
+	o.resign()
+	m.waitForEnd(t, e, 10*time.Second)
+	select {
+	case <-o.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the manager is still waiting")
+	}
+}
