@@ -13,7 +13,7 @@
 //
 //   - A Secret is hostile input. Parse decides on the raw content, before clientcmd resolves
 //     anything in it.
-//   - A Config runs no program, reads no file, and impersonates nobody. It uses TLS with a known
+//   - A Config runs no program, reads no file, and does not impersonate. It uses TLS with a known
 //     CA, unless the [Policy] permits otherwise. Only the current context counts; nothing else in a
 //     kubeconfig is used.
 //   - A [RejectedError] has a documented reason and says what to do instead. It quotes nothing of

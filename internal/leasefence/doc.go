@@ -19,7 +19,7 @@
 //   - A replica whose fence is closed does not release the Lease, because its last writes may still
 //     be in flight. Its successor waits until the Lease expires.
 //   - The error of a refused request has a method Fenced() bool that returns true, so that callers
-//     can tell it from an error of the server.
+//     can distinguish it from an error of the server.
 //
 // The guarantee depends on the times of the election: a write that passed an open fence has the
 // difference between the lease duration and the renew deadline to arrive.
