@@ -24,7 +24,7 @@
 //	err = provider.SetupWithManager(ctx, m.GetLocalManager(), m, sources)
 //	err = m.Start(ctx)
 //
-// The file example_test.go has the same with all imports.
+// The same is in example_test.go, as code that compiles.
 //
 //   - The hub has the CRD of MemberClusters. The scheme of its manager has core/v1 and v1alpha1.
 //     Without [SecretCache], the manager would cache every Secret of the hub.
