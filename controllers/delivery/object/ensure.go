@@ -27,7 +27,7 @@ type Member struct {
 	Client client.Client
 	// Live reads from the member itself.
 	Live client.Reader
-	// OnApply is called for each apply, with its error and its duration. It may be nil.
+	// OnApply is called for each apply, with its error and its duration.
 	OnApply func(err error, took time.Duration)
 }
 
@@ -40,7 +40,7 @@ type Facts struct {
 	// Deployment is the Deployment of the AppService's name; nil if there is none. A Service
 	// follows it.
 	Deployment *appsv1.Deployment
-	// HasRolledOut reports whether the Deployment is owned and completely available. Required.
+	// HasRolledOut reports whether the Deployment is owned and completely available.
 	HasRolledOut func() bool
 	// IsUnwatched is set for an object whose watch may have ended unnoticed. Its cached copy is
 	// verified before it is changed.
@@ -52,9 +52,9 @@ type Facts struct {
 	// CorrectionDelay is how long drift must not be corrected.
 	CorrectionDelay time.Duration
 	// Verify reads the hub live, and fails if the hub does not confirm what is about to be done.
-	// Adoption cannot be undone, so a cache is not enough for it. Required.
+	// Adoption cannot be undone, so a cache is not enough for it.
 	Verify func(context.Context) error
-	// OnRestart is called before an adoption that replaces pods, with the reason for it. Required.
+	// OnRestart is called before an adoption that replaces pods, with the reason for it.
 	OnRestart func(existing client.Object, change string)
 }
 
