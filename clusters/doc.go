@@ -2,18 +2,47 @@
 // them connected. Its [Provider] is a [multicluster.Provider]: each member is a [cluster.Cluster]
 // with a client and a synced cache. The package knows no AppService.
 //
+// # Terms
+//
+//   - A member is a cluster whose kubeconfig is in a Secret on the hub. One goroutine supervises it.
+//     Its MemberCluster is the object on the hub that shows its state.
+//   - A session is one connection of a member: its HTTP client, its cache, its [cluster.Cluster],
+//     and the context that ends all of them. A member has no session while it cannot be used.
+//   - An engagement is the use of a session by a [multicluster.Aware]. It ends with the context of
+//     the session.
+//   - The identity of a member is the UID of its namespace kube-system.
+//
 // # Usage
 //
-// Three calls set it up, as the example shows: [New] creates the Provider, mcmanager.New creates
-// the manager with it, and [Provider.SetupWithManager] adds the controller for the Secrets. From
-// then on, the Provider engages a [multicluster.Aware] (usually the manager itself) with each
-// member that connects, and writes a MemberCluster for each Secret. The context of an engagement
-// ends when the member can no longer be used; a member that returns is engaged again with a new
-// Cluster and a new cache.
+//	sources := kubeconfig.Sources{{Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: selector}}
+//	provider, err := clusters.New(ctx, clusters.Options{Scheme: memberScheme, Mapper: mapper, Watch: kinds})
+//	m, err := mcmanager.New(hub, provider, manager.Options{
+//		Scheme:         hubScheme,
+//		LeaderElection: true, LeaderElectionID: "my-operator",
+//		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
+//	})
+//	err = provider.SetupWithManager(ctx, m.GetLocalManager(), m, sources)
+//	err = m.Start(ctx)
+//
+// The same is in example_test.go, as code that compiles.
+//
+//   - The hub has the CRD of MemberClusters. The scheme of its manager has core/v1 and v1alpha1.
+//     Without [SecretCache], the manager would cache every Secret of the hub.
+//   - Sources say in which namespaces and formats the Secrets are. The selector of
+//     FormatKubeconfig selects them by label.
+//   - Of the [Options], Scheme and Mapper are required. They must know every kind that is used on
+//     members, because no member is asked for its API. Watch has the kinds that a cache must have
+//     before its member is engaged.
+//   - Indexes of the members' caches are added with [Provider.IndexField] before the manager starts:
+//     once there is a member, it returns an error.
+//
+// From then on, the Provider writes a MemberCluster for each Secret. It engages the aware of
+// SetupWithManager (here the manager, which engages all of its controllers) with each member that
+// connects. The context of an engagement ends when the member can no longer be used. A member that
+// returns is engaged again, with a new Cluster and a new cache.
 //
 // [Provider.Get] returns [multicluster.ErrClusterNotFound] for a member that is not connected at
 // present. Callers must expect that at any time: they wait for the next engagement and do not poll.
-// Indexes are added with [Provider.IndexField] before the manager starts.
 //
 // # Invariants
 //
@@ -26,11 +55,13 @@
 //     may not have.
 //   - Make before break: a changed kubeconfig is tried first, while the current connection
 //     continues. Other credentials for the same server are swapped in place, without a relist.
-//   - A member is one cluster, known by the UID of its kube-system namespace. Another cluster
-//     behind the same Secret is not used until that is acknowledged, and no two members are the
-//     same cluster. The identity belongs to the MemberCluster, connected or not.
-//   - A MemberCluster outlives its Secret, with every setting of an administrator. The member is
-//     disengaged meanwhile.
+//   - A member is always the same cluster. Its MemberCluster keeps the identity, also while the
+//     member is not connected. If a Secret leads to a cluster with another identity, that cluster
+//     is not used until a user accepts it by an annotation. Two members never have the same
+//     identity: the second is refused.
+//   - If a Secret is deleted, its member is disengaged. Its MemberCluster stays, with everything
+//     that an administrator has set on it, and is used again when the Secret returns. Only a
+//     MemberCluster without such settings is deleted, after [Options.SecretGrace].
 //   - [Provider.Get] returns a Cluster that is engaged, and never one that has ended.
 //   - A member is engaged only with a synced and complete cache. It is disengaged after three
 //     failed probes in a row, and when its watches fail, fall silent or exceed a limit. Data that
@@ -43,9 +74,14 @@
 //
 // # Data flow
 //
-//	Secret ──▶ Reconciler ──▶ member (a goroutine): probe, connect, sync, engage, publish, supervise
-//	               ▲                │
-//	MemberCluster ◀┘◀── snapshot ───┘
+//	Secret ──▶ Reconciler ── desired state ──▶ member (a goroutine): probe, connect, sync, engage,
+//	              │  ▲                           │                   publish, supervise
+//	              │  └──────── snapshot ─────────┘
+//	              ▼
+//	        MemberCluster
+//
+// Of this package, only the [Reconciler] writes MemberClusters: after a change of the Secret, of the
+// MemberCluster, or of the snapshot that the goroutine of the member keeps of its connection.
 //
 // The shape follows Cluster API's controllers/clustercache: connections are made outside of any
 // lock, and the state is in one guarded struct.

@@ -35,9 +35,10 @@ func Example() {
 			Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"}),
 		}}
 		m, err := mcmanager.New(hub, provider, manager.Options{
-			Scheme:         testScheme, // includes corev1 and v1alpha1
-			LeaderElection: true,       // only the leader connects to members
-			Cache:          cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
+			Scheme:           testScheme, // includes corev1 and v1alpha1
+			LeaderElection:   true,       // only the leader connects to members
+			LeaderElectionID: "my-operator",
+			Cache:            cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
 		})
 		if err != nil {
 			return nil, err

@@ -314,7 +314,7 @@ type ClusterStatus struct {
 	Reason string `json:"reason,omitempty"`
 	// Message explains the reason and names the next step.
 	// Only the first 50 entries of a reason have one, in order of name.
-	// All messages together have at most 256 KiB.
+	// Messages are shortened if the entries together would exceed 1 MB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -326,8 +326,7 @@ type ClusterStatus struct {
 	HubBehind *HubBehind `json:"hubBehind,omitempty"`
 	// Addresses are the last known external IPs or host names of a Service of type LoadBalancer.
 	// They are the first eight in sorted order.
-	// The addresses of all clusters together have at most 256 KiB.
-	// Beyond that, the entries that come last in order of name have none.
+	// All clusters have fewer if the entries together would exceed 1 MB.
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`

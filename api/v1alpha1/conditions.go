@@ -66,7 +66,8 @@ const (
 const (
 	// ReasonPending: the cluster is in the plan, and the workload was not observed there yet.
 	ReasonPending = "Pending"
-	// ReasonRollingOut: the member's Deployment is rolling out.
+	// ReasonRollingOut: the member's Deployment is rolling out, or does not exist yet, or was not
+	// observed since the plan changed.
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolloutFailed: the member's Deployment exceeded its progress deadline. The message is
 	// from the Deployment.
@@ -98,17 +99,17 @@ const (
 	// ReasonRemoving: the workload is being removed from the cluster.
 	ReasonRemoving = "Removing"
 	// ReasonRemovalPending: the removal of the workload from the cluster waits until new clusters
-	// are ready, and until removals from other clusters have finished: at most a fifth of the
-	// clusters that run the AppService are removed at the same time. Without an edit, the removal
-	// also waits until another cluster of the plan is ready, or all of them if they divide the
-	// replicas. The message names the clusters. Wait, or annotate the AppService with
+	// are ready, or until removals from other clusters have finished. The removal limit is a fifth
+	// of the clusters that have applied the AppService, and at least one. Without an edit, the
+	// removal also waits until another cluster of the plan is ready, or all of them if they divide
+	// the replicas. The message names the clusters. Wait, or annotate the AppService with
 	// fleetwright.dev/accept-unready=true or fleetwright.dev/accept-removals=NUMBER@GENERATION.
 	ReasonRemovalPending = "RemovalPending"
 	// ReasonRemovalNeedsApproval: the cluster keeps the workload until a user approves its removal.
-	// Either more than a fifth of the clusters that run the AppService stopped matching the
-	// placement within an hour without an edit; or the workload was found on this cluster after a
-	// restore; or the cluster joined again; or the plan chooses no cluster, and no other cluster is
-	// known to be ready. To approve, annotate the AppService with the value in the message,
+	// Either more clusters than the removal limit allows stopped matching the placement within an
+	// hour without an edit; or the workload was found on this cluster after a restore; or the
+	// cluster joined again; or the plan chooses no cluster, and no other cluster is known to be
+	// ready. To approve, annotate the AppService with the value in the message,
 	// fleetwright.dev/accept-removals=NUMBER@GENERATION.
 	ReasonRemovalNeedsApproval = "RemovalNeedsApproval"
 	// ReasonFieldConflict: another manager on the member repeatedly changes fields that the

@@ -51,8 +51,8 @@ const (
 	AnnotationAbandon = "fleetwright.dev/abandon"
 	// AnnotationAcceptRemovals, on an AppService, approves removals, as NUMBER@GENERATION: that
 	// number of removals may start while the AppService has that generation, including those that
-	// need approval, and more than a fifth of the clusters at a time. Each removal uses up one. The
-	// next edit ends the approval.
+	// need approval, and regardless of the removal limit. Each removal uses up one. The next edit
+	// ends the approval.
 	AnnotationAcceptRemovals = "fleetwright.dev/accept-removals"
 	// AnnotationAcceptUnready, on an AppService, with the value "true": removals and scale-downs do
 	// not wait until other clusters are ready. Remove the annotation afterwards.

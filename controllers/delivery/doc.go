@@ -1,18 +1,39 @@
 // Package delivery makes each connected member match its entries of status.clusters, and observes
 // what it runs. Every member has a controller of its own (queue, back-off, workers), which lives as
-// long as its engagement: no member affects another.
+// long as its engagement, that is, as long as its connection can be used. So no member affects
+// another.
+//
+// # Usage
 //
 //	deliverer := delivery.New(hub, hubID, reporter)
-//	manager.Add(deliverer)                   // dispatches the hub's changes to the members
-//	deliverer.Engage(ctx, name, member)      // starts the controller of a member; it ends with ctx
+//	err := manager.Add(deliverer)
+//
+// A [Deliverer] dispatches the changes of AppServices and MemberClusters on the hub to the members
+// that they concern. Add it to a manager of multicluster-runtime, which starts it and calls
+// [Deliverer.Engage] with each member. Without such a manager, call Engage: it starts the controller
+// of a member, which ends with the context. All arguments of New are required:
+//
+//   - hub has a cache of AppServices and MemberClusters, and may patch memberclusters/status.
+//   - hubID is the identity of the hub. It must never change: objects with another one are foreign.
+//   - reporter receives the observations. It is usually planner.Observations.
+//
+// The cache of a member has [Kinds] and [Transform], and its client uses a [Mapper]. A label selector
+// for app.kubernetes.io/managed-by keeps the cache small. The Deliverer also collects metrics;
+// register it only while this replica leads.
 //
 // For one AppService on one member, a reconcile
 //
 //  1. gathers the AppService and its entry from the hub's cache, and the objects from the member's;
-//  2. decides (see decide, which is pure);
+//  2. decides, by a pure function, whether to leave, observe, maintain or remove the objects;
 //  3. ensures each desired object (see package object), and deletes those that are not desired;
 //  4. reports what it observed to the planner (see package diagnosis for why a workload is not
 //     ready).
+//
+// On the hub, delivery writes only one thing: it removes tombstones from the status of the
+// MemberCluster (status.abandoned). A tombstone names an AppService that was abandoned on this
+// cluster while it could not be reached. When the member returns, delivery deletes what is left of
+// that AppService, and then the tombstone. If another AppService has its name now, delivery asks
+// package placement whether that one is about to be placed here: then it inherits the objects.
 //
 // # Invariants
 //
@@ -24,11 +45,12 @@
 //     unmanaged one. Objects of an earlier AppService of this hub, namespace and name are
 //     inherited, or deleted if they are not desired.
 //   - Nothing is deleted, adopted or released without a live read of the AppService that
-//     confirms it, and only by the UID that was read. With the deletion policy Orphan, nothing is
-//     deleted at all.
+//     confirms it, and only by the UID that was read. With the deletion policy Orphan, the removal
+//     of an AppService deletes nothing.
 //   - While any member has an object of the AppService that this hub cannot account for (see
-//     package lineage), nothing of the AppService is created, changed or deleted, until a person
+//     package lineage), nothing of the AppService is created, changed or deleted, until a user
 //     accepts that. It is reported only after a live read of the hub and of the member.
-//   - Optional kinds (see optionalKinds) are watched on a member from the first AppService that has
-//     one there. Missing permissions for them stop those AppServices, not the member.
+//   - Autoscalers and disruption budgets are optional objects. Their kinds are watched on a member
+//     from the first AppService that has one there. Missing permissions for them stop those
+//     AppServices, not the member.
 package delivery

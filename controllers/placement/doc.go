@@ -3,6 +3,16 @@
 // its arguments, and not on the order of the members. When the entries already match the plan, it
 // returns the same plan again.
 //
+// # Usage
+//
+//	plan, err := placement.Decide(app, memberClusters) // all of them, also those without a Secret
+//	decision := plan.Find(cluster)                     // chosen with replicas, or a reason
+//	excluded := plan.Excluded()                        // the reasons of the others, for the status
+//
+// The entries in the status of app must be sorted by name. An error means that a selector is
+// invalid: the caller must not conclude anything for any cluster. The result of NewMemberChange
+// reports which AppServices must be planned again after a change of a MemberCluster.
+//
 // # Which clusters
 //
 // The first rule that applies decides for a cluster:
@@ -21,7 +31,7 @@
 //  6. spec.placement.limit takes other clusters: LimitReached.
 //  7. The cluster is chosen.
 //
-// The limit takes clusters in this order: clusters of the plan that have taken the AppService on,
+// The limit takes clusters in this order: clusters of the plan that have applied the AppService,
 // other clusters of the plan, clusters whose removal is pending or needs approval, clusters that
 // are being removed, and newcomers. Among clusters of the same standing, it repeatedly takes a
 // cluster from the value of the label spec.placement.spreadKey that has the fewest clusters so far;

@@ -3,29 +3,33 @@
 // delivery. It has no connection to any member.
 //
 // The planner is the only writer of an AppService's status and of our finalizer. Of a MemberCluster
-// it writes status.abandoned (tombstones) and status.appServices, and nothing else.
+// it writes two fields of the status, and nothing else: it adds and removes tombstones
+// (status.abandoned), and counts AppServices (status.appServices). Delivery also removes tombstones.
 //
 // # Contract
 //
 //   - An entry of status.clusters is written before anything is created on its cluster. It is removed
 //     only after delivery has confirmed that nothing is left there, or after the cluster has left the
-//     fleet.
+//     fleet or was abandoned.
 //   - The plan of an edit is written at once. A status that follows from the fleet or from observations
 //     is written at once the first time, and then at most once per second for each AppService. Its
 //     plans take at most a twentieth of a processor. So neither the number of writes nor the time for
 //     planning depends on the number of clusters that change.
 //   - AppServices that need a plan are reconciled before AppServices with new observations, regardless
-//     of the number of queued observations: see editQueue.
+//     of the number of queued observations. After 16 of them in a row, one of the others is reconciled.
+//   - A change of a MemberCluster plans only the AppServices that it may affect (see
+//     placement.MemberChange). All plans share one snapshot of the fleet, and must not modify it.
 //   - If nothing changed, nothing is written. A restart changes nothing.
-//   - A cluster is released only after its MemberCluster has a tombstone. The AppService is placed there
-//     again only after the tombstone is removed.
+//   - The entry of an abandoned cluster is dropped only after its MemberCluster has a tombstone. The
+//     AppService is placed there again only after the tombstone is removed.
 //   - A deletion removes nothing from members before the planner has read that neither the namespace
 //     nor the CRD is being deleted. If one of them is, the members keep what they run.
 //   - The finalizer is removed after the last entry, or together with the namespace or the CRD. In the
 //     second case, removals that were in progress leave a tombstone on their MemberCluster.
 //   - A deleted AppService without a status is removed from every cluster: reachable clusters confirm
 //     that nothing is left, and the other MemberClusters get a tombstone.
-//   - Each change is announced by one event, after the status was written.
+//   - Changes are announced by events after the status was written: the first ten changes of a status
+//     by one event each, in the order of status.Changes, and the rest by one event that counts them.
 //
 // # Usage
 //
@@ -33,5 +37,7 @@
 //	metrics, err := planner.SetupWithManager(hub, observations)      // delivery reports to observations
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
-// The returned metrics are registered only while this replica leads.
+// The scheme of the manager hub has v1alpha1, and its cache has the AppServices of all namespaces and
+// the MemberClusters. Both controllers run only while the replica leads. Register the returned
+// metrics only while it leads, too.
 package planner
