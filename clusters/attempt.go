@@ -134,7 +134,7 @@ func (m *member) finish(ctx context.Context) {
 // failedAttempt delays the next attempt. The failure of an attempt that did not know the latest
 // desired state says nothing about that state.
 func (m *member) failedAttempt(a *attempt) {
-	if m.latestDesired().isNews(a.want) {
+	if m.latestDesired().endsBackoff(a.want) {
 		return
 	}
 	m.backoff.retryAt = time.Now().Add(m.backoff.attempts.Step())

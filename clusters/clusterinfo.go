@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// surveyInterval is how often the cluster info is read.
-	surveyInterval = 5 * time.Minute
-	// surveyTimeout limits one read of the cluster info, and surveyPageTimeout the wait for one
+	// infoInterval is how often the cluster info is read.
+	infoInterval = 5 * time.Minute
+	// infoTimeout limits one read of the cluster info, and nodePageTimeout the wait for one
 	// page of nodes.
-	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
+	infoTimeout, nodePageTimeout = 4 * time.Minute, 30 * time.Second
 )
 
 // clusterInfo is what a member reports about itself.
@@ -56,7 +56,7 @@ func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 
 // readClusterInfo returns the info of a member. Values that cannot be read keep their known state.
 func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) clusterInfo {
-	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
 	var info version.Info
 	if err := s.connection.GetJSON(ctx, "/version", &info); err == nil {

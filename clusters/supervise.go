@@ -107,7 +107,7 @@ func (m *member) run(ctx context.Context) {
 		case <-m.active.probeDue():
 			m.checkHealth(ctx)
 		case <-m.active.infoDue():
-			m.active.infoTimer.Reset(wait.Jitter(surveyInterval, maxJitter))
+			m.active.infoTimer.Reset(wait.Jitter(infoInterval, maxJitter))
 			go m.refreshInfo(m.active.session)
 		}
 	}
@@ -117,7 +117,7 @@ func (m *member) run(ctx context.Context) {
 // the back-off, and replaces an attempt with another kubeconfig.
 func (m *member) attemptIfDue(ctx context.Context) {
 	want := m.latestDesired()
-	if want.isNews(m.backoff.tried) {
+	if want.endsBackoff(m.backoff.tried) {
 		if m.attempt != nil && m.attempt.want.config != want.config {
 			m.attempt.supersede()
 		}
