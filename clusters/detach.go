@@ -18,16 +18,16 @@ import (
 )
 
 // detachOthers detaches the MemberClusters that were created from a Secret which no longer
-// describes them: all of them if claim is nil, otherwise those with another name. It returns when
-// to reconcile again, or 0 for never.
-func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *kubeconfig.MemberSecret) (again time.Duration, err error) {
+// describes them: all of them if memberSecret is nil, otherwise those with another name. It returns
+// when to reconcile again, or 0 for never.
+func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, memberSecret *kubeconfig.MemberSecret) (again time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
 		return 0, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	for i := range members.Items {
 		mc := &members.Items[i]
-		if claim != nil && claim.Name == mc.Name {
+		if memberSecret != nil && memberSecret.Name == mc.Name {
 			continue
 		}
 		left, err := r.detach(ctx, mc)

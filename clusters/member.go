@@ -123,5 +123,5 @@ func (m *member) update(change func(*snapshot)) {
 	if after.ready != before.ready {
 		m.log.Info("Readiness changed", "status", after.ready.status, "reason", after.ready.reason, "message", after.ready.message)
 	}
-	m.provider.changed(m.secret)
+	m.provider.onSnapshotChange(m.secret)
 }

@@ -19,23 +19,23 @@ import (
 // Provider provides the connected members. It is safe for concurrent use.
 type Provider struct {
 	options Options
-	// lifetime is the context of the process, because a member outlives the reconciliation that
-	// starts it.
-	lifetime context.Context // see above
-	end      context.CancelFunc
-	aware    multicluster.Aware
-	running  sync.WaitGroup
-	// changed is called when the snapshot of a member changes. It must not block.
-	changed func(secret types.NamespacedName)
-	// ownerOf returns the MemberCluster that owns an identity, from the hub's cache.
-	ownerOf func(context.Context, types.UID) (owner, error)
+	// lifetime is the context of all members, because a member outlives the reconciliation that
+	// starts it. endMembers ends it.
+	lifetime   context.Context
+	endMembers context.CancelFunc
+	aware      multicluster.Aware
+	running    sync.WaitGroup
+	// onSnapshotChange is called when the snapshot of a member changes. It must not block.
+	onSnapshotChange func(secret types.NamespacedName)
+	// lookUpOwner returns the MemberCluster that owns an identity, from the hub's cache.
+	lookUpOwner func(context.Context, types.UID) (owner, error)
 
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
 	// identities maps each identity to the member of this process that has it or is about to have
 	// it, so that no two members are the same cluster. The hub's cache has the identities that
-	// MemberClusters own by their status; see ownerOf.
+	// MemberClusters own by their status; see lookUpOwner.
 	identities map[types.UID]multicluster.ClusterName
 	indexes    []index
 }
@@ -49,9 +49,9 @@ func New(lifetime context.Context, options Options) (*Provider, error) {
 		return nil, fmt.Errorf("member options: %w", err)
 	}
 	options.decoders = newDecoders(options.Scheme)
-	lifetime, end := context.WithCancel(lifetime)
+	lifetime, endMembers := context.WithCancel(lifetime)
 	return &Provider{
-		end:        end,
+		endMembers: endMembers,
 		options:    options,
 		lifetime:   lifetime,
 		members:    map[multicluster.ClusterName]*member{},
@@ -129,11 +129,11 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 
 // removeMembers ends the members of a Secret, except the member that the Secret now describes. It
 // does not wait until they have ended.
-func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
+func (p *Provider) removeMembers(secret types.NamespacedName, memberSecret *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, m := range p.members {
-		if m.secret != secret || claimed != nil && claimed.Name == name.String() {
+		if m.secret != secret || memberSecret != nil && memberSecret.Name == name.String() {
 			continue
 		}
 		m.cancel()
@@ -143,8 +143,8 @@ func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfi
 	}
 }
 
-// secretOf returns the Secret of the member with this name.
-func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName, bool) {
+// secretKey returns the key of the Secret of the member with this name.
+func (p *Provider) secretKey(name multicluster.ClusterName) (types.NamespacedName, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	m, found := p.members[name]
