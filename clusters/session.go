@@ -172,7 +172,7 @@ func (s *session) broken() error {
 // needs no API discovery.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	watched := &http.Client{
-		Transport: &takeBody{&transport.WatchMonitor{
+		Transport: &bodyCapturer{&transport.WatchMonitor{
 			Next: s.connection.HTTP.Transport, Health: &s.health, Timeout: o.ConnectTimeout, Connecting: s.connecting,
 		}},
 		CheckRedirect: s.connection.HTTP.CheckRedirect,
@@ -196,7 +196,7 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
 	}
 	return informer.New(ctx, informer.Options{
-		ListerWatcher: s.contain(lw, object), Object: object, Indexers: indexers, Admit: s.cached.add, Recover: s.survive,
+		ListerWatcher: s.containPanics(lw, object), Object: object, Indexers: indexers, Admit: s.cached.add, Recover: s.recoverPanic,
 	})
 }
 
