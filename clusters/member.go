@@ -59,8 +59,8 @@ type member struct {
 
 // backoffState determines when the next attempt may start.
 type backoffState struct {
-	// tried is the desired state that attemptIfDue read last.
-	tried desiredState
+	// lastDesired is the desired state that attemptIfDue read last.
+	lastDesired desiredState
 	// retryAt is the earliest time of the next attempt.
 	retryAt time.Time
 	// attempts has the next delay after a failed attempt, sessions after a session.

@@ -55,14 +55,14 @@ func (s snapshot) equal(other snapshot) bool {
 }
 
 var (
-	accepted  = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
-	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are synced"}
+	credentialsAccepted = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
+	memberConnected     = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are synced"}
 )
 
-// failed records that the member could not be reached with these credentials. The member stays
-// Ready if a session continues.
-func (s *snapshot) failed(err error, with *kubeconfig.Config, sessionContinues bool) {
-	v := conditionFor(err)
+// recordFailure records that the member could not be reached with these credentials. The member
+// stays Ready if a session continues.
+func (s *snapshot) recordFailure(err error, with *kubeconfig.Config, sessionContinues bool) {
+	state := conditionFor(err)
 	s.contestedID = ""
 	if wrong := new(identityError); errors.As(err, &wrong) {
 		s.contestedID = wrong.contestedID
@@ -71,16 +71,16 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, sessionContinues b
 	switch {
 	case errors.As(err, &refusal):
 		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
-	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
+	case state.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
 		// The expiry explains more than the response of the member.
 		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
 			"the credentials expired at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
-	case v.reason == v1alpha1.ReasonUnauthorized:
-		s.credentials = v
+	case state.reason == v1alpha1.ReasonUnauthorized:
+		s.credentials = state
 	case sessionContinues || s.credentials.status != metav1.ConditionTrue:
-		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig cannot be verified: " + v.message}
+		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig cannot be verified: " + state.message}
 	}
 	if !sessionContinues {
-		s.ready = v
+		s.ready = state
 	}
 }

@@ -185,8 +185,8 @@ func (r *Reconciler) join(ctx context.Context, memberSecret *kubeconfig.MemberSe
 // that identity. Otherwise the annotation would accept that cluster again after the member has
 // become a third one.
 func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
-	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
-	if !found || mc.Status.ClusterID == "" || types.UID(accepted) != mc.Status.ClusterID {
+	acknowledged, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
+	if !found || mc.Status.ClusterID == "" || types.UID(acknowledged) != mc.Status.ClusterID {
 		return nil
 	}
 	updated := mc.DeepCopy()
