@@ -21,7 +21,7 @@ const mapOverhead = 64
 // cacheLimit limits the memory of one member's cache. A list is limited while it is read, but a
 // watch could add objects without end. It is safe for concurrent use.
 type cacheLimit struct {
-	most int64
+	maxBytes int64
 	// onExceeded is called when an object does not fit.
 	onExceeded func()
 	used       atomic.Int64
@@ -33,7 +33,7 @@ type cacheLimit struct {
 func (l *cacheLimit) add(object, previous any) bool {
 	more := weightOf(object) - weightOf(previous)
 	used := l.used.Add(more)
-	if more <= 0 || used <= l.most {
+	if more <= 0 || used <= l.maxBytes {
 		return true
 	}
 	l.used.Add(-more)
@@ -48,7 +48,7 @@ func (l *cacheLimit) err() error {
 		return nil
 	}
 	return &transport.LimitError{Message: fmt.Sprintf("the member's objects take up more than %s of memory; if you trust the member, raise --member-max-list and the memory limit of the operator",
-		resource.NewQuantity(l.most, resource.BinarySI))}
+		resource.NewQuantity(l.maxBytes, resource.BinarySI))}
 }
 
 // weightOf returns the approximate memory of a cached object in bytes.

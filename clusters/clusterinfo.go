@@ -34,9 +34,9 @@ type clusterInfo struct {
 	nodesCondition conditionState
 }
 
-func (f clusterInfo) equal(other clusterInfo) bool {
-	return f.id == other.id && f.version == other.version && f.nodesCondition == other.nodesCondition &&
-		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
+func (c clusterInfo) equal(other clusterInfo) bool {
+	return c.id == other.id && c.version == other.version && c.nodesCondition == other.nodesCondition &&
+		equality.Semantic.DeepEqual(c.allocatable, other.allocatable)
 }
 
 // probe returns the identity of a member: the UID of its kube-system namespace. A successful probe
@@ -83,8 +83,8 @@ const maxResourceNames = 64
 // maxQuantity is more than any node has of any resource: an exabyte.
 const maxQuantity = 1e18
 
-// add adds resources to a sum, but skips quantities that no node can have.
-func add(sum, more corev1.ResourceList) {
+// addResources adds resources to a sum, but skips quantities that no node can have.
+func addResources(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total, known := sum[name]
 		if !known && (len(sum) >= maxResourceNames || len(validation.IsQualifiedName(string(name))) > 0) {

@@ -124,10 +124,11 @@ func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
 	if len(list.Items) == 0 {
 		return owner{}, nil
 	}
-	first := slices.MinFunc(list.Items, older)
-	return owner{name: multicluster.ClusterName(first.Name), secretMissing: !first.HasSecret()}, nil
+	oldest := slices.MinFunc(list.Items, compareAge)
+	return owner{name: multicluster.ClusterName(oldest.Name), secretMissing: !oldest.HasSecret()}, nil
 }
 
-func older(a, b v1alpha1.MemberCluster) int {
+// compareAge compares two MemberClusters by their age, the oldest first.
+func compareAge(a, b v1alpha1.MemberCluster) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

@@ -93,9 +93,9 @@ func timeOrNil(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// holdsLabels reports whether a MemberCluster has the labels of its Secret, and no label that was
-// removed from the Secret. It ignores labels of other field managers.
-func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
+// hasSecretLabels reports whether a MemberCluster has the labels of its Secret, and no label that
+// was removed from the Secret. It ignores labels of other field managers.
+func hasSecretLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	for key, value := range want {
 		if has, found := mc.Labels[key]; !found || has != value {
 			return false

@@ -175,7 +175,7 @@ func TestHoldsLabels_compares_only_labels_of_our_field_manager(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Labels: test.has, ManagedFields: test.by}}
-			if got := holdsLabels(mc, test.want); got != test.is {
+			if got := hasSecretLabels(mc, test.want); got != test.is {
 				t.Errorf("got %t", got)
 			}
 		})

@@ -55,7 +55,7 @@ func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.Resou
 	for range maxNodePages {
 		next, err = readPage(ctx, c, limit, next, func(n *node) {
 			if !n.Spec.Unschedulable {
-				add(sum, n.Status.Allocatable)
+				addResources(sum, n.Status.Allocatable)
 			}
 		})
 		if err != nil || next == "" {

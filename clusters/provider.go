@@ -37,7 +37,7 @@ type Provider struct {
 	// it, so that no two members are the same cluster. The hub's cache has the identities that
 	// MemberClusters own by their status; see lookUpOwner.
 	identities map[types.UID]multicluster.ClusterName
-	indexes    []index
+	indexes    []fieldIndex
 }
 
 var _ multicluster.Provider = (*Provider)(nil)
@@ -70,8 +70,8 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 	return nil, fmt.Errorf("member %q is not connected: %w", name, multicluster.ErrClusterNotFound)
 }
 
-// index is a field index of every member's cache.
-type index struct {
+// fieldIndex is a field index of every member's cache.
+type fieldIndex struct {
 	object  client.Object
 	field   string
 	extract client.IndexerFunc
@@ -85,11 +85,12 @@ func (p *Provider) IndexField(_ context.Context, object client.Object, field str
 	if len(p.members) > 0 {
 		return errors.New("an index must be added before the first member connects")
 	}
-	p.indexes = append(p.indexes, index{object, field, extract})
+	p.indexes = append(p.indexes, fieldIndex{object, field, extract})
 	return nil
 }
 
-func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error {
+// addIndexes adds the indexes of all members to one cache.
+func (p *Provider) addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, i := range p.indexes {
@@ -100,9 +101,9 @@ func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// ensure returns the member with this name, and starts the member if it does not exist. It returns
-// nil if the name belongs to another Secret.
-func (p *Provider) ensure(name multicluster.ClusterName, secret types.NamespacedName) *member {
+// ensureMember returns the member with this name, and starts the member if it does not exist. It
+// returns nil if the name belongs to another Secret.
+func (p *Provider) ensureMember(name multicluster.ClusterName, secret types.NamespacedName) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m, found := p.members[name]; found {

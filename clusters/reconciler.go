@@ -174,11 +174,11 @@ func (r *Reconciler) join(ctx context.Context, memberSecret *kubeconfig.MemberSe
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
 	}, rejected)
-	known := m.observed()
-	if err := r.publish(ctx, memberSecret, mc, known); err != nil {
+	observed := m.observed()
+	if err := r.publish(ctx, memberSecret, mc, observed); err != nil {
 		return 0, err
 	}
-	return recheckAfter(known.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
+	return recheckAfter(observed.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
 }
 
 // consumeAcknowledgement removes the annotation that acknowledges an identity after the status has
@@ -218,7 +218,7 @@ func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, m
 	if taken, err := r.isNameTaken(ctx, mc, memberSecret); err != nil || taken {
 		return nil, err
 	}
-	return r.provider.ensure(multicluster.ClusterName(memberSecret.Name), memberSecret.Key()), nil
+	return r.provider.ensureMember(multicluster.ClusterName(memberSecret.Name), memberSecret.Key()), nil
 }
 
 // isNameTaken reports whether the MemberCluster was created from another Secret that still
@@ -252,13 +252,13 @@ func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName)
 }
 
 // publish writes the snapshot of a member to its MemberCluster, if they differ.
-func (r *Reconciler) publish(ctx context.Context, memberSecret *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, known snapshot) error {
-	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(memberSecret.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != memberSecret.Key().String() {
+func (r *Reconciler) publish(ctx context.Context, memberSecret *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, observed snapshot) error {
+	if mc.UID == "" || !hasSecretLabels(mc, kubeconfig.CopyLabels(memberSecret.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != memberSecret.Key().String() {
 		// The watch reports the applied MemberCluster, whose status is then written.
 		return r.apply(ctx, memberSecret)
 	}
-	known.setMetrics(mc.Name)
-	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
+	observed.setMetrics(mc.Name)
+	return r.writeStatus(ctx, mc, statusOf(mc, observed, time.Now()))
 }
 
 // writeStatus writes the status of a MemberCluster if it has changed, and emits events for the
