@@ -104,7 +104,7 @@ func hasSecretLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(want)), appliedLabels(mc))
 }
 
-// appliedLabels returns the sorted keys of the labels that our field manager owns.
+// appliedLabels returns the sorted keys of the labels that Fleetwright's field manager owns.
 func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 	var keys []string
 	for _, entry := range mc.ManagedFields {

@@ -138,12 +138,12 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	r.provider.removeMembers(request.NamespacedName, memberSecret)
-	detached, err := r.detachOthers(ctx, request.NamespacedName, memberSecret)
+	detachAfter, err := r.detachOthers(ctx, request.NamespacedName, memberSecret)
 	if err != nil || memberSecret == nil {
-		return reconcile.Result{RequeueAfter: detached}, err
+		return reconcile.Result{RequeueAfter: detachAfter}, err
 	}
-	joined, err := r.join(ctx, memberSecret)
-	return reconcile.Result{RequeueAfter: sooner(detached, joined)}, err
+	joinAfter, err := r.join(ctx, memberSecret)
+	return reconcile.Result{RequeueAfter: sooner(detachAfter, joinAfter)}, err
 }
 
 // join updates the member and the MemberCluster of the Secret, and returns when to reconcile again,

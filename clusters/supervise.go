@@ -20,8 +20,8 @@ import (
 //	                              ▼      │ or new desired state        │ 3 failed probes,
 //	                             BackingOff ◀──────────────────────────┘ or another cluster
 //
-// A Connected member tries a new kubeconfig in an attempt beside its session, with the same
-// back-off. The session continues until that attempt has succeeded.
+// A Connected member tries a new kubeconfig in an attempt with the same back-off. Its session
+// continues until that attempt has succeeded.
 
 // memberState is the state of a member's goroutine. It follows from the fields of the member, so no
 // flag can contradict them.
