@@ -33,8 +33,8 @@ type attempt struct {
 	err     error
 }
 
-// begin starts an attempt.
-func (m *member) begin(ctx context.Context, want desiredState) {
+// startAttempt starts an attempt.
+func (m *member) startAttempt(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &attempt{want: want, isRetry: m.backoff.attempts != attemptBackoff, previous: m.active, cancel: cancel, done: make(chan struct{})}
 	swap := m.active != nil && m.active.config.SameServer(want.config)
@@ -99,20 +99,20 @@ func (a *attempt) supersede() {
 	}
 }
 
-// finish processes the result of the attempt.
-func (m *member) finish(ctx context.Context) {
+// finishAttempt processes the result of the attempt.
+func (m *member) finishAttempt(ctx context.Context) {
 	a := m.attempt
 	m.attempt = nil
 	if a.session == nil {
 		a.cancel()
 	} else {
-		m.replace(a)
+		m.activate(a)
 	}
 	m.releaseUnusedClaims()
 	switch {
 	case ctx.Err() != nil:
 	case a.err != nil:
-		m.failedAttempt(a)
+		m.delayNextAttempt(a)
 	case a.session == nil && m.active != a.previous:
 		// The session was closed meanwhile; the next step connects.
 	default:
@@ -123,7 +123,7 @@ func (m *member) finish(ctx context.Context) {
 		}
 		m.backoff.attempts = attemptBackoff
 		m.update(func(s *snapshot) {
-			s.ready, s.credentials, s.expiry, s.contestedID = connected, accepted, a.want.config.Expiry(), ""
+			s.ready, s.credentials, s.expiry, s.contestedID = memberConnected, credentialsAccepted, a.want.config.Expiry(), ""
 			if id := m.active.info.id; s.info.id != id { // otherwise the info stays
 				s.info = clusterInfo{id: id}
 			}
@@ -131,18 +131,18 @@ func (m *member) finish(ctx context.Context) {
 	}
 }
 
-// failedAttempt delays the next attempt. The failure of an attempt that did not know the latest
+// delayNextAttempt delays the next attempt. The failure of an attempt that did not know the latest
 // desired state says nothing about that state.
-func (m *member) failedAttempt(a *attempt) {
-	if m.latestDesired().isNews(a.want) {
+func (m *member) delayNextAttempt(a *attempt) {
+	if m.latestDesired().endsBackoff(a.want) {
 		return
 	}
 	m.backoff.retryAt = time.Now().Add(m.backoff.attempts.Step())
-	m.update(func(s *snapshot) { s.failed(a.err, a.want.config, m.active != nil) })
+	m.update(func(s *snapshot) { s.recordFailure(a.err, a.want.config, m.active != nil) })
 }
 
-// replace makes the session of an attempt the active one. Its cluster info is read at once.
-func (m *member) replace(a *attempt) {
+// activate makes the session of an attempt the active one. Its cluster info is read at once.
+func (m *member) activate(a *attempt) {
 	previous := m.active
 	m.active = &activeSession{
 		session: a.session, config: a.want.config,
@@ -151,11 +151,11 @@ func (m *member) replace(a *attempt) {
 	if previous != nil {
 		previous.close()
 	}
-	connections.WithLabelValues(m.name.String()).Inc()
+	connectionsTotal.WithLabelValues(m.name.String()).Inc()
 }
 
-// abort ends the attempt, if there is one, and closes its session.
-func (m *member) abort() {
+// abortAttempt ends the attempt, if there is one, and closes its session.
+func (m *member) abortAttempt() {
 	if m.attempt == nil {
 		return
 	}

@@ -21,7 +21,7 @@ const mapOverhead = 64
 // cacheLimit limits the memory of one member's cache. A list is limited while it is read, but a
 // watch could add objects without end. It is safe for concurrent use.
 type cacheLimit struct {
-	most int64
+	maxBytes int64
 	// onExceeded is called when an object does not fit.
 	onExceeded func()
 	used       atomic.Int64
@@ -33,7 +33,7 @@ type cacheLimit struct {
 func (l *cacheLimit) add(object, previous any) bool {
 	more := weightOf(object) - weightOf(previous)
 	used := l.used.Add(more)
-	if more <= 0 || used <= l.most {
+	if more <= 0 || used <= l.maxBytes {
 		return true
 	}
 	l.used.Add(-more)
@@ -48,7 +48,7 @@ func (l *cacheLimit) err() error {
 		return nil
 	}
 	return &transport.LimitError{Message: fmt.Sprintf("the member's objects take up more than %s of memory; if you trust the member, raise --member-max-list and the memory limit of the operator",
-		resource.NewQuantity(l.most, resource.BinarySI))}
+		resource.NewQuantity(l.maxBytes, resource.BinarySI))}
 }
 
 // weightOf returns the approximate memory of a cached object in bytes.
@@ -56,11 +56,11 @@ func weightOf(object any) int64 {
 	if object == nil {
 		return 0
 	}
-	return objectOverhead + beyond(reflect.ValueOf(object))
+	return objectOverhead + referencedBytes(reflect.ValueOf(object))
 }
 
-// beyond returns the memory that a value references, in addition to its own size.
-func beyond(v reflect.Value) (bytes int64) {
+// referencedBytes returns the memory that a value references, in addition to its own size.
+func referencedBytes(v reflect.Value) (bytes int64) {
 	switch v.Kind() {
 	case reflect.String:
 		return int64(v.Len())
@@ -68,21 +68,21 @@ func beyond(v reflect.Value) (bytes int64) {
 		if v.IsNil() || v.Type() == locationType {
 			return 0
 		}
-		return int64(v.Elem().Type().Size()) + beyond(v.Elem())
+		return int64(v.Elem().Type().Size()) + referencedBytes(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			bytes += beyond(v.Field(i))
+			bytes += referencedBytes(v.Field(i))
 		}
 	case reflect.Slice, reflect.Array:
 		element := v.Type().Elem()
 		if v.Kind() == reflect.Slice {
 			bytes = int64(v.Cap()) * int64(element.Size())
 		}
-		if !refers(element) {
+		if !hasPointers(element) {
 			return bytes
 		}
 		for i := range v.Len() {
-			bytes += beyond(v.Index(i))
+			bytes += referencedBytes(v.Index(i))
 		}
 	case reflect.Map:
 		if v.IsNil() {
@@ -94,7 +94,7 @@ func beyond(v reflect.Value) (bytes int64) {
 		}
 		bytes = mapOverhead + int64(slots)*int64(v.Type().Key().Size()+v.Type().Elem().Size())
 		for entries := v.MapRange(); entries.Next(); {
-			bytes += beyond(entries.Key()) + beyond(entries.Value())
+			bytes += referencedBytes(entries.Key()) + referencedBytes(entries.Value())
 		}
 	}
 	return bytes
@@ -103,5 +103,5 @@ func beyond(v reflect.Value) (bytes int64) {
 // locationType is not counted, because all times share their location.
 var locationType = reflect.TypeFor[*time.Location]()
 
-// refers reports whether a value of this type may reference other memory.
-func refers(t reflect.Type) bool { return t.Kind() > reflect.Complex128 }
+// hasPointers reports whether a value of this type may reference other memory.
+func hasPointers(t reflect.Type) bool { return t.Kind() > reflect.Complex128 }

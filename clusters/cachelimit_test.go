@@ -58,7 +58,7 @@ func TestWeightOf_is_close_to_the_memory_of_the_object(t *testing.T) {
 func TestCacheLimit_rejects_objects_that_do_not_fit(t *testing.T) {
 	exceeded := 0
 	small, large := newDeployment(1, 100), newDeployment(1, 10_000)
-	l := &cacheLimit{most: 2*weightOf(large) + weightOf(small), onExceeded: func() { exceeded++ }}
+	l := &cacheLimit{maxBytes: 2*weightOf(large) + weightOf(small), onExceeded: func() { exceeded++ }}
 	for i, step := range []struct {
 		object, before *appsv1.Deployment
 		fits           bool
@@ -78,8 +78,8 @@ func TestCacheLimit_rejects_objects_that_do_not_fit(t *testing.T) {
 			t.Errorf("step %d: fits %t, onExceeded was called %d times, error %v", i, fits, exceeded, l.err())
 		}
 	}
-	if l.used.Load() != l.most {
-		t.Errorf("%d bytes are used, want %d", l.used.Load(), l.most)
+	if l.used.Load() != l.maxBytes {
+		t.Errorf("%d bytes are used, want %d", l.used.Load(), l.maxBytes)
 	}
 }
 

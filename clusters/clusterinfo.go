@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// surveyInterval is how often the cluster info is read.
-	surveyInterval = 5 * time.Minute
-	// surveyTimeout limits one read of the cluster info, and surveyPageTimeout the wait for one
+	// infoInterval is how often the cluster info is read.
+	infoInterval = 5 * time.Minute
+	// infoTimeout limits one read of the cluster info, and nodePageTimeout the wait for one
 	// page of nodes.
-	surveyTimeout, surveyPageTimeout = 4 * time.Minute, 30 * time.Second
+	infoTimeout, nodePageTimeout = 4 * time.Minute, 30 * time.Second
 )
 
 // clusterInfo is what a member reports about itself.
@@ -34,9 +34,9 @@ type clusterInfo struct {
 	nodesCondition conditionState
 }
 
-func (f clusterInfo) equal(other clusterInfo) bool {
-	return f.id == other.id && f.version == other.version && f.nodesCondition == other.nodesCondition &&
-		equality.Semantic.DeepEqual(f.allocatable, other.allocatable)
+func (c clusterInfo) equal(other clusterInfo) bool {
+	return c.id == other.id && c.version == other.version && c.nodesCondition == other.nodesCondition &&
+		equality.Semantic.DeepEqual(c.allocatable, other.allocatable)
 }
 
 // probe returns the identity of a member: the UID of its kube-system namespace. A successful probe
@@ -56,7 +56,7 @@ func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 
 // readClusterInfo returns the info of a member. Values that cannot be read keep their known state.
 func (s *session) readClusterInfo(ctx context.Context, known clusterInfo) clusterInfo {
-	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
 	var info version.Info
 	if err := s.connection.GetJSON(ctx, "/version", &info); err == nil {
@@ -83,8 +83,8 @@ const maxResourceNames = 64
 // maxQuantity is more than any node has of any resource: an exabyte.
 const maxQuantity = 1e18
 
-// add adds resources to a sum, but skips quantities that no node can have.
-func add(sum, more corev1.ResourceList) {
+// addResources adds resources to a sum, but skips quantities that no node can have.
+func addResources(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total, known := sum[name]
 		if !known && (len(sum) >= maxResourceNames || len(validation.IsQualifiedName(string(name))) > 0) {

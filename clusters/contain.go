@@ -35,15 +35,15 @@ func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
 	return runtime.NewClientNegotiator(serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, schema.GroupVersion{})
 }
 
-// contain returns a ListerWatcher that turns panics of the decoder into errors, and refuses paged
-// lists. client-go decodes a list in the caller's goroutine. It decodes watch events in its own
-// goroutine, and that decoder cannot be replaced. So contain takes the body of a watch's response
-// and decodes the events itself.
-func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
+// containPanics returns a ListerWatcher that turns panics of the decoder into errors, and refuses
+// paged lists. client-go decodes a list in the caller's goroutine. It decodes watch events in its
+// own goroutine, and that decoder cannot be replaced. So containPanics takes the body of a watch's
+// response and decodes the events itself.
+func (s *session) containPanics(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	contained := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (list runtime.Object, err error) {
-			defer s.survive(ctx, &err)
+			defer s.recoverPanic(ctx, &err)
 			options.Limit = 0
 			list, err = inner.ListWithContext(ctx, options)
 			return list, errors.Join(err, refusePages(list))
@@ -54,16 +54,16 @@ func (s *session) contain(lw toolscache.ListerWatcher, object runtime.Object) to
 	case runtime.Unstructured, *metav1.PartialObjectMetadata: // have separate decoders, which call no code of types
 	default:
 		contained.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			taken := &takenBody{}
-			begun, err := inner.WatchWithContext(context.WithValue(ctx, takenBody{}, taken), options)
-			if taken.body == nil {
-				return begun, err
+			captured := &capturedBody{}
+			started, err := inner.WatchWithContext(context.WithValue(ctx, capturedBody{}, captured), options)
+			if captured.body == nil {
+				return started, err
 			}
 			if err != nil {
-				return nil, errors.Join(err, taken.body.Close())
+				return nil, errors.Join(err, captured.body.Close())
 			}
-			begun.Stop()
-			return s.decode(ctx, taken.body)
+			started.Stop()
+			return s.decode(ctx, captured.body)
 		}
 	}
 	return contained
@@ -91,25 +91,25 @@ func (s *session) decode(ctx context.Context, body io.ReadCloser) (watch.Interfa
 	}
 	source := restwatch.NewDecoder(streaming.NewDecoder(framer.NewFrameReader(body), events), decoder)
 	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")
-	return watch.NewStreamWatcherWithLogger(logr.FromContextOrDiscard(ctx), &survivingDecoder{source, s, ctx}, reporter), nil
+	return watch.NewStreamWatcherWithLogger(logr.FromContextOrDiscard(ctx), &recoveringDecoder{source, s, ctx}, reporter), nil
 }
 
-// survivingDecoder decodes the events of a watch.
-type survivingDecoder struct {
+// recoveringDecoder decodes the events of a watch.
+type recoveringDecoder struct {
 	watch.Decoder
 	session *session
 	ctx     context.Context // of the watch
 }
 
 // Decode returns the next event, or an error instead of a panic.
-func (d *survivingDecoder) Decode() (action watch.EventType, object runtime.Object, err error) {
-	defer d.session.survive(d.ctx, &err)
+func (d *recoveringDecoder) Decode() (action watch.EventType, object runtime.Object, err error) {
+	defer d.session.recoverPanic(d.ctx, &err)
 	return d.Decoder.Decode()
 }
 
-// survive is called by defer. It turns a panic into an error, and ends the session if the kind is
-// required for the engagement.
-func (s *session) survive(ctx context.Context, err *error) {
+// recoverPanic is called by defer. It turns a panic into an error, and ends the session if the kind
+// is required for the engagement.
+func (s *session) recoverPanic(ctx context.Context, err *error) {
 	panicked := recover()
 	if panicked == nil {
 		return
@@ -124,22 +124,22 @@ func (s *session) survive(ctx context.Context, err *error) {
 	}
 }
 
-// takenBody receives the body of a response from takeBody. It is also the context key for such a
-// request.
-type takenBody struct{ body io.ReadCloser }
+// capturedBody receives the body of a response from bodyCapturer. It is also the context key for
+// such a request.
+type capturedBody struct{ body io.ReadCloser }
 
-// takeBody is a RoundTripper that passes the body of a watch's response to the takenBody of the
-// context, and an empty body to client-go.
-type takeBody struct{ next http.RoundTripper }
+// bodyCapturer is a RoundTripper that passes the body of a watch's response to the capturedBody of
+// the context, and an empty body to client-go.
+type bodyCapturer struct{ next http.RoundTripper }
 
 // RoundTrip sends the request.
-func (t *takeBody) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t *bodyCapturer) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
-	if to, wanted := request.Context().Value(takenBody{}).(*takenBody); wanted && err == nil && response.StatusCode == http.StatusOK {
+	if to, wanted := request.Context().Value(capturedBody{}).(*capturedBody); wanted && err == nil && response.StatusCode == http.StatusOK {
 		to.body, response.Body = response.Body, http.NoBody
 	}
 	return response, err
 }
 
 // WrappedRoundTripper returns the next transport, so that client-go can find it.
-func (t *takeBody) WrappedRoundTripper() http.RoundTripper { return t.next }
+func (t *bodyCapturer) WrappedRoundTripper() http.RoundTripper { return t.next }

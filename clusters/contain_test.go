@@ -104,9 +104,9 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 	}
 	env := sharedEnv(t)
 	o := env.newOperator(t, "fleet-panics", watchingVolatiles(t, nil))
-	beside := env.newMember(t, o, "panic-beside")
-	beside.volatiles(volatile("good"), volatile("better"))
-	healthy := beside.join(t)
+	neighbor := env.newMember(t, o, "panic-beside")
+	neighbor.volatiles(volatile("good"), volatile("better"))
+	healthy := neighbor.join(t)
 	eventually(t, testTimeout, func() error {
 		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
 	})
@@ -138,7 +138,7 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 		})
 	})
 
-	beside.checkContinues(t, healthy)
+	neighbor.checkContinues(t, healthy)
 }
 
 func TestPanic_in_a_transform_function_ends_the_session(t *testing.T) {

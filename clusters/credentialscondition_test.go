@@ -31,27 +31,27 @@ func TestCredentialsValid_follows_the_expiry(t *testing.T) {
 		want        conditionState
 		recheck     time.Duration
 	}{
-		"no known expiry":            {accepted, time.Time{}, end, accepted, 0},
-		"a month before the expiry":  {accepted, end, end.Add(-30 * 24 * time.Hour), accepted, 23*24*time.Hour + time.Second},
-		"just before the warning":    {accepted, end, end.Add(-week - 1), accepted, time.Second + 1},
-		"at the warning":             {accepted, end, end.Add(-week), expiring, week + time.Second},
-		"just before the expiry":     {accepted, end, end.Add(-1), expiring, time.Second + 1},
-		"at the expiry":              {accepted, end, end, expired, time.Second},
-		"long after the expiry":      {accepted, end, end.Add(week), expired, 0},
+		"no known expiry":            {credentialsAccepted, time.Time{}, end, credentialsAccepted, 0},
+		"a month before the expiry":  {credentialsAccepted, end, end.Add(-30 * 24 * time.Hour), credentialsAccepted, 23*24*time.Hour + time.Second},
+		"just before the warning":    {credentialsAccepted, end, end.Add(-week - 1), credentialsAccepted, time.Second + 1},
+		"at the warning":             {credentialsAccepted, end, end.Add(-week), expiring, week + time.Second},
+		"just before the expiry":     {credentialsAccepted, end, end.Add(-1), expiring, time.Second + 1},
+		"at the expiry":              {credentialsAccepted, end, end, expired, time.Second},
+		"long after the expiry":      {credentialsAccepted, end, end.Add(week), expired, 0},
 		"refused for another reason": {refused, end, end.Add(-1), refused, time.Second + 1},
 		"not known yet":              {conditionState{}, end, end.Add(-1), conditionState{}, time.Second + 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			expires := kubeconfig.Expiry{End: test.expiry, Warning: test.expiry.Add(-week)}
-			if got := test.given.at(expires, test.now); got != test.want {
+			if got := test.given.withExpiry(expires, test.now); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 			recheck := recheckAfter(expires, test.now)
 			if recheck != test.recheck {
 				t.Errorf("rechecked after %s, want %s", recheck, test.recheck)
 			}
-			if then := test.now.Add(recheck); recheck > 0 && test.want == accepted && test.given.at(expires, then) == accepted {
+			if then := test.now.Add(recheck); recheck > 0 && test.want == credentialsAccepted && test.given.withExpiry(expires, then) == credentialsAccepted {
 				t.Errorf("rechecked at %s, when the state is still the same", then)
 			}
 		})
@@ -76,7 +76,7 @@ func TestCredentials_that_are_refused_after_their_expiry_are_Expired(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s snapshot
-			if s.failed(test.err, test.with, false); s.credentials.reason != test.want {
+			if s.recordFailure(test.err, test.with, false); s.credentials.reason != test.want {
 				t.Errorf("got %+v", s.credentials)
 			}
 		})

@@ -18,30 +18,30 @@ import (
 )
 
 // detachOthers detaches the MemberClusters that were created from a Secret which no longer
-// describes them: all of them if claim is nil, otherwise those with another name. It returns when
-// to reconcile again, or 0 for never.
-func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, claim *kubeconfig.MemberSecret) (again time.Duration, err error) {
+// describes them: all of them if memberSecret is nil, otherwise those with another name. It returns
+// when to reconcile again, or 0 for never.
+func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, memberSecret *kubeconfig.MemberSecret) (requeueAfter time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {
 		return 0, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	for i := range members.Items {
 		mc := &members.Items[i]
-		if claim != nil && claim.Name == mc.Name {
+		if memberSecret != nil && memberSecret.Name == mc.Name {
 			continue
 		}
 		left, err := r.detach(ctx, mc)
 		if err != nil {
 			return 0, err
 		}
-		again = sooner(again, left)
+		requeueAfter = sooner(requeueAfter, left)
 	}
-	return again, nil
+	return requeueAfter, nil
 }
 
 // detach records in a MemberCluster that its Secret is missing. After the grace period it deletes
 // the MemberCluster if that is disposable. It returns when to reconcile again, or 0 for never.
-func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (again time.Duration, err error) {
+func (r *Reconciler) detach(ctx context.Context, mc *v1alpha1.MemberCluster) (requeueAfter time.Duration, err error) {
 	now := metav1.Now().Rfc3339Copy()
 	status := statusWithoutSecret(mc, now)
 	setDetachedMetrics(mc.Name)
@@ -89,11 +89,11 @@ func statusWithoutSecret(mc *v1alpha1.MemberCluster, now metav1.Time) v1alpha1.M
 }
 
 // isDisposable reports whether a MemberCluster has no setting of an administrator: no spec, no
-// tombstones, and no labels or annotations except ours.
+// tombstones, and no labels or annotations except those that Fleetwright applies.
 func isDisposable(mc *v1alpha1.MemberCluster) bool {
-	ours := appliedLabels(mc)
+	applied := appliedLabels(mc)
 	for label := range mc.Labels {
-		if !slices.Contains(ours, label) {
+		if !slices.Contains(applied, label) {
 			return false
 		}
 	}

@@ -62,7 +62,7 @@ func duplicateError(id types.UID, of owner) *identityError {
 // identity, connected or not, if another member of this process has claimed it, or if the member
 // has ended.
 func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) error {
-	switch by, err := p.ownerOf(ctx, id); {
+	switch by, err := p.lookUpOwner(ctx, id); {
 	case err != nil:
 		return err
 	case by.name != "" && by.name != m.name:
@@ -102,7 +102,8 @@ func (p *Provider) releaseIdentities(name multicluster.ClusterName, keep types.U
 // identityField indexes MemberClusters by their status.clusterID.
 const identityField = "status.clusterID"
 
-func identityOf(mc client.Object) []string {
+// indexedIdentity returns the identity of a MemberCluster as the value of the index identityField.
+func indexedIdentity(mc client.Object) []string {
 	if id := mc.(*v1alpha1.MemberCluster).Status.ClusterID; id != "" {
 		return []string{string(id)}
 	}
@@ -123,10 +124,11 @@ func (r *Reconciler) ownerOf(ctx context.Context, id types.UID) (owner, error) {
 	if len(list.Items) == 0 {
 		return owner{}, nil
 	}
-	first := slices.MinFunc(list.Items, older)
-	return owner{name: multicluster.ClusterName(first.Name), secretMissing: !first.HasSecret()}, nil
+	oldest := slices.MinFunc(list.Items, compareAge)
+	return owner{name: multicluster.ClusterName(oldest.Name), secretMissing: !oldest.HasSecret()}, nil
 }
 
-func older(a, b v1alpha1.MemberCluster) int {
+// compareAge compares two MemberClusters by their age, the oldest first.
+func compareAge(a, b v1alpha1.MemberCluster) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

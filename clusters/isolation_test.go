@@ -29,13 +29,13 @@ func TestMember_connects_next_to_more_bad_members_than_may_connect_at_a_time(t *
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := sharedEnv(t)
-			alone, beside := env.newOperator(t, "fleet-beside-no-"+name, fewSlots), env.newOperator(t, "fleet-"+name, fewSlots)
+			baseline, loaded := env.newOperator(t, "fleet-beside-no-"+name, fewSlots), env.newOperator(t, "fleet-"+name, fewSlots)
 			for i := range slots * 3 / 2 {
-				m := newBadMember(t, beside, fmt.Sprintf("%s-%d", name, i))
+				m := newBadMember(t, loaded, fmt.Sprintf("%s-%d", name, i))
 				m.createSecret(t, m.kubeconfig(t))
 			}
 			for i := range 3 { // a single fast connection may be chance
-				other, healthy := env.newMember(t, alone, fmt.Sprintf("alone-%s-%d", name, i)), env.newMember(t, beside, fmt.Sprintf("beside-%s-%d", name, i))
+				other, healthy := env.newMember(t, baseline, fmt.Sprintf("alone-%s-%d", name, i)), env.newMember(t, loaded, fmt.Sprintf("beside-%s-%d", name, i))
 				begun := time.Now()
 				other.createSecret(t, other.kubeconfig(t))
 				healthy.createSecret(t, healthy.kubeconfig(t))

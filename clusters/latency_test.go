@@ -27,10 +27,10 @@ import (
 // This test does not run in parallel with others, because it measures time.
 func TestMember_is_not_slowed_by_bad_members(t *testing.T) {
 	env := sharedEnv(t)
-	alone, beside := env.newOperator(t, "fleet-alone", productionProbeInterval), env.newOperator(t, "fleet-beside", productionProbeInterval)
+	baseline, loaded := env.newOperator(t, "fleet-alone", productionProbeInterval), env.newOperator(t, "fleet-beside", productionProbeInterval)
 	pairs := make([][2]*writer, 3)
 	for i := range pairs {
-		for side, o := range []*operator{alone, beside} {
+		for side, o := range []*operator{baseline, loaded} {
 			m := env.newMember(t, o, fmt.Sprintf("%s-%d", o.namespace, i))
 			pairs[i][side] = m.writer(t, m.join(t))
 		}
@@ -38,7 +38,7 @@ func TestMember_is_not_slowed_by_bad_members(t *testing.T) {
 	var bad []*testMember
 	for i, b := range faultCases() {
 		if b.whenNew != "" {
-			m := env.newMember(t, beside, fmt.Sprintf("latency-bad-%d", i))
+			m := env.newMember(t, loaded, fmt.Sprintf("latency-bad-%d", i))
 			b.inject(t, m)
 			bad = append(bad, m)
 		}

@@ -59,9 +59,8 @@ type member struct {
 
 // backoffState determines when the next attempt may start.
 type backoffState struct {
-	// tried is the desired state of the last step. A state that is news compared to it is tried at
-	// once.
-	tried desiredState
+	// lastDesired is the desired state that attemptIfDue read last.
+	lastDesired desiredState
 	// retryAt is the earliest time of the next attempt.
 	retryAt time.Time
 	// attempts has the next delay after a failed attempt, sessions after a session.
@@ -70,20 +69,20 @@ type backoffState struct {
 
 // setDesired gives the member a new desired state. A rejected kubeconfig changes only what is
 // reported.
-func (m *member) setDesired(e desiredState, rejected *kubeconfig.RejectedError) {
+func (m *member) setDesired(d desiredState, rejected *kubeconfig.RejectedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rejected = rejected
 	if rejected != nil {
 		return
 	}
-	if known := m.desired.config; known != nil && known.Equal(e.config) {
-		e.config = known
+	if known := m.desired.config; known != nil && known.Equal(d.config) {
+		d.config = known
 	}
-	if m.desired == e {
+	if m.desired == d {
 		return
 	}
-	m.desired = e
+	m.desired = d
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -124,5 +123,5 @@ func (m *member) update(change func(*snapshot)) {
 	if after.ready != before.ready {
 		m.log.Info("Readiness changed", "status", after.ready.status, "reason", after.ready.reason, "message", after.ready.message)
 	}
-	m.provider.changed(m.secret)
+	m.provider.onSnapshotChange(m.secret)
 }

@@ -35,20 +35,20 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 		known, first conditionState
 	}{
 		{v1alpha1.ConditionReady, known.ready, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}},
-		{v1alpha1.ConditionCredentialsValid, known.credentials.at(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentials.withExpiry(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}},
 		{v1alpha1.ConditionAllocatableKnown, known.info.nodesCondition, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
 			c.known = c.first // the Secret is back, so what the conditions say about it is outdated
 		}
-		set(&status.Conditions, mc.Generation, c.kind, c.known, c.first)
+		setCondition(&status.Conditions, mc.Generation, c.kind, c.known, c.first)
 	}
 	return status
 }
 
-// set sets a condition to the known state. If no state is known, the condition stays unchanged, or
-// gets the first state if it does not exist.
-func set(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
+// setCondition sets a condition to the known state. If no state is known, the condition stays
+// unchanged, or gets the first state if it does not exist.
+func setCondition(conditions *[]metav1.Condition, generation int64, kind string, known, first conditionState) {
 	if previous := meta.FindStatusCondition(*conditions, kind); known.status == "" && previous != nil {
 		known = conditionState{previous.Status, previous.Reason, previous.Message}
 	} else if known.status == "" {
@@ -59,10 +59,10 @@ func set(conditions *[]metav1.Condition, generation int64, kind string, known, f
 	})
 }
 
-// at returns the state of accepted credentials at a time, which depends on their expiry.
-func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionState {
-	if v != accepted || expires.End.IsZero() {
-		return v
+// withExpiry returns the state of accepted credentials at a time, which depends on their expiry.
+func (c conditionState) withExpiry(expires kubeconfig.Expiry, now time.Time) conditionState {
+	if c != credentialsAccepted || expires.End.IsZero() {
+		return c
 	}
 	end := expires.End.UTC().Format(time.RFC3339)
 	switch {
@@ -71,7 +71,7 @@ func (v conditionState) at(expires kubeconfig.Expiry, now time.Time) conditionSt
 	case !now.Before(expires.Warning):
 		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials expire at " + end + "; renew the Secret's kubeconfig"}
 	}
-	return v
+	return c
 }
 
 // recheckAfter returns the time until the state of credentials changes without any other event, or
@@ -93,9 +93,9 @@ func timeOrNil(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// holdsLabels reports whether a MemberCluster has the labels of its Secret, and no label that was
-// removed from the Secret. It ignores labels of other field managers.
-func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
+// hasSecretLabels reports whether a MemberCluster has the labels of its Secret, and no label that
+// was removed from the Secret. It ignores labels of other field managers.
+func hasSecretLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	for key, value := range want {
 		if has, found := mc.Labels[key]; !found || has != value {
 			return false
@@ -104,7 +104,7 @@ func holdsLabels(mc *v1alpha1.MemberCluster, want map[string]string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(want)), appliedLabels(mc))
 }
 
-// appliedLabels returns the sorted keys of the labels that our field manager owns.
+// appliedLabels returns the sorted keys of the labels that Fleetwright's field manager owns.
 func appliedLabels(mc *v1alpha1.MemberCluster) []string {
 	var keys []string
 	for _, entry := range mc.ManagedFields {

@@ -43,7 +43,7 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 		c.Type = v1alpha1.ConditionCredentialsValid
 		return c
 	}
-	before := status(1, info1, ready(connected, 1, long), credentials(accepted, 1, long))
+	before := status(1, info1, ready(memberConnected, 1, long), credentials(credentialsAccepted, 1, long))
 	tests := map[string]struct {
 		before     v1alpha1.MemberClusterStatus
 		generation int64
@@ -57,8 +57,8 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 				credentials(conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}, 1, now)),
 		},
 		"connected for the first time": {
-			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: connected, credentials: accepted, info: info1},
-			status(1, info1, ready(connected, 1, now), credentials(accepted, 1, now)),
+			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{ready: memberConnected, credentials: credentialsAccepted, info: info1},
+			status(1, info1, ready(memberConnected, 1, now), credentials(credentialsAccepted, 1, now)),
 		},
 		"rejected from the beginning": {
 			v1alpha1.MemberClusterStatus{ObservedGeneration: -1}, 1, snapshot{credentials: refused},
@@ -67,18 +67,18 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 				credentials(refused, 1, now)),
 		},
 		"after a restart":                 {before, 1, snapshot{}, before},
-		"connected again after a restart": {before, 1, snapshot{ready: connected, credentials: accepted, info: info1}, before},
+		"connected again after a restart": {before, 1, snapshot{ready: memberConnected, credentials: credentialsAccepted, info: info1}, before},
 		"unreachable: the cluster info stays": {
-			before, 1, snapshot{ready: silent, credentials: accepted, info: clusterInfo{}},
-			status(1, info1, ready(silent, 1, now), credentials(accepted, 1, long)),
+			before, 1, snapshot{ready: silent, credentials: credentialsAccepted, info: clusterInfo{}},
+			status(1, info1, ready(silent, 1, now), credentials(credentialsAccepted, 1, long)),
 		},
 		"a bad edit does not change Ready": {
-			before, 1, snapshot{ready: connected, credentials: refused, info: info1},
-			status(1, info1, ready(connected, 1, long), credentials(refused, 1, now)),
+			before, 1, snapshot{ready: memberConnected, credentials: refused, info: info1},
+			status(1, info1, ready(memberConnected, 1, long), credentials(refused, 1, now)),
 		},
 		"rejected for another reason: the transition time stays": {
-			status(1, info1, ready(connected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: connected, credentials: refused2, info: info1},
-			status(1, info1, ready(connected, 1, long), credentials(refused2, 1, long)),
+			status(1, info1, ready(memberConnected, 1, long), credentials(refused, 1, long)), 1, snapshot{ready: memberConnected, credentials: refused2, info: info1},
+			status(1, info1, ready(memberConnected, 1, long), credentials(refused2, 1, long)),
 		},
 		"the Secret is back: the conditions are reset": {
 			withoutSecret(before), 1, snapshot{},
@@ -91,12 +91,12 @@ func TestStatusOf_keeps_what_is_not_known(t *testing.T) {
 			}(),
 		},
 		"another version": {
-			before, 1, snapshot{ready: connected, credentials: accepted, info: clusterInfo{id: "uid", version: "v1.37.0"}},
-			status(1, clusterInfo{id: "uid", version: "v1.37.0"}, ready(connected, 1, long), credentials(accepted, 1, long)),
+			before, 1, snapshot{ready: memberConnected, credentials: credentialsAccepted, info: clusterInfo{id: "uid", version: "v1.37.0"}},
+			status(1, clusterInfo{id: "uid", version: "v1.37.0"}, ready(memberConnected, 1, long), credentials(credentialsAccepted, 1, long)),
 		},
 		"a new generation": {
 			before, 2, snapshot{},
-			status(2, info1, ready(connected, 2, long), credentials(accepted, 2, long)),
+			status(2, info1, ready(memberConnected, 2, long), credentials(credentialsAccepted, 2, long)),
 		},
 	}
 	for name, test := range tests {
@@ -175,7 +175,7 @@ func TestHoldsLabels_compares_only_labels_of_our_field_manager(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Labels: test.has, ManagedFields: test.by}}
-			if got := holdsLabels(mc, test.want); got != test.is {
+			if got := hasSecretLabels(mc, test.want); got != test.is {
 				t.Errorf("got %t", got)
 			}
 		})

@@ -29,15 +29,15 @@ type rival struct {
 	owner
 }
 
-// isNews reports whether a new state justifies an immediate attempt, even if an attempt with the
-// previous state has just failed. A rival is news only if the owner of the same identity has
-// changed or no longer exists. The member decides which identity it presents, so a member that
+// endsBackoff reports whether a new state justifies an immediate attempt, even if an attempt with
+// the previous state has just failed. A rival justifies one only if the owner of the same identity
+// has changed or no longer exists. The member decides which identity it presents, so a member that
 // alternates its responses must not reset the back-off.
-func (e desiredState) isNews(previous desiredState) bool {
-	if e.config != previous.config || e.pinned != previous.pinned || e.acknowledged != previous.acknowledged {
+func (d desiredState) endsBackoff(previous desiredState) bool {
+	if d.config != previous.config || d.pinned != previous.pinned || d.acknowledged != previous.acknowledged {
 		return true
 	}
-	return e.rival.id != "" && e.rival.id == previous.rival.id && e.rival != previous.rival
+	return d.rival.id != "" && d.rival.id == previous.rival.id && d.rival != previous.rival
 }
 
 // snapshot is the observed state of a member. A conditionState without a status is not known yet.
@@ -55,14 +55,14 @@ func (s snapshot) equal(other snapshot) bool {
 }
 
 var (
-	accepted  = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
-	connected = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are synced"}
+	credentialsAccepted = conditionState{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the kubeconfig is in use"}
+	memberConnected     = conditionState{metav1.ConditionTrue, v1alpha1.ReasonConnected, "the member answers and its caches are synced"}
 )
 
-// failed records that the member could not be reached with these credentials. The member stays
-// Ready if a session continues.
-func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
-	v := conditionFor(err)
+// recordFailure records that the member could not be reached with these credentials. The member
+// stays Ready if a session continues.
+func (s *snapshot) recordFailure(err error, with *kubeconfig.Config, sessionContinues bool) {
+	state := conditionFor(err)
 	s.contestedID = ""
 	if wrong := new(identityError); errors.As(err, &wrong) {
 		s.contestedID = wrong.contestedID
@@ -71,16 +71,16 @@ func (s *snapshot) failed(err error, with *kubeconfig.Config, goesOn bool) {
 	switch {
 	case errors.As(err, &refusal):
 		s.credentials = conditionState{metav1.ConditionFalse, refusal.Reason, refusal.Message}
-	case v.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
+	case state.reason == v1alpha1.ReasonUnauthorized && with.HasExpired(time.Now()):
 		// The expiry explains more than the response of the member.
 		s.credentials = conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired,
 			"the credentials expired at " + with.Expiry().End.UTC().Format(time.RFC3339) + "; renew the Secret's kubeconfig"}
-	case v.reason == v1alpha1.ReasonUnauthorized:
-		s.credentials = v
-	case goesOn || s.credentials.status != metav1.ConditionTrue:
-		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig cannot be verified: " + v.message}
+	case state.reason == v1alpha1.ReasonUnauthorized:
+		s.credentials = state
+	case sessionContinues || s.credentials.status != metav1.ConditionTrue:
+		s.credentials = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig cannot be verified: " + state.message}
 	}
-	if !goesOn {
-		s.ready = v
+	if !sessionContinues {
+		s.ready = state
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // Metrics of the members, labelled by the member's name. They exist as long as the MemberCluster.
 var (
-	up = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	memberUp = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fleetwright_member_up",
 		Help: "1 while the member is connected and answers, otherwise 0; also 0 while its Secret is missing.",
 	}, memberLabels)
@@ -15,7 +15,7 @@ var (
 		Name: "fleetwright_member_probe_latency_seconds",
 		Help: "Duration of the last successful probe.",
 	}, memberLabels)
-	connections = prometheus.NewCounterVec(prometheus.CounterOpts{
+	connectionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fleetwright_member_connections_total",
 		Help: "Number of times the member was connected and engaged. More than 1 means that the connection was lost or the server changed.",
 	}, memberLabels)
@@ -32,16 +32,16 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(up, probeLatency, connections, credentialExpiry, credentialWarning)
+	metrics.Registry.MustRegister(memberUp, probeLatency, connectionsTotal, credentialExpiry, credentialWarning)
 }
 
 // setMetrics sets the metrics of a member from the snapshot.
 func (s snapshot) setMetrics(member string) {
 	value := 0.0
-	if s.ready == connected {
+	if s.ready == memberConnected {
 		value = 1
 	}
-	up.WithLabelValues(member).Set(value)
+	memberUp.WithLabelValues(member).Set(value)
 	if s.expiry.End.IsZero() {
 		credentialExpiry.DeleteLabelValues(member)
 		credentialWarning.DeleteLabelValues(member)
@@ -59,9 +59,9 @@ func setDetachedMetrics(member string) {
 
 // deleteMetrics deletes the metrics of a member.
 func deleteMetrics(member string) {
-	up.DeleteLabelValues(member)
+	memberUp.DeleteLabelValues(member)
 	probeLatency.DeleteLabelValues(member)
-	connections.DeleteLabelValues(member)
+	connectionsTotal.DeleteLabelValues(member)
 	credentialExpiry.DeleteLabelValues(member)
 	credentialWarning.DeleteLabelValues(member)
 }

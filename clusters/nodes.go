@@ -25,8 +25,9 @@ const (
 	maxPageMemory = 8 * maxPageBytes
 	// maxContinue is the longest continue token.
 	maxContinue = 8 << 10
-	// surveyRate and surveyBurst throttle the reading of nodes: 5,000 nodes take half a minute.
-	surveyRate, surveyBurst = 8 << 20, 16 << 20
+	// nodesReadRate and nodesReadBurst throttle the reading of nodes: 5,000 nodes take half a
+	// minute.
+	nodesReadRate, nodesReadBurst = 8 << 20, 16 << 20
 )
 
 var errTooManyNodes = &transport.LimitError{Message: fmt.Sprintf("the member has more than %d nodes", maxNodePages*nodesInPage)}
@@ -49,12 +50,12 @@ func readAllocatable(ctx context.Context, c *transport.Client) (sum corev1.Resou
 		}
 	}()
 	sum = corev1.ResourceList{}
-	limit := transport.NewPageLimit(surveyRate, surveyBurst, maxPageBytes, maxPageMemory, errTooManyNodes)
+	limit := transport.NewPageLimit(nodesReadRate, nodesReadBurst, maxPageBytes, maxPageMemory, errTooManyNodes)
 	next := ""
 	for range maxNodePages {
 		next, err = readPage(ctx, c, limit, next, func(n *node) {
 			if !n.Spec.Unschedulable {
-				add(sum, n.Status.Allocatable)
+				addResources(sum, n.Status.Allocatable)
 			}
 		})
 		if err != nil || next == "" {
@@ -70,7 +71,7 @@ func readPage(ctx context.Context, c *transport.Client, limit *transport.PageLim
 	if page != "" {
 		query.Set("continue", page)
 	}
-	err = c.GetPage(ctx, "/api/v1/nodes?"+query.Encode(), limit, surveyPageTimeout, func(body io.Reader) (err error) {
+	err = c.GetPage(ctx, "/api/v1/nodes?"+query.Encode(), limit, nodePageTimeout, func(body io.Reader) (err error) {
 		next, err = readNodes(body, each)
 		return err
 	})
@@ -83,7 +84,7 @@ func readPage(ctx context.Context, c *transport.Client, limit *transport.PageLim
 // readNodes decodes a NodeList without keeping it, and returns the token that continues the list.
 func readNodes(from io.Reader, each func(*node)) (next string, err error) {
 	decoder := json.NewDecoder(from)
-	if err := begins(decoder, '{'); err != nil {
+	if err := expectDelim(decoder, '{'); err != nil {
 		return "", err
 	}
 	var metadata struct {
@@ -106,7 +107,7 @@ func readNodes(from io.Reader, each func(*node)) (next string, err error) {
 			return "", transport.ErrNotAPIServer // its text may quote the response
 		}
 	}
-	if err := begins(decoder, '}'); err != nil || len(metadata.Continue) > maxContinue {
+	if err := expectDelim(decoder, '}'); err != nil || len(metadata.Continue) > maxContinue {
 		return "", transport.ErrNotAPIServer
 	}
 	return metadata.Continue, nil
@@ -125,12 +126,12 @@ func readItems(decoder *json.Decoder, each func(*node)) error {
 		}
 		each(&n)
 	}
-	return begins(decoder, ']')
+	return expectDelim(decoder, ']')
 }
 
-// begins reads the delimiter with which a value begins.
-func begins(decoder *json.Decoder, with json.Delim) error {
-	if token, err := decoder.Token(); err != nil || token != with {
+// expectDelim reads a delimiter, and returns an error if the next token is another one.
+func expectDelim(decoder *json.Decoder, want json.Delim) error {
+	if token, err := decoder.Token(); err != nil || token != want {
 		return transport.ErrNotAPIServer
 	}
 	return nil

@@ -19,25 +19,25 @@ import (
 // Provider provides the connected members. It is safe for concurrent use.
 type Provider struct {
 	options Options
-	// lifetime is the context of the process, because a member outlives the reconciliation that
-	// starts it.
-	lifetime context.Context // see above
-	end      context.CancelFunc
-	aware    multicluster.Aware
-	running  sync.WaitGroup
-	// changed is called when the snapshot of a member changes. It must not block.
-	changed func(secret types.NamespacedName)
-	// ownerOf returns the MemberCluster that owns an identity, from the hub's cache.
-	ownerOf func(context.Context, types.UID) (owner, error)
+	// lifetime is the context of all members, because a member outlives the reconciliation that
+	// starts it. endMembers ends it.
+	lifetime   context.Context
+	endMembers context.CancelFunc
+	aware      multicluster.Aware
+	running    sync.WaitGroup
+	// onSnapshotChange is called when the snapshot of a member changes. It must not block.
+	onSnapshotChange func(secret types.NamespacedName)
+	// lookUpOwner returns the MemberCluster that owns an identity, from the hub's cache.
+	lookUpOwner func(context.Context, types.UID) (owner, error)
 
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member
 	sessions map[multicluster.ClusterName]*session
 	// identities maps each identity to the member of this process that has it or is about to have
 	// it, so that no two members are the same cluster. The hub's cache has the identities that
-	// MemberClusters own by their status; see ownerOf.
+	// MemberClusters own by their status; see lookUpOwner.
 	identities map[types.UID]multicluster.ClusterName
-	indexes    []index
+	indexes    []fieldIndex
 }
 
 var _ multicluster.Provider = (*Provider)(nil)
@@ -49,9 +49,9 @@ func New(lifetime context.Context, options Options) (*Provider, error) {
 		return nil, fmt.Errorf("member options: %w", err)
 	}
 	options.decoders = newDecoders(options.Scheme)
-	lifetime, end := context.WithCancel(lifetime)
+	lifetime, endMembers := context.WithCancel(lifetime)
 	return &Provider{
-		end:        end,
+		endMembers: endMembers,
 		options:    options,
 		lifetime:   lifetime,
 		members:    map[multicluster.ClusterName]*member{},
@@ -70,8 +70,8 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 	return nil, fmt.Errorf("member %q is not connected: %w", name, multicluster.ErrClusterNotFound)
 }
 
-// index is a field index of every member's cache.
-type index struct {
+// fieldIndex is a field index of every member's cache.
+type fieldIndex struct {
 	object  client.Object
 	field   string
 	extract client.IndexerFunc
@@ -85,11 +85,12 @@ func (p *Provider) IndexField(_ context.Context, object client.Object, field str
 	if len(p.members) > 0 {
 		return errors.New("an index must be added before the first member connects")
 	}
-	p.indexes = append(p.indexes, index{object, field, extract})
+	p.indexes = append(p.indexes, fieldIndex{object, field, extract})
 	return nil
 }
 
-func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error {
+// addIndexes adds the indexes of all members to one cache.
+func (p *Provider) addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, i := range p.indexes {
@@ -100,9 +101,9 @@ func (p *Provider) index(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// ensure returns the member with this name, and starts the member if it does not exist. It returns
-// nil if the name belongs to another Secret.
-func (p *Provider) ensure(name multicluster.ClusterName, secret types.NamespacedName) *member {
+// ensureMember returns the member with this name, and starts the member if it does not exist. It
+// returns nil if the name belongs to another Secret.
+func (p *Provider) ensureMember(name multicluster.ClusterName, secret types.NamespacedName) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m, found := p.members[name]; found {
@@ -129,11 +130,11 @@ func (p *Provider) ensure(name multicluster.ClusterName, secret types.Namespaced
 
 // removeMembers ends the members of a Secret, except the member that the Secret now describes. It
 // does not wait until they have ended.
-func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfig.MemberSecret) {
+func (p *Provider) removeMembers(secret types.NamespacedName, memberSecret *kubeconfig.MemberSecret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, m := range p.members {
-		if m.secret != secret || claimed != nil && claimed.Name == name.String() {
+		if m.secret != secret || memberSecret != nil && memberSecret.Name == name.String() {
 			continue
 		}
 		m.cancel()
@@ -143,8 +144,8 @@ func (p *Provider) removeMembers(secret types.NamespacedName, claimed *kubeconfi
 	}
 }
 
-// secretOf returns the Secret of the member with this name.
-func (p *Provider) secretOf(name multicluster.ClusterName) (types.NamespacedName, bool) {
+// secretKey returns the key of the Secret of the member with this name.
+func (p *Provider) secretKey(name multicluster.ClusterName) (types.NamespacedName, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	m, found := p.members[name]

@@ -54,13 +54,13 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
 		return err
 	}
-	for field, extract := range map[string]client.IndexerFunc{secretField: secretOf, identityField: identityOf} {
+	for field, extract := range map[string]client.IndexerFunc{secretField: indexedSecret, identityField: indexedIdentity} {
 		if err := hub.GetFieldIndexer().IndexField(ctx, &v1alpha1.MemberCluster{}, field, extract); err != nil {
 			return err
 		}
 	}
 	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), sources: sources, provider: p}
-	p.ownerOf = r.ownerOf
+	p.lookUpOwner = r.ownerOf
 	return ctrl.NewControllerManagedBy(hub).Named("membercluster").
 		For(&corev1.Secret{}).
 		Watches(&v1alpha1.MemberCluster{}, memberClusterHandler{handler.EnqueueRequestsFromMapFunc(r.toSecrets)}).
@@ -74,14 +74,14 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 // that is no longer the leader must not act on any member.
 func (p *Provider) drain(ctx context.Context) error {
 	<-ctx.Done()
-	p.end()
+	p.endMembers()
 	p.running.Wait()
 	return nil
 }
 
 // listen enqueues the Secret of a member when its snapshot changes.
 func (r *Reconciler) listen(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.provider.changed = func(secret types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: secret}) }
+	r.provider.onSnapshotChange = func(secret types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: secret}) }
 	return nil
 }
 
@@ -95,8 +95,8 @@ func (h memberClusterHandler) Delete(ctx context.Context, e event.DeleteEvent, q
 	h.EventHandler.Delete(ctx, e, queue)
 }
 
-// secretOf returns the index value of a MemberCluster: its Secret.
-func secretOf(mc client.Object) []string {
+// indexedSecret returns the Secret of a MemberCluster as the value of the index secretField.
+func indexedSecret(mc client.Object) []string {
 	if secret := mc.GetAnnotations()[v1alpha1.AnnotationSecret]; secret != "" {
 		return []string{secret}
 	}
@@ -111,10 +111,10 @@ func (r *Reconciler) toSecrets(_ context.Context, object client.Object) []reconc
 	if namespace, name, found := strings.Cut(object.GetAnnotations()[v1alpha1.AnnotationSecret], "/"); found {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
-	if secret, known := r.provider.secretOf(multicluster.ClusterName(object.GetName())); known {
+	if secret, known := r.provider.secretKey(multicluster.ClusterName(object.GetName())); known {
 		requests = append(requests, reconcile.Request{NamespacedName: secret})
 	}
-	for _, id := range identityOf(object) {
+	for _, id := range indexedIdentity(object) {
 		for _, secret := range r.provider.contenders(types.UID(id)) {
 			requests = append(requests, reconcile.Request{NamespacedName: secret})
 		}
@@ -133,33 +133,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim, err := r.memberSecret(ctx, request.NamespacedName)
+	memberSecret, err := r.memberSecret(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.provider.removeMembers(request.NamespacedName, claim)
-	detached, err := r.detachOthers(ctx, request.NamespacedName, claim)
-	if err != nil || claim == nil {
-		return reconcile.Result{RequeueAfter: detached}, err
+	r.provider.removeMembers(request.NamespacedName, memberSecret)
+	detachAfter, err := r.detachOthers(ctx, request.NamespacedName, memberSecret)
+	if err != nil || memberSecret == nil {
+		return reconcile.Result{RequeueAfter: detachAfter}, err
 	}
-	joined, err := r.join(ctx, claim)
-	return reconcile.Result{RequeueAfter: sooner(detached, joined)}, err
+	joinAfter, err := r.join(ctx, memberSecret)
+	return reconcile.Result{RequeueAfter: sooner(detachAfter, joinAfter)}, err
 }
 
 // join updates the member and the MemberCluster of the Secret, and returns when to reconcile again,
 // or 0 for never.
-func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (time.Duration, error) {
+func (r *Reconciler) join(ctx context.Context, memberSecret *kubeconfig.MemberSecret) (time.Duration, error) {
 	mc := &v1alpha1.MemberCluster{}
-	if err := r.hub.Get(ctx, client.ObjectKey{Name: claim.Name}, mc); client.IgnoreNotFound(err) != nil {
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: memberSecret.Name}, mc); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("read MemberCluster: %w", err)
 	}
-	m, err := r.memberOf(ctx, mc, claim)
+	m, err := r.memberOf(ctx, mc, memberSecret)
 	if err != nil {
 		return 0, err
 	}
 	if m == nil {
-		r.events.Eventf(claim.Secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
-			"MemberCluster %s was created from another Secret; rename one of the two Secrets", claim.Name)
+		r.events.Eventf(memberSecret.Secret, nil, corev1.EventTypeWarning, v1alpha1.ReasonNameConflict, "Join",
+			"MemberCluster %s was created from another Secret; rename one of the two Secrets", memberSecret.Name)
 		return nameRetry, nil
 	}
 	contested := m.observed().contestedID
@@ -167,26 +167,26 @@ func (r *Reconciler) join(ctx context.Context, claim *kubeconfig.MemberSecret) (
 	if err != nil {
 		return 0, err
 	}
-	config, rejected := claim.Parse(r.provider.options.Policy)
+	config, rejected := memberSecret.Parse(r.provider.options.Policy)
 	m.setDesired(desiredState{
 		config:       config,
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
 	}, rejected)
-	known := m.observed()
-	if err := r.publish(ctx, claim, mc, known); err != nil {
+	observed := m.observed()
+	if err := r.publish(ctx, memberSecret, mc, observed); err != nil {
 		return 0, err
 	}
-	return recheckAfter(known.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
+	return recheckAfter(observed.expiry, time.Now()), r.consumeAcknowledgement(ctx, mc)
 }
 
 // consumeAcknowledgement removes the annotation that acknowledges an identity after the status has
 // that identity. Otherwise the annotation would accept that cluster again after the member has
 // become a third one.
 func (r *Reconciler) consumeAcknowledgement(ctx context.Context, mc *v1alpha1.MemberCluster) error {
-	accepted, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
-	if !found || mc.Status.ClusterID == "" || types.UID(accepted) != mc.Status.ClusterID {
+	acknowledged, found := mc.Annotations[v1alpha1.AnnotationAcceptIdentity]
+	if !found || mc.Status.ClusterID == "" || types.UID(acknowledged) != mc.Status.ClusterID {
 		return nil
 	}
 	updated := mc.DeepCopy()
@@ -214,24 +214,24 @@ func sooner(a, b time.Duration) time.Duration {
 const nameRetry = time.Minute
 
 // memberOf returns the member of a Secret, or nil if its name belongs to another Secret.
-func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (*member, error) {
-	if taken, err := r.isNameTaken(ctx, mc, wants); err != nil || taken {
+func (r *Reconciler) memberOf(ctx context.Context, mc *v1alpha1.MemberCluster, memberSecret *kubeconfig.MemberSecret) (*member, error) {
+	if taken, err := r.isNameTaken(ctx, mc, memberSecret); err != nil || taken {
 		return nil, err
 	}
-	return r.provider.ensure(multicluster.ClusterName(wants.Name), wants.Key()), nil
+	return r.provider.ensureMember(multicluster.ClusterName(memberSecret.Name), memberSecret.Key()), nil
 }
 
 // isNameTaken reports whether the MemberCluster was created from another Secret that still
 // describes a member with this name. The Secret that had the name first keeps it, also after a
 // restart.
-func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster, wants *kubeconfig.MemberSecret) (bool, error) {
-	namespace, name, made := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
+func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster, memberSecret *kubeconfig.MemberSecret) (bool, error) {
+	namespace, name, found := strings.Cut(mc.Annotations[v1alpha1.AnnotationSecret], "/")
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if !made || key == wants.Key() {
+	if !found || key == memberSecret.Key() {
 		return false, nil
 	}
-	has, err := r.memberSecret(ctx, key)
-	return has != nil && has.Name == wants.Name, err
+	other, err := r.memberSecret(ctx, key)
+	return other != nil && other.Name == memberSecret.Name, err
 }
 
 // memberSecret returns the member that a Secret describes, or nil if the Secret does not exist or
@@ -252,13 +252,13 @@ func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName)
 }
 
 // publish writes the snapshot of a member to its MemberCluster, if they differ.
-func (r *Reconciler) publish(ctx context.Context, claim *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, known snapshot) error {
-	if mc.UID == "" || !holdsLabels(mc, kubeconfig.CopyLabels(claim.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != claim.Key().String() {
+func (r *Reconciler) publish(ctx context.Context, memberSecret *kubeconfig.MemberSecret, mc *v1alpha1.MemberCluster, observed snapshot) error {
+	if mc.UID == "" || !hasSecretLabels(mc, kubeconfig.CopyLabels(memberSecret.Secret.Labels)) || mc.Annotations[v1alpha1.AnnotationSecret] != memberSecret.Key().String() {
 		// The watch reports the applied MemberCluster, whose status is then written.
-		return r.apply(ctx, claim)
+		return r.apply(ctx, memberSecret)
 	}
-	known.setMetrics(mc.Name)
-	return r.writeStatus(ctx, mc, statusOf(mc, known, time.Now()))
+	observed.setMetrics(mc.Name)
+	return r.writeStatus(ctx, mc, statusOf(mc, observed, time.Now()))
 }
 
 // writeStatus writes the status of a MemberCluster if it has changed, and emits events for the
@@ -281,10 +281,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 }
 
 // apply creates the MemberCluster, or updates its labels and the annotation with its Secret.
-func (r *Reconciler) apply(ctx context.Context, claim *kubeconfig.MemberSecret) error {
-	mc := applyv1alpha1.MemberCluster(claim.Name).
-		WithLabels(kubeconfig.CopyLabels(claim.Secret.Labels)).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationSecret: claim.Key().String()})
+func (r *Reconciler) apply(ctx context.Context, memberSecret *kubeconfig.MemberSecret) error {
+	mc := applyv1alpha1.MemberCluster(memberSecret.Name).
+		WithLabels(kubeconfig.CopyLabels(memberSecret.Secret.Labels)).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationSecret: memberSecret.Key().String()})
 	err := r.hub.Apply(ctx, mc, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply MemberCluster: %w", err)

@@ -37,14 +37,14 @@ type session struct {
 	cancel     context.CancelFunc
 	since      time.Time
 	health     transport.WatchHealth
-	// connecting cancels the connection attempt when the hub has waited long enough.
-	connecting *transport.Timer
-	cached     cacheLimit
-	decoders   runtime.ClientNegotiator // of watches
-	logPanic   sync.Once
+	// connectTimer cancels the connection attempt when the hub has waited long enough.
+	connectTimer *transport.Timer
+	cacheLimit   cacheLimit
+	decoders     runtime.ClientNegotiator // of watches
+	logPanic     sync.Once
 	// undecodable is set when the decoder has panicked on the data of the member.
-	undecodable atomic.Bool
-	watched     []client.Object // the kinds that are synced before the engagement
+	undecodable   atomic.Bool
+	requiredKinds []client.Object // the kinds that are synced before the engagement
 	// stopped is closed when the Cluster has ended.
 	stopped chan struct{}
 	// failed receives a value when failure may return another result.
@@ -58,9 +58,9 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	s := &session{connection: connection, stopped: make(chan struct{}), failed: make(chan struct{}, 1), since: time.Now()}
 	// The logger makes the log lines of client-go name the member.
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel
-	s.watched, s.decoders = m.options.Watch, m.options.decoders
+	s.requiredKinds, s.decoders = m.options.Watch, m.options.decoders
 	s.health.Log, s.health.Silence, s.health.OnFailed = m.log, m.options.WatchSilence, s.signalFailure
-	s.cached.most, s.cached.onExceeded = m.options.MaxListBytes, s.abandon
+	s.cacheLimit.maxBytes, s.cacheLimit.onExceeded = m.options.MaxListBytes, s.abandon
 	defer func() {
 		if err != nil {
 			s.close()
@@ -80,8 +80,8 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 		return nil, err
 	}
 	defer release()
-	late := time.AfterFunc(m.options.ConnectTimeout, m.reportConnecting)
-	defer late.Stop()
+	reportTimer := time.AfterFunc(m.options.ConnectTimeout, m.reportConnecting)
+	defer reportTimer.Stop()
 	if err := m.build(s); err != nil {
 		return nil, err
 	}
@@ -106,13 +106,13 @@ const maxConnectTimeouts = 20
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
-	s.connecting = transport.NewTimer(m.options.ConnectTimeout, cancel)
-	defer s.connecting.Stop()
+	s.connectTimer = transport.NewTimer(m.options.ConnectTimeout, cancel)
+	defer s.connectTimer.Stop()
 	s.health.OnRefused = cancel // a longer wait is of no use
 	if s.cluster, err = m.options.newCluster(s); err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
-	if err := m.provider.index(s.ctx, s.cluster.GetFieldIndexer()); err != nil {
+	if err := m.provider.addIndexes(s.ctx, s.cluster.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index the cache: %w", err)
 	}
 	for _, object := range m.options.Watch {
@@ -165,20 +165,20 @@ func (s *session) broken() error {
 	if s.undecodable.Load() {
 		return errUndecodable
 	}
-	return s.cached.err()
+	return s.cacheLimit.err()
 }
 
 // newCluster returns a Cluster that shares the scheme and the mapper with all others, so that it
 // needs no API discovery.
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
-	watched := &http.Client{
-		Transport: &takeBody{&transport.WatchMonitor{
-			Next: s.connection.HTTP.Transport, Health: &s.health, Timeout: o.ConnectTimeout, Connecting: s.connecting,
+	httpClient := &http.Client{
+		Transport: &bodyCapturer{&transport.WatchMonitor{
+			Next: s.connection.HTTP.Transport, Health: &s.health, Timeout: o.ConnectTimeout, Connecting: s.connectTimer,
 		}},
 		CheckRedirect: s.connection.HTTP.CheckRedirect,
 	}
 	return cluster.New(s.connection.Config, func(to *cluster.Options) {
-		to.Scheme, to.HTTPClient = o.Scheme, watched
+		to.Scheme, to.HTTPClient = o.Scheme, httpClient
 		to.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return o.Mapper, nil }
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // an omission must not start a cluster-wide watch
@@ -192,11 +192,11 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	// The data of a member must not flood the log: client-go writes a line for each event that it
 	// does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
-	if s.watches(object) {
+	if s.isRequired(object) {
 		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
 	}
 	return informer.New(ctx, informer.Options{
-		ListerWatcher: s.contain(lw, object), Object: object, Indexers: indexers, Admit: s.cached.add, Recover: s.survive,
+		ListerWatcher: s.containPanics(lw, object), Object: object, Indexers: indexers, Admit: s.cacheLimit.add, Recover: s.recoverPanic,
 	})
 }
 
@@ -210,9 +210,9 @@ func (s *session) ended() bool {
 	}
 }
 
-// watches reports whether the kind of an object is required for the engagement.
-func (s *session) watches(object runtime.Object) bool {
-	return slices.ContainsFunc(s.watched, func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) })
+// isRequired reports whether the kind of an object is required for the engagement.
+func (s *session) isRequired(object runtime.Object) bool {
+	return slices.ContainsFunc(s.requiredKinds, func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) })
 }
 
 // close ends the session. It does not wait for the session's goroutines, and may be called

@@ -20,8 +20,8 @@ import (
 //	                              ▼      │ or new desired state        │ 3 failed probes,
 //	                             BackingOff ◀──────────────────────────┘ or another cluster
 //
-// A Connected member tries a new kubeconfig in an attempt beside its session, with the same
-// back-off. The session continues until that attempt has succeeded.
+// A Connected member tries a new kubeconfig in an attempt with the same back-off. Its session
+// continues until that attempt has succeeded.
 
 // memberState is the state of a member's goroutine. It follows from the fields of the member, so no
 // flag can contradict them.
@@ -41,7 +41,7 @@ func (m *member) state() memberState {
 		return stateConnected
 	case m.attempt != nil:
 		return stateConnecting
-	case m.backoff.tried.config != nil:
+	case m.backoff.lastDesired.config != nil:
 		return stateBackingOff
 	}
 	return stateIdle
@@ -89,7 +89,7 @@ func (a *activeSession) infoDue() <-chan time.Time {
 // cluster info have separate goroutines.
 func (m *member) run(ctx context.Context) {
 	defer m.closeSession()
-	defer m.abort()
+	defer m.abortAttempt()
 	for last := stateIdle; ctx.Err() == nil; {
 		m.attemptIfDue(ctx)
 		if now := m.state(); now != last {
@@ -101,13 +101,13 @@ func (m *member) run(ctx context.Context) {
 		case <-m.wake: // the next attemptIfDue reads the new desired state
 		case <-m.retryDue():
 		case <-m.attempt.ended():
-			m.finish(ctx)
+			m.finishAttempt(ctx)
 		case <-m.active.failureSignal():
 			m.disconnectIfFailed()
 		case <-m.active.probeDue():
 			m.checkHealth(ctx)
 		case <-m.active.infoDue():
-			m.active.infoTimer.Reset(wait.Jitter(surveyInterval, maxJitter))
+			m.active.infoTimer.Reset(wait.Jitter(infoInterval, maxJitter))
 			go m.refreshInfo(m.active.session)
 		}
 	}
@@ -117,21 +117,21 @@ func (m *member) run(ctx context.Context) {
 // the back-off, and replaces an attempt with another kubeconfig.
 func (m *member) attemptIfDue(ctx context.Context) {
 	want := m.latestDesired()
-	if want.isNews(m.backoff.tried) {
+	if want.endsBackoff(m.backoff.lastDesired) {
 		if m.attempt != nil && m.attempt.want.config != want.config {
 			m.attempt.supersede()
 		}
 		m.backoff.retryAt, m.backoff.attempts = time.Time{}, attemptBackoff
 	}
-	m.backoff.tried = want
+	m.backoff.lastDesired = want
 	if m.needsAttempt() && !time.Now().Before(m.backoff.retryAt) {
-		m.begin(ctx, want)
+		m.startAttempt(ctx, want)
 	}
 }
 
 // needsAttempt reports whether the desired kubeconfig is not in use, and no attempt is running.
 func (m *member) needsAttempt() bool {
-	want := m.backoff.tried.config
+	want := m.backoff.lastDesired.config
 	return want != nil && m.attempt == nil && (m.active == nil || m.active.config != want)
 }
 
@@ -178,12 +178,12 @@ func (m *member) checkHealth(ctx context.Context) {
 
 // probeSession probes the member. It returns an identityError if another cluster answers.
 func (m *member) probeSession(ctx context.Context) error {
-	begun := time.Now()
+	start := time.Now()
 	id, err := probe(ctx, m.active.connection)
 	if err != nil {
 		return err
 	}
-	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(begun).Seconds())
+	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(start).Seconds())
 	if id != m.active.info.id {
 		return cmp.Or(m.identify(ctx, id), error(errAnotherCluster))
 	}
@@ -216,7 +216,7 @@ func (m *member) disconnect(why error) {
 	}
 	m.closeSession()
 	m.backoff.retryAt = time.Now().Add(m.backoff.sessions.Step())
-	m.update(func(s *snapshot) { s.failed(why, config, false) })
+	m.update(func(s *snapshot) { s.recordFailure(why, config, false) })
 }
 
 // closeSession closes the session, if there is one.

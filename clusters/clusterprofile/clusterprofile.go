@@ -59,8 +59,9 @@ func SetupWithManager(hub manager.Manager, namespace string) error {
 		Complete(r)
 }
 
-// toMember maps a ClusterProfile to the MemberCluster with its name, whoever owns the
-// ClusterProfile: a profile of another manager may be deleted, and then ours can be created.
+// toMember maps a ClusterProfile to the MemberCluster with its name, also if another manager owns
+// the ClusterProfile: after the deletion of that profile, the profile of the MemberCluster can be
+// created.
 func (r *Reconciler) toMember(_ context.Context, profile client.Object) []reconcile.Request {
 	if profile.GetNamespace() != r.namespace {
 		return nil
@@ -111,7 +112,7 @@ func isForeign(profile *clusterinventory.ClusterProfile) bool {
 }
 
 // managerOf returns the other cluster manager that the spec or the label of a ClusterProfile names,
-// or ours if neither names another.
+// or Fleetwright if neither names another.
 func managerOf(profile *clusterinventory.ClusterProfile) string {
 	if name := profile.Spec.ClusterManager.Name; name != v1alpha1.ManagedBy {
 		return name

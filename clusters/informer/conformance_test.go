@@ -24,19 +24,20 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/informer"
 )
 
-// soon is long enough, on a busy machine, for an operation that takes almost no time.
-const soon = time.Minute
+// testTimeout is long enough for a fast operation on a busy machine.
+const testTimeout = time.Minute
 
-// TestConformance runs the same script against this package's informer and client-go's, on a real
-// API server. What the handlers are told and what the methods return is the same.
+// TestConformance runs the same script with client-go's informer and with this package's informer,
+// on a real API server. The handlers receive the same events, and the methods return the same
+// results.
 func TestConformance(t *testing.T) {
 	server := startAPIServer(t)
 	scripts := map[string]*script{}
 	for name, create := range map[string]func(*toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer{
 		"client-go": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-			return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, listing{}), &corev1.ConfigMap{}, 0, indexers)
+			return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noStreamingLists{}), &corev1.ConfigMap{}, 0, indexers)
 		},
-		"ours": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		"fleetwright": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			return informer.New(t.Context(), informer.Options{ListerWatcher: lw, Object: &corev1.ConfigMap{}, Indexers: indexers})
 		},
 	} {
@@ -49,14 +50,14 @@ func TestConformance(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if diff := cmp.Diff(scripts["client-go"].transcript, scripts["ours"].transcript); diff != "" {
-		t.Errorf("(-client-go +ours)\n%s", diff)
+	if diff := cmp.Diff(scripts["client-go"].transcript, scripts["fleetwright"].transcript); diff != "" {
+		t.Errorf("(-client-go +fleetwright)\n%s", diff)
 	}
-	if diff := cmp.Diff(scripts["client-go"].events, scripts["ours"].events); diff != "" {
-		t.Errorf("events (-client-go +ours)\n%s", diff)
+	if diff := cmp.Diff(scripts["client-go"].events, scripts["fleetwright"].events); diff != "" {
+		t.Errorf("events (-client-go +fleetwright)\n%s", diff)
 	}
-	for name, count := range map[string]int{"early": 16, "removed": 7, "late": 13} { // so that no script is empty
-		if events := scripts["ours"].events[name]; len(events) != count {
+	for name, count := range map[string]int{"early": 16, "removed": 7, "late": 13} { // a script without events would prove nothing
+		if events := scripts["fleetwright"].events[name]; len(events) != count {
 			t.Errorf("handler %s: %d events, want %d:\n%s", name, len(events), count, strings.Join(events, "\n"))
 		}
 	}
@@ -84,17 +85,17 @@ func startAPIServer(t *testing.T) client.WithWatch {
 	return c
 }
 
-// script changes ConfigMaps of one namespace, and records what an informer tells about them.
+// script changes ConfigMaps in one namespace, and records the events and results of an informer.
 type script struct {
 	t         *testing.T
 	server    client.WithWatch
 	namespace string
 	source    *source
 	informer  toolscache.SharedIndexInformer
-	marks     int
+	markers   int
 
 	transcript []string
-	events     map[string][]string // that each handler was told
+	events     map[string][]string // by handler
 }
 
 func newScript(t *testing.T, server client.WithWatch, namespace string, create func(*toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer) *script {
@@ -115,18 +116,18 @@ func newScript(t *testing.T, server client.WithWatch, namespace string, create f
 func (s *script) run() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
-	watchErrors := &log{}
-	s.errors("configure", s.informer.SetTransform(func(object any) (any, error) {
+	watchErrors := &eventLog{}
+	s.recordErrors("configure", s.informer.SetTransform(func(object any) (any, error) {
 		object.(*corev1.ConfigMap).Data["transformed"] = "yes"
 		return object, nil
 	}), s.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) {
 		watchErrors.add("%s: %v", r.TypeDescription(), err)
 	}))
-	early, removed, late := &log{}, &log{}, &log{}
-	first := s.handle("early", early)
-	second := s.handle("removed", removed)
-	s.state("before it runs", first, second)
-	s.record("runs itself by its controller", s.controllerRuns())
+	early, removed, late := &eventLog{}, &eventLog{}, &eventLog{}
+	first := s.addHandler("early", early)
+	second := s.addHandler("removed", removed)
+	s.recordState("before the start", first, second)
+	s.record("the controller runs the informer", s.controllerRuns())
 
 	s.create("a", "1")
 	s.create("b", "1")
@@ -136,42 +137,42 @@ func (s *script) run() {
 		defer close(ended)
 		s.informer.RunWithContext(ctx)
 	}()
-	s.waitFor("the first list", func() bool { return isDone(s.informer.HasSyncedChecker()) && isDone(first.HasSyncedChecker()) })
-	s.mark(early, removed)
+	s.waitFor("the first list to be handled", func() bool { return isDone(s.informer.HasSyncedChecker()) && isDone(first.HasSyncedChecker()) })
+	s.createMarker(early, removed)
 	s.record("watch errors", watchErrors.lines())
-	s.state("after the first list", first, second)
-	s.errors("configure while it runs", s.informer.SetTransform(nil), s.informer.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
+	s.recordState("after the first list", first, second)
+	s.recordErrors("configure after the start", s.informer.SetTransform(nil), s.informer.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
 
 	s.create("c", "1")
 	s.update("a", "2")
 	s.delete("b")
-	s.mark(early, removed)
-	third := s.handle("late", late)
-	s.waitFor("the late handler", third.HasSynced)
-	s.errors("remove", s.informer.RemoveEventHandler(second), s.informer.RemoveEventHandler(second), s.informer.RemoveEventHandler(s.informer.GetController()))
-	s.errors("add an index", s.informer.AddIndexers(toolscache.Indexers{"value": func(object any) ([]string, error) {
+	s.createMarker(early, removed)
+	third := s.addHandler("late", late)
+	s.waitFor("the late handler to be in sync", third.HasSynced)
+	s.recordErrors("remove", s.informer.RemoveEventHandler(second), s.informer.RemoveEventHandler(second), s.informer.RemoveEventHandler(s.informer.GetController()))
+	s.recordErrors("add an index", s.informer.AddIndexers(toolscache.Indexers{"value": func(object any) ([]string, error) {
 		return []string{object.(*corev1.ConfigMap).Data["value"]}, nil
 	}}), s.informer.AddIndexers(toolscache.Indexers{"value": toolscache.MetaNamespaceIndexFunc}))
 	s.update("a", "3")
-	s.mark(early, late)
+	s.createMarker(early, late)
 
-	resume := s.source.gap()
+	resume := s.source.interrupt()
 	s.create("d", "1")
 	s.update("a", "4")
 	s.delete("c")
-	s.create("e", "1") // comes and goes unseen
+	s.create("e", "1") // no watch sees e
 	s.delete("e")
 	close(resume)
-	s.mark(early, late)
-	s.state("after a gap", first, third)
+	s.createMarker(early, late)
+	s.recordState("after an interruption", first, third)
 
 	cancel()
 	<-ended
-	s.state("after its end", first)
-	_, err := s.informer.AddEventHandler(&log{})
-	s.errors("after its end", err, s.informer.AddIndexers(toolscache.Indexers{}), s.informer.RemoveEventHandler(first))
-	for name, handler := range map[string]*log{"early": early, "removed": removed, "late": late} {
-		s.events[name] = inOrder(handler.lines())
+	s.recordState("after the end", first)
+	_, err := s.informer.AddEventHandler(&eventLog{})
+	s.recordErrors("after the end", err, s.informer.AddIndexers(toolscache.Indexers{}), s.informer.RemoveEventHandler(first))
+	for name, handler := range map[string]*eventLog{"early": early, "removed": removed, "late": late} {
+		s.events[name] = sortInitial(handler.lines())
 	}
 }
 
@@ -184,16 +185,16 @@ func (s *script) controllerRuns() bool {
 	return s.informer.IsStopped()
 }
 
-// handle adds a handler.
-func (s *script) handle(name string, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandlerRegistration {
+// addHandler adds a handler to the informer.
+func (s *script) addHandler(name string, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandlerRegistration {
 	s.t.Helper()
 	registration, err := s.informer.AddEventHandler(h)
-	s.errors("add handler "+name, err)
+	s.recordErrors("add handler "+name, err)
 	return registration
 }
 
-// state records what the methods of the informer and of its handlers return.
-func (s *script) state(when string, handlers ...toolscache.ResourceEventHandlerRegistration) {
+// recordState records what the methods of the informer and of its handlers return.
+func (s *script) recordState(when string, handlers ...toolscache.ResourceEventHandlerRegistration) {
 	s.t.Helper()
 	inSync := []bool{s.informer.HasSynced(), isDone(s.informer.HasSyncedChecker()), s.informer.GetController().HasSynced()}
 	for _, h := range handlers {
@@ -209,12 +210,12 @@ func (s *script) state(when string, handlers ...toolscache.ResourceEventHandlerR
 	for _, index := range [][2]string{{"first letter", "a"}, {"value", "4"}} {
 		found, err := s.informer.GetIndexer().IndexKeys(index[0], index[1])
 		s.record(when+": by "+index[0], strings.ReplaceAll(fmt.Sprint(found), s.namespace, "ns"))
-		s.errors(when+": by "+index[0], err)
+		s.recordErrors(when+": by "+index[0], err)
 	}
 }
 
-// errors records which of the results are errors. Their texts may differ.
-func (s *script) errors(what string, results ...error) {
+// recordErrors records which of the results are errors. The texts of the errors may differ.
+func (s *script) recordErrors(what string, results ...error) {
 	failed := make([]bool, len(results))
 	for i, err := range results {
 		failed[i] = err != nil
@@ -226,23 +227,23 @@ func (s *script) record(what string, value any) {
 	s.transcript = append(s.transcript, fmt.Sprintf("%s: %v", what, value))
 }
 
-// mark creates a ConfigMap and waits until the handlers know it. Events are delivered in order, so
-// the handlers then know everything before.
-func (s *script) mark(handlers ...*log) {
+// createMarker creates a ConfigMap and waits until the handlers have received it. Events are
+// delivered in order, so the handlers have then received all earlier events.
+func (s *script) createMarker(handlers ...*eventLog) {
 	s.t.Helper()
-	s.marks++
-	name := fmt.Sprintf("mark-%d", s.marks)
+	s.markers++
+	name := fmt.Sprintf("marker-%d", s.markers)
 	s.create(name, "1")
 	for _, h := range handlers {
-		s.waitFor(name, func() bool { return strings.Contains(fmt.Sprint(h.lines()), name+" ") })
+		s.waitFor("an event of "+name, func() bool { return strings.Contains(fmt.Sprint(h.lines()), name+" ") })
 	}
 }
 
 func (s *script) waitFor(what string, done func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(soon); !done(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("after %s: %s has not come", soon, what)
+			s.t.Fatalf("timed out after %s; waiting for %s", testTimeout, what)
 		}
 	}
 }
@@ -282,49 +283,48 @@ func isDone(checker toolscache.DoneChecker) bool {
 	}
 }
 
-// log is a handler that records its calls.
-type log struct {
-	mu   sync.Mutex
-	said []string
+// eventLog is a handler that records its calls.
+type eventLog struct {
+	mu      sync.Mutex
+	entries []string
 }
 
-func (l *log) add(format string, values ...any) {
+func (l *eventLog) add(format string, values ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.said = append(l.said, fmt.Sprintf(format, values...))
+	l.entries = append(l.entries, fmt.Sprintf(format, values...))
 }
 
-func (l *log) lines() []string {
+func (l *eventLog) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.said)
+	return slices.Clone(l.entries)
 }
 
-func (l *log) OnAdd(object any, initial bool) {
+func (l *eventLog) OnAdd(object any, initial bool) {
 	l.add("add %s (initial %t)", describe(object), initial)
 }
 
-func (l *log) OnUpdate(before, after any) {
+func (l *eventLog) OnUpdate(before, after any) {
 	l.add("update %s to %s", describe(before), describe(after))
 }
 
-func (l *log) OnDelete(object any) { l.add("delete %s", describe(object)) }
+func (l *eventLog) OnDelete(object any) { l.add("delete %s", describe(object)) }
 
-// inOrder returns events with the initial ones sorted, because a handler that is added late gets
-// them in the order of a map.
-func inOrder(events []string) []string {
-	initial := slices.IndexFunc(events, func(e string) bool { return !strings.Contains(e, "(initial true)") })
-	if initial >= 0 {
-		slices.Sort(events[:initial])
+// sortInitial sorts the initial events and returns all events. A handler that is added late
+// receives its initial events in the order of a map.
+func sortInitial(events []string) []string {
+	count := slices.IndexFunc(events, func(e string) bool { return !strings.Contains(e, "(initial true)") })
+	if count >= 0 {
+		slices.Sort(events[:count])
 	}
 	return events
 }
 
-// describe returns the name of a ConfigMap, its value, and whether the transform function has seen
-// it.
+// describe returns the name of a ConfigMap, its value, and whether it was transformed.
 func describe(object any) string {
-	if unseen, is := object.(toolscache.DeletedFinalStateUnknown); is {
-		return "unseen " + describe(unseen.Obj)
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		return "last known state of " + describe(tombstone.Obj)
 	}
 	c := object.(*corev1.ConfigMap)
 	return fmt.Sprintf("%s = %s, transformed: %s", c.Name, c.Data["value"], c.Data["transformed"])
@@ -336,19 +336,19 @@ type source struct {
 	namespace string
 
 	mu       sync.Mutex
-	failures int           // how many of the next lists fail
+	failures int           // the number of next lists that fail
 	blocked  chan struct{} // lists wait until it is closed
 	watch    *watch.RaceFreeFakeWatcher
 }
 
 func (s *source) listWatch() *toolscache.ListWatch {
-	return &toolscache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.begin}
+	return &toolscache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.startWatch}
 }
 
-// listing makes client-go's informer list and then watch, as ours does by itself.
-type listing struct{}
+// noStreamingLists makes client-go's informer list and then watch, as this package's informer does.
+type noStreamingLists struct{}
 
-func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+func (noStreamingLists) IsWatchListSemanticsUnSupported() bool { return true }
 
 // failLists makes the next lists fail.
 func (s *source) failLists(count int) {
@@ -365,7 +365,7 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	}
 	s.mu.Unlock()
 	if fails {
-		return nil, errors.New("not now")
+		return nil, errors.New("injected failure")
 	}
 	if blocked != nil {
 		<-blocked
@@ -375,41 +375,43 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	return list, err
 }
 
-// begin begins a watch whose events pass through a watch that gap can end.
-func (s *source) begin(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+// startWatch starts a watch. Its events pass through a fake watch that interrupt can end.
+func (s *source) startWatch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if options.SendInitialEvents != nil {
 		return nil, errors.New("a streaming list is requested")
 	}
-	behind, err := s.server.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.namespace), &client.ListOptions{Raw: &options})
+	upstream, err := s.server.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.namespace), &client.ListOptions{Raw: &options})
 	if err != nil {
 		return nil, err
 	}
-	front := watch.NewRaceFreeFake()
+	fake := watch.NewRaceFreeFake()
 	s.mu.Lock()
-	s.watch = front
+	s.watch = fake
 	s.mu.Unlock()
 	go func() {
-		for event := range behind.ResultChan() {
-			front.Action(event.Type, event.Object)
+		for event := range upstream.ResultChan() {
+			fake.Action(event.Type, event.Object)
 		}
-		front.Stop()
+		fake.Stop()
 	}()
-	return &stopping{front, behind}, nil
+	return &forwardedWatch{fake, upstream}, nil
 }
 
-// stopping stops the watch behind, too.
-type stopping struct {
+// forwardedWatch is a watch whose events come from an upstream watch.
+type forwardedWatch struct {
 	watch.Interface
-	behind watch.Interface
+	upstream watch.Interface
 }
 
-func (s *stopping) Stop() {
-	s.behind.Stop()
-	s.Interface.Stop()
+// Stop stops both watches.
+func (w *forwardedWatch) Stop() {
+	w.upstream.Stop()
+	w.Interface.Stop()
 }
 
-// gap ends the watch as one that is too old, and blocks lists until the channel is closed.
-func (s *source) gap() chan struct{} {
+// interrupt ends the watch because its resource version has expired, and blocks lists until the
+// returned channel is closed.
+func (s *source) interrupt() chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blocked = make(chan struct{})

@@ -27,6 +27,6 @@
 // and then watches: it never asks for a streaming list, which would use the connection of the watch
 // (see package transport).
 //
-// The conformance test runs the same script against this informer and client-go's on a real API
-// server, and compares what the handlers are told and what the methods return.
+// The conformance test runs the same script with this informer and with client-go's on a real API
+// server. It compares the events that the handlers receive and the results of the methods.
 package informer

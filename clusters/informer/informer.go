@@ -72,13 +72,13 @@ func New(ctx context.Context, options Options) *Informer {
 	}
 	lw := options.ListerWatcher
 	if funcs, ok := lw.(*toolscache.ListWatch); ok {
-		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, listing{})
+		lw = toolscache.ToListWatcherWithWatchListSemantics(funcs, noStreamingLists{})
 	}
 	i.controller = toolscache.New(&toolscache.Config{
 		Queue: toolscache.NewRealFIFOWithOptions(toolscache.RealFIFOOptions{
 			Name:        fmt.Sprintf("Informer %T", options.Object),
 			KeyFunction: toolscache.MetaNamespaceKeyFunc, KnownObjects: i.store,
-			Transformer: i.transformed,
+			Transformer: i.transformObject,
 		}),
 		ListerWatcher: lw, ObjectType: options.Object, Process: i.process,
 		WatchErrorHandlerWithContext: func(ctx context.Context, r *toolscache.Reflector, err error) { i.watchError(ctx, r, err) },
@@ -86,14 +86,14 @@ func New(ctx context.Context, options Options) *Informer {
 	return i
 }
 
-// listing declares that a client does not support streaming lists.
-type listing struct{}
+// noStreamingLists declares that a client does not support streaming lists.
+type noStreamingLists struct{}
 
 // IsWatchListSemanticsUnSupported returns true, so that client-go lists and then watches.
-func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+func (noStreamingLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-// transformed returns an object in the form in which it is stored.
-func (i *Informer) transformed(object any) (_ any, err error) {
+// transformObject returns an object in the form in which it is stored.
+func (i *Informer) transformObject(object any) (_ any, err error) {
 	if i.transform == nil {
 		return object, nil
 	}
@@ -103,7 +103,7 @@ func (i *Informer) transformed(object any) (_ any, err error) {
 	return i.transform(object)
 }
 
-// process stores what the queue has for an object, and calls the handlers.
+// process applies the deltas that the queue has for an object.
 func (i *Informer) process(object any, initial bool) error {
 	deltas, ok := object.(toolscache.Deltas)
 	if !ok {
@@ -296,13 +296,13 @@ func (i *Informer) configure(change func()) error {
 }
 
 // GetController returns a view of the informer. As in client-go, its Run does nothing.
-func (i *Informer) GetController() toolscache.Controller { return view{i} }
+func (i *Informer) GetController() toolscache.Controller { return controllerView{i} }
 
-// view is a Controller that does not run.
-type view struct{ *Informer }
+// controllerView is a Controller that does not run.
+type controllerView struct{ *Informer }
 
 // Run does nothing.
-func (view) Run(<-chan struct{}) {}
+func (controllerView) Run(<-chan struct{}) {}
 
 // RunWithContext does nothing.
-func (view) RunWithContext(context.Context) {}
+func (controllerView) RunWithContext(context.Context) {}

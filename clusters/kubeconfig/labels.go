@@ -16,7 +16,7 @@ var toolDomains = []string{
 	"argoproj.io",             // Argo CD
 	"external-secrets.io",     // External Secrets
 	"fleet.cattle.io",         // Rancher Fleet
-	"fleetwright.dev",         // ours
+	"fleetwright.dev",         // Fleetwright
 	"fluxcd.io",               // Flux
 	"helm.sh",                 // Helm
 	"kapp.k14s.io",            // Carvel

@@ -20,8 +20,9 @@ const (
 	maxTokens = 4096
 )
 
-// secretKeys are the keys of a Secret that may hold its kubeconfig: ours and Cluster Inventory's,
-// Cluster API's and Rancher Fleet's, Flux's. The first key that exists counts.
+// secretKeys are the keys of a Secret that may hold its kubeconfig: those of Fleetwright and
+// Cluster Inventory, of Cluster API and Rancher Fleet, and of Flux. The first key that exists is
+// used.
 var secretKeys = []string{"kubeconfig", "value", "value.yaml"}
 
 // Parse returns the Config for a connection to the member, or why the Secret is rejected.

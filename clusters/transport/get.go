@@ -106,7 +106,7 @@ func (c *Client) GetPage(ctx context.Context, path string, limit *PageLimit, tim
 		maxBytes: limit.maxBytes, maxMemory: limit.maxMemory, tooLarge: limit.tooLarge,
 	}
 	if err := read(body); err != nil {
-		return errors.Join(err, body.ended, context.Cause(ctx))
+		return errors.Join(err, body.finalErr, context.Cause(ctx))
 	}
 	return nil
 }

@@ -116,30 +116,30 @@ type limitedBody struct {
 	maxBytes, maxMemory int64
 	tooLarge            error
 
-	scanner quantityScanner
-	before  byte // the last byte that is not whitespace
+	scanner      quantityScanner
+	previousByte byte // the last byte that is not whitespace
 	// size, memory and computing are the costs of the current event, or of the whole body.
 	size, memory, computing int64
-	ended                   error // of all later reads
+	finalErr                error // returned by all later reads
 }
 
 // Read reads a chunk and waits until the limiter permits it. Bytes over a limit are withheld,
 // because a stream decoder that receives a complete event together with an error delivers the event
 // and drops the error.
 func (b *limitedBody) Read(into []byte) (int, error) {
-	if b.ended != nil {
-		return 0, b.ended
+	if b.finalErr != nil {
+		return 0, b.finalErr
 	}
 	n, err := b.ReadCloser.Read(into[:min(len(into), MinReadBurst)])
 	var price price
-	if price, b.ended = b.weigh(into[:n]); b.ended != nil {
-		return 0, b.ended
+	if price, b.finalErr = b.weigh(into[:n]); b.finalErr != nil {
+		return 0, b.finalErr
 	}
-	if b.ended = errors.Join(
+	if b.finalErr = errors.Join(
 		wait(b.ctx, b.limiter.read, n+price.memory),
 		wait(b.ctx, b.limiter.numbers, price.computing),
-	); b.ended != nil {
-		return 0, b.ended
+	); b.finalErr != nil {
+		return 0, b.finalErr
 	}
 	return n, err
 }
@@ -152,26 +152,26 @@ type price struct{ memory, computing int }
 // the value of a field. weigh fails if the bytes exceed a limit. It also fails if the body does not
 // begin with an object, because every response of an API server does.
 func (b *limitedBody) weigh(read []byte) (all price, err error) {
-	if first := bytes.TrimLeft(read, " \t\r\n"); b.before == 0 && len(first) > 0 && first[0] != '{' {
+	if first := bytes.TrimLeft(read, " \t\r\n"); b.previousByte == 0 && len(first) > 0 && first[0] != '{' {
 		return price{}, ErrNotAPIServer
 	}
 	idle, begin := b.scanner.idle(), 0
 	for i, c := range read {
 		if idle && inertBytes[c] {
-			b.before = c
+			b.previousByte = c
 			continue
 		}
 		computing, err := b.scanner.next(c)
 		if err != nil {
 			return price{}, err
 		}
-		element, event := b.objects(c)
+		element, event := b.objectCost(c)
 		all.memory += element + event
 		all.computing += computing
 		b.memory += int64(element)
 		b.computing += int64(computing)
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			b.before = c
+			b.previousByte = c
 		}
 		idle = b.scanner.idle()
 		if b.perEvent && c == '}' && b.scanner.atEnd() {
@@ -186,17 +186,17 @@ func (b *limitedBody) weigh(read []byte) (all price, err error) {
 	return all, b.check()
 }
 
-// objects returns the cost of the element or the event that begins with c.
-func (b *limitedBody) objects(c byte) (element, event int) {
+// objectCost returns the cost of the element or the event that begins with c.
+func (b *limitedBody) objectCost(c byte) (element, event int) {
 	depth := b.scanner.depth
 	switch {
 	case b.scanner.quoted:
 		return 0, 0
-	case c == '{' && (b.before == 0 || b.before == '}'): // events have no separator
+	case c == '{' && (b.previousByte == 0 || b.previousByte == '}'): // events have no separator
 		return 0, eventCost
-	case c == '{' && b.before != ':':
+	case c == '{' && b.previousByte != ':':
 		depth--
-	case c == 'n' && (b.before == ',' || b.before == '['):
+	case c == 'n' && (b.previousByte == ',' || b.previousByte == '['):
 	default:
 		return 0, 0
 	}

@@ -38,8 +38,8 @@ var textFields = []string{"labels", "annotations", "matchLabels", "nodeSelector"
 // its closing quotation mark.
 const maxWord = 14
 
-// environment is the field that lists objects whose values are text.
-const environment = "env"
+// envField is the field that lists objects whose values are text.
+const envField = "env"
 
 // quantityScanner finds the numbers in JSON, quoted or not, that are parsed as quantities. It reads
 // one byte at a time.
@@ -49,9 +49,9 @@ type quantityScanner struct {
 	// word is the beginning of the last text, and field is the name of the field whose value
 	// follows.
 	word, field []byte
-	// depth is the number of open objects and lists. Values at the depth text are text, until depth
-	// is less than until.
-	depth, text, until int
+	// depth is the number of open objects and lists. Values at textDepth are text, until depth is
+	// less than textUntil.
+	depth, textDepth, textUntil int
 }
 
 // inertBytes are bytes that do not change the state while no number can begin: nearly all bytes
@@ -64,76 +64,76 @@ var inertBytes = func() (inert [256]bool) {
 }()
 
 // idle reports whether the scanner can skip inert bytes.
-func (n *quantityScanner) idle() bool {
-	if n.quoted {
-		return n.number.state == notDecimal && !n.escaped && len(n.word) == maxWord
+func (s *quantityScanner) idle() bool {
+	if s.quoted {
+		return s.number.state == notDecimal && !s.escaped && len(s.word) == maxWord
 	}
-	return n.number.state == notDecimal
+	return s.number.state == notDecimal
 }
 
 // atEnd reports whether all objects and lists are closed.
-func (n *quantityScanner) atEnd() bool { return n.depth == 0 && !n.quoted }
+func (s *quantityScanner) atEnd() bool { return s.depth == 0 && !s.quoted }
 
 // next reads a byte, and returns the cost of the number that ends at this byte.
-func (n *quantityScanner) next(b byte) (cost int, err error) {
-	if n.quoted {
-		return n.inText(b)
+func (s *quantityScanner) next(b byte) (cost int, err error) {
+	if s.quoted {
+		return s.inText(b)
 	}
 	switch b {
 	case '"':
-		n.quoted, n.number, n.word = true, decimal{}, n.word[:0]
+		s.quoted, s.number, s.word = true, decimal{}, s.word[:0]
 	case '{', '[', '}', ']', ':', ',', ' ', '\t', '\r', '\n':
-		cost, err = n.number.cost()
-		n.number = decimal{}
-		n.structure(b)
+		cost, err = s.number.cost()
+		s.number = decimal{}
+		s.inStructure(b)
 	default:
-		n.number.next(b)
+		s.number.next(b)
 	}
 	return cost, err
 }
 
-func (n *quantityScanner) inText(b byte) (cost int, err error) {
-	if len(n.word) < maxWord {
-		n.word = append(n.word, b)
+func (s *quantityScanner) inText(b byte) (cost int, err error) {
+	if len(s.word) < maxWord {
+		s.word = append(s.word, b)
 	}
 	switch {
-	case n.escaped:
-		n.escaped = false
+	case s.escaped:
+		s.escaped = false
 	case b == '\\': // no quantity contains one
-		n.escaped, n.number.state = true, notDecimal
+		s.escaped, s.number.state = true, notDecimal
 	case b == '"':
-		n.quoted, n.word = false, n.word[:max(0, len(n.word)-1)]
-		if n.text == 0 || n.depth != n.text {
-			cost, err = n.number.cost()
+		s.quoted, s.word = false, s.word[:max(0, len(s.word)-1)]
+		if s.textDepth == 0 || s.depth != s.textDepth {
+			cost, err = s.number.cost()
 		}
-		n.number = decimal{}
+		s.number = decimal{}
 	default:
-		n.number.next(b)
+		s.number.next(b)
 	}
 	return cost, err
 }
 
-// structure reads a byte that is not part of a value, and tracks where values are text.
-func (n *quantityScanner) structure(b byte) {
+// inStructure reads a byte that is not part of a value, and tracks where values are text.
+func (s *quantityScanner) inStructure(b byte) {
 	switch b {
 	case ':':
-		n.field = append(n.field[:0], n.word...)
+		s.field = append(s.field[:0], s.word...)
 	case ',':
-		n.field = n.field[:0]
+		s.field = s.field[:0]
 	case '{', '[':
-		n.depth++
+		s.depth++
 		switch {
-		case n.text > 0:
-		case slices.Contains(textFields, string(n.field)):
-			n.text, n.until = n.depth, n.depth
-		case string(n.field) == environment:
-			n.text, n.until = n.depth+1, n.depth
+		case s.textDepth > 0:
+		case slices.Contains(textFields, string(s.field)):
+			s.textDepth, s.textUntil = s.depth, s.depth
+		case string(s.field) == envField:
+			s.textDepth, s.textUntil = s.depth+1, s.depth
 		}
-		n.field = n.field[:0]
+		s.field = s.field[:0]
 	case '}', ']':
-		n.depth--
-		if n.depth < n.until {
-			n.text, n.until = 0, 0
+		s.depth--
+		if s.depth < s.textUntil {
+			s.textDepth, s.textUntil = 0, 0
 		}
 	}
 }
@@ -141,9 +141,9 @@ func (n *quantityScanner) structure(b byte) {
 // decimal scans a possible number: digits with a point, and an exponent.
 type decimal struct {
 	state decimalState
-	// minus is set for a negative exponent. digits counts the digits before the exponent; exponent
-	// counts the digits of the exponent without leading zeros.
-	minus            bool
+	// isNegative is set for a negative exponent. digits counts the digits before the exponent;
+	// exponent counts the digits of the exponent without leading zeros.
+	isNegative       bool
 	digits, exponent int
 }
 
@@ -160,41 +160,41 @@ const (
 )
 
 // next reads a byte. A text may have spaces around the number, including spaces that are not ASCII.
-func (n *decimal) next(b byte) {
+func (d *decimal) next(b byte) {
 	digit, space := '0' <= b && b <= '9', b == ' ' || b >= 0x80
 	switch {
-	case n.state == beforeDecimal && (space || b == '+' || b == '-'):
-	case n.state <= inDigits && (digit || b == '.'):
-		n.state = inDigits
-		n.digits++
-	case n.state == inDigits && (b == 'e' || b == 'E'):
-		n.state = atExponent
-	case n.state == atExponent && (b == '+' || b == '-'):
-		n.state, n.minus = afterSign, b == '-'
-	case n.state >= atExponent && n.state <= inExponent && digit:
-		n.state = inExponent
-		if n.exponent > 0 || b != '0' {
-			n.exponent++
+	case d.state == beforeDecimal && (space || b == '+' || b == '-'):
+	case d.state <= inDigits && (digit || b == '.'):
+		d.state = inDigits
+		d.digits++
+	case d.state == inDigits && (b == 'e' || b == 'E'):
+		d.state = atExponent
+	case d.state == atExponent && (b == '+' || b == '-'):
+		d.state, d.isNegative = afterSign, b == '-'
+	case d.state >= atExponent && d.state <= inExponent && digit:
+		d.state = inExponent
+		if d.exponent > 0 || b != '0' {
+			d.exponent++
 		}
-	case (n.state == inExponent || n.state == afterDecimal) && space:
-		n.state = afterDecimal
+	case (d.state == inExponent || d.state == afterDecimal) && space:
+		d.state = afterDecimal
 	default:
-		n.state = notDecimal
+		d.state = notDecimal
 	}
 }
 
 // cost returns the cost of parsing the number, or an error if the cost is too high.
-func (n *decimal) cost() (int, error) {
-	cost := n.digits * n.digits >> digitsCost
-	if n.state != inExponent && n.state != afterDecimal {
+func (d *decimal) cost() (int, error) {
+	cost := d.digits * d.digits >> digitsCost
+	if d.state != inExponent && d.state != afterDecimal {
 		return cost, nil
 	}
-	large := n.digits > maxSmall && !n.minus
+	large := d.digits > maxSmall && !d.isNegative
 	switch {
-	case n.exponent > maxExponent, large && n.exponent > maxLargeExponent:
+	case d.exponent > maxExponent, large && d.exponent > maxLargeExponent:
 		return 0, ErrQuantityTooExpensive
-	case large && n.exponent == maxLargeExponent:
+	case large && d.exponent == maxLargeExponent:
 		cost += largeCost
 	}
-	return cost + exponentCosts[n.exponent], nil
+	return cost + exponentCosts[d.exponent], nil
 }

@@ -18,9 +18,9 @@ type deadlineBody struct {
 	timers []*Timer // the first timer belongs to this body
 }
 
-// slowList is the number of failures that a list without an end counts as, because it has already
-// taken long.
-const slowList = 2
+// slowListFailures is the number of failures that a list without an end counts as, because it has
+// already taken long.
+const slowListFailures = 2
 
 // Read extends the timeout by the bytes it reads, and records a list that does not end.
 func (b *deadlineBody) Read(into []byte) (int, error) {
@@ -31,14 +31,14 @@ func (b *deadlineBody) Read(into []byte) (int, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
-	if err = b.explain(err); errors.Is(err, context.DeadlineExceeded) && IsRequired(b.ctx) {
-		b.health.recordFailures(requiredKind(b.ctx), errSlowList, time.Now(), slowList)
+	if err = b.timeoutOr(err); errors.Is(err, context.DeadlineExceeded) && IsRequired(b.ctx) {
+		b.health.recordFailures(requiredKind(b.ctx), errSlowList, time.Now(), slowListFailures)
 	}
 	return n, err
 }
 
-// explain returns the reason for the cancellation if the request took too long.
-func (b *deadlineBody) explain(err error) error {
+// timeoutOr returns DeadlineExceeded if the request took too long, and the given error otherwise.
+func (b *deadlineBody) timeoutOr(err error) error {
 	if errors.Is(context.Cause(b.ctx), context.DeadlineExceeded) {
 		return context.DeadlineExceeded
 	}
@@ -67,64 +67,65 @@ type requiredWatchBody struct {
 // Read records why the hub ends the watch, because client-go restarts the watch and reports
 // nothing. An event of a watch that has lasted for shortWatch shows that the cache follows the
 // kind, so Read then clears earlier failures.
-func (s *requiredWatchBody) Read(into []byte) (int, error) {
-	n, told, err := s.read(into)
+func (b *requiredWatchBody) Read(into []byte) (int, error) {
+	n, eventEnded, err := b.read(into)
 	switch {
-	case isOverLimit(err) && !s.refused.Swap(true):
-		s.health.recordFailure(s.kind, err, time.Now())
-	case told && time.Since(s.begun) >= shortWatch:
-		s.health.recovered(s.kind)
+	case isOverLimit(err) && !b.refused.Swap(true):
+		b.health.recordFailure(b.kind, err, time.Now())
+	case eventEnded && time.Since(b.startTime) >= shortWatch:
+		b.health.recovered(b.kind)
 	}
 	return n, err
 }
 
 // Close ends the watch.
-func (s *requiredWatchBody) Close() error {
-	if now := time.Now(); now.Sub(s.begun) < shortWatch && !s.refused.Load() {
-		s.health.recordFailure(s.kind, errShortWatch, now)
+func (b *requiredWatchBody) Close() error {
+	if now := time.Now(); now.Sub(b.startTime) < shortWatch && !b.refused.Load() {
+		b.health.recordFailure(b.kind, errShortWatch, now)
 	}
-	return s.watchBody.Close()
+	return b.watchBody.Close()
 }
 
 // watchBody is the body of a watch: one line for each event.
 type watchBody struct {
 	io.ReadCloser
-	begun   time.Time
-	limit   time.Duration // how long the watch may be silent
-	silence *Timer
+	startTime time.Time
+	limit     time.Duration // how long the watch may be silent
+	silence   *Timer
 }
 
-// newWatchBody returns the body of a watch that is about to be sent. Its timer is held until the
-// watchBody begins.
+// newWatchBody returns the body of a watch that is about to be sent. Its timer is held until
+// attach.
 func newWatchBody(limit time.Duration, silent func()) *watchBody {
-	s := &watchBody{limit: limit, silence: NewTimer(limit, silent)}
-	s.silence.hold()
-	return s
+	b := &watchBody{limit: limit, silence: NewTimer(limit, silent)}
+	b.silence.hold()
+	return b
 }
 
-func (s *watchBody) begin(body io.ReadCloser) {
-	s.ReadCloser, s.begun = body, time.Now()
-	s.silence.reset(s.limit)
-	s.silence.release()
+// attach sets the body of the response, and starts the timer.
+func (b *watchBody) attach(body io.ReadCloser) {
+	b.ReadCloser, b.startTime = body, time.Now()
+	b.silence.reset(b.limit)
+	b.silence.release()
 }
 
 // Read reads from the body.
-func (s *watchBody) Read(into []byte) (int, error) {
-	n, _, err := s.read(into)
+func (b *watchBody) Read(into []byte) (int, error) {
+	n, _, err := b.read(into)
 	return n, err
 }
 
 // read also reports whether an event has ended; a newline ends an event.
-func (s *watchBody) read(into []byte) (n int, told bool, err error) {
-	n, err = s.ReadCloser.Read(into)
-	if told = bytes.IndexByte(into[:n], '\n') >= 0; told {
-		s.silence.reset(s.limit)
+func (b *watchBody) read(into []byte) (n int, eventEnded bool, err error) {
+	n, err = b.ReadCloser.Read(into)
+	if eventEnded = bytes.IndexByte(into[:n], '\n') >= 0; eventEnded {
+		b.silence.reset(b.limit)
 	}
-	return n, told, err
+	return n, eventEnded, err
 }
 
 // Close ends the watch.
-func (s *watchBody) Close() error {
-	s.silence.Stop()
-	return s.ReadCloser.Close()
+func (b *watchBody) Close() error {
+	b.silence.Stop()
+	return b.ReadCloser.Close()
 }

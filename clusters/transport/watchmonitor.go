@@ -25,11 +25,11 @@ type WatchMonitor struct {
 // its timeout.
 const minListRate = 512 << 10
 
-// The response to a healthy watch begins within answerTime, and the watch lasts at least
+// The response to a healthy watch begins within watchResponseTime, and the watch lasts at least
 // shortWatch.
 const (
-	answerTime = 5 * time.Second
-	shortWatch = time.Second
+	watchResponseTime = 5 * time.Second
+	shortWatch        = time.Second
 )
 
 var (
@@ -39,27 +39,27 @@ var (
 )
 
 // RoundTrip sends the request.
-func (o *WatchMonitor) RoundTrip(request *http.Request) (*http.Response, error) {
+func (m *WatchMonitor) RoundTrip(request *http.Request) (*http.Response, error) {
 	switch watch := isWatch(request); {
 	case request.Method == http.MethodGet && !watch:
-		return o.roundTripList(request)
+		return m.roundTripList(request)
 	case !watch:
-		return o.Next.RoundTrip(request)
+		return m.Next.RoundTrip(request)
 	case !IsRequired(request.Context()):
-		return o.roundTripOptionalWatch(request)
+		return m.roundTripOptionalWatch(request)
 	}
-	return o.roundTripRequiredWatch(request)
+	return m.roundTripRequiredWatch(request)
 }
 
 // roundTripRequiredWatch sends a watch that is required for the engagement of the member.
-func (o *WatchMonitor) roundTripRequiredWatch(request *http.Request) (*http.Response, error) {
+func (m *WatchMonitor) roundTripRequiredWatch(request *http.Request) (*http.Response, error) {
 	kind := requiredKind(request.Context())
-	record := func(err error) { o.Health.recordFailure(kind, err, time.Now()) }
+	record := func(err error) { m.Health.recordFailure(kind, err, time.Now()) }
 	onLate := func() { record(context.DeadlineExceeded) }
-	timer := time.AfterFunc(answerTime, onLate)
-	body := &requiredWatchBody{kind: kind, health: o.Health}
-	body.watchBody = newWatchBody(o.Health.Silence, func() { o.Health.markFailed(kind, errSilentWatch) })
-	response, err := o.Next.RoundTrip(request.WithContext(withTimers(request.Context(), body.silence)))
+	timer := time.AfterFunc(watchResponseTime, onLate)
+	body := &requiredWatchBody{kind: kind, health: m.Health}
+	body.watchBody = newWatchBody(m.Health.Silence, func() { m.Health.markFailed(kind, errSilentWatch) })
+	response, err := m.Next.RoundTrip(request.WithContext(withTimers(request.Context(), body.silence)))
 	timer.Stop()
 	switch {
 	case utilnet.IsTimeout(err):
@@ -70,7 +70,7 @@ func (o *WatchMonitor) roundTripRequiredWatch(request *http.Request) (*http.Resp
 	case isRetriedSilently(response.StatusCode), response.StatusCode == http.StatusGone:
 		record(&StatusError{Code: response.StatusCode})
 	case response.StatusCode == http.StatusOK:
-		body.begin(response.Body)
+		body.attach(response.Body)
 		response.Body = body
 		return response, nil
 	}
@@ -86,41 +86,41 @@ func isRetriedSilently(code int) bool {
 
 // roundTripOptionalWatch sends a watch of a kind whose informer was requested later. A silent watch
 // is ended and restarted, and does not count as a failure.
-func (o *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Response, error) {
-	var s *watchBody
-	s = newWatchBody(o.Health.Silence, func() { _ = s.ReadCloser.Close() })
-	response, err := o.Next.RoundTrip(request.WithContext(withTimers(request.Context(), s.silence)))
+func (m *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Response, error) {
+	var body *watchBody
+	body = newWatchBody(m.Health.Silence, func() { _ = body.ReadCloser.Close() })
+	response, err := m.Next.RoundTrip(request.WithContext(withTimers(request.Context(), body.silence)))
 	if err != nil || response.StatusCode != http.StatusOK {
-		s.silence.Stop()
+		body.silence.Stop()
 		return response, err
 	}
-	s.begin(response.Body)
-	response.Body = s
+	body.attach(response.Body)
+	response.Body = body
 	return response, nil
 }
 
 // roundTripList sends a request whose response ends. The wait is limited, because a list that hangs
 // would leave the cache outdated. A list that makes progress may take longer, and the time in which
 // the hub throttles it does not count.
-func (o *WatchMonitor) roundTripList(request *http.Request) (*http.Response, error) {
+func (m *WatchMonitor) roundTripList(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
-	b := &deadlineBody{health: o.Health, ctx: ctx, cancel: cancel}
-	b.timers = []*Timer{NewTimer(o.Timeout, func() { cancel(context.DeadlineExceeded) })}
-	if o.Connecting != nil && IsRequired(ctx) {
-		b.timers = append(b.timers, o.Connecting)
+	b := &deadlineBody{health: m.Health, ctx: ctx, cancel: cancel}
+	b.timers = []*Timer{NewTimer(m.Timeout, func() { cancel(context.DeadlineExceeded) })}
+	if m.Connecting != nil && IsRequired(ctx) {
+		b.timers = append(b.timers, m.Connecting)
 	}
-	response, err := o.Next.RoundTrip(request.WithContext(withTimers(ctx, b.timers...)))
+	response, err := m.Next.RoundTrip(request.WithContext(withTimers(ctx, b.timers...)))
 	if err != nil {
-		err = b.explain(err)
+		err = b.timeoutOr(err)
 		b.end()
 		return nil, err
 	}
 	if code := response.StatusCode; IsRequired(ctx) && isRetriedSilently(code) {
-		o.Health.recordFailure(requiredKind(ctx), &StatusError{Code: code}, time.Now())
+		m.Health.recordFailure(requiredKind(ctx), &StatusError{Code: code}, time.Now())
 	}
 	b.ReadCloser, response.Body = response.Body, b
 	return response, nil
 }
 
 // WrappedRoundTripper returns the next transport, so that client-go can find it.
-func (o *WatchMonitor) WrappedRoundTripper() http.RoundTripper { return o.Next }
+func (m *WatchMonitor) WrappedRoundTripper() http.RoundTripper { return m.Next }

@@ -154,7 +154,7 @@ func TestSlow_list_counts_as_two_failures(t *testing.T) {
 	var health WatchHealth
 	start := time.Now()
 	slow := func(at time.Duration) error {
-		health.recordFailures("pods", errSlowList, start.Add(at), slowList)
+		health.recordFailures("pods", errSlowList, start.Add(at), slowListFailures)
 		health.recordFailure("pods", context.DeadlineExceeded, start.Add(at))
 		return health.PersistentError(start.Add(at))
 	}
