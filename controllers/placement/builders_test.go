@@ -144,7 +144,7 @@ func settling(row *v1alpha1.ClusterStatus) {
 }
 
 func removalHeld(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Transition = v1alpha1.ClusterFailed, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseDrift}
+	row.Phase, row.Transition = v1alpha1.ClusterFailed, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseClustersChanged}
 }
 
 func detached(row *v1alpha1.ClusterStatus) {

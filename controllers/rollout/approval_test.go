@@ -86,7 +86,7 @@ const heldWithoutPlan = "the last plan did not choose the cluster: when the AppS
 	"fleetwright.dev/accept-removals=NUMBER@GENERATION to approve the removal"
 
 func TestRemoval_that_needs_approval_is_explained_without_a_plan(t *testing.T) {
-	drifted := WithTransition(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseDrift)
+	drifted := WithTransition(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseClustersChanged)
 	for name, change := range map[string]func(*rollout.Input){"suspended": Suspended, "no plan": WithPlanError(errors.New("no"))} {
 		t.Run(name, func(t *testing.T) {
 			in := Next(Clusters("rdd"), Later(time.Minute), change)

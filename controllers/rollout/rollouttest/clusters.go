@@ -45,7 +45,7 @@ func Clusters(letters string) rollout.Input {
 		case StateRemovingByEdit, StateRemovingUnreachable:
 			WithEntries(Entry(name, v1alpha1.ClusterRemoving, Desired(1, 2), Applied(1), removing, WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit)))(&in)
 		case StateRemovingByDrift:
-			WithEntries(Entry(name, v1alpha1.ClusterRemoving, removing, WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift)))(&in)
+			WithEntries(Entry(name, v1alpha1.ClusterRemoving, removing, WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseClustersChanged)))(&in)
 		}
 		if letter == StateRemovingUnreachable || letter == StateLeftUnreachable {
 			Unreachable(name)(&in)
