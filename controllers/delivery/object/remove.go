@@ -43,7 +43,7 @@ func (m *Member) Release(ctx context.Context, object client.Object) error {
 	}
 	released.SetLabels(labels)
 	released.SetAnnotations(annotations)
-	released.SetManagedFields(withoutOurs(object.GetManagedFields()))
+	released.SetManagedFields(otherManagers(object.GetManagedFields()))
 	if len(released.GetManagedFields()) == 0 {
 		released.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // no entries at all would leave them as they are
 	}

@@ -78,11 +78,11 @@ func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desir
 		}
 		unowned = unowned.Difference(fields)
 	}
-	ours, err := fieldsOf(entries[own])
+	owned, err := fieldsOf(entries[own])
 	if err != nil {
 		return err
 	}
-	if entries[own].FieldsV1, err = fieldsV1(ours.Union(unowned).Difference(replicasOnly)); err != nil {
+	if entries[own].FieldsV1, err = fieldsV1(owned.Union(unowned).Difference(replicasOnly)); err != nil {
 		return err
 	}
 	return m.setManagedFields(ctx, current, entries, desired)
@@ -133,7 +133,7 @@ func (m *Member) takeOwnership(ctx context.Context, existing client.Object, desi
 	if err != nil {
 		return err
 	}
-	entries, err := withOurs(existing.GetManagedFields(), fields, desired.GetAPIVersion())
+	entries, err := withSoleOwner(existing.GetManagedFields(), fields, desired.GetAPIVersion())
 	if err != nil {
 		return err
 	}
