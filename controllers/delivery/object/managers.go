@@ -91,6 +91,14 @@ func fieldsV1(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 // maxFields is how many fields are named.
 const maxFields = 3
 
+// differing says that the fields of a set differ.
+func differing(fields *fieldpath.Set) string {
+	if fields.Leaves().Size() == 1 {
+		return FieldNames(fields) + " differs"
+	}
+	return FieldNames(fields) + " differ"
+}
+
 // FieldNames names the fields of a set, the first few of many.
 func FieldNames(set *fieldpath.Set) string {
 	var paths []string

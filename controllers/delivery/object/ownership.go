@@ -23,9 +23,9 @@ type Owner int
 const (
 	// Owned objects belong to this AppService.
 	Owned Owner = iota
-	// PreviousAppService objects belong to an earlier AppService of this hub, namespace and name (a previous
-	// UID). There is at most one AppService of a name at a time, so this one inherits them: its
-	// predecessor was deleted, or the hub was restored or rebuilt.
+	// PreviousAppService objects belong to an earlier AppService of this hub, namespace and name, with
+	// another UID. That AppService was deleted, or the hub was restored or rebuilt. Only one AppService
+	// can have the name at a time, so the present one inherits these objects.
 	PreviousAppService
 	// Unmanaged objects belong to no Fleetwright. The conflict policy decides.
 	Unmanaged
