@@ -88,7 +88,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		Existing:        existing,
 		Deployment:      t.objects.deployment,
 		HasRolledOut:    t.objects.hasRolledOut,
-		VerifyCached:     isOptional(kind),
+		VerifyCached:    isOptional(kind),
 		AppliedHash:     t.memory.applied[kind],
 		Pruned:          t.memory.pruned[kind],
 		CorrectionDelay: t.memory.drift.wait(time.Now()),
