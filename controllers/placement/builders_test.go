@@ -112,43 +112,43 @@ func overriding(n int32, clusters ...string) func(*v1alpha1.AppService) {
 // running adds an entry of a cluster that runs this number of replicas.
 func running(cluster string, replicas int32, changes ...func(*v1alpha1.ClusterStatus)) func(*v1alpha1.AppService) {
 	return func(app *v1alpha1.AppService) {
-		row := v1alpha1.ClusterStatus{Name: cluster, Phase: v1alpha1.ClusterReady, Replicas: replicas}
+		entry := v1alpha1.ClusterStatus{Name: cluster, Phase: v1alpha1.ClusterReady, Replicas: replicas}
 		for _, change := range changes {
-			change(&row)
+			change(&entry)
 		}
-		app.Status.Clusters = append(app.Status.Clusters, row)
+		app.Status.Clusters = append(app.Status.Clusters, entry)
 		app.Status.SortClusters()
 	}
 }
 
 func between(least, most int32) func(*v1alpha1.ClusterStatus) {
-	return func(row *v1alpha1.ClusterStatus) { row.MinReplicas, row.MaxReplicas = least, most }
+	return func(entry *v1alpha1.ClusterStatus) { entry.MinReplicas, entry.MaxReplicas = least, most }
 }
 
-func removing(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+func removing(entry *v1alpha1.ClusterStatus) {
+	entry.Phase, entry.Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
 }
 
-func removalWaits(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Transition = v1alpha1.ClusterProgressing, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
+func removalWaits(entry *v1alpha1.ClusterStatus) {
+	entry.Phase, entry.Transition = v1alpha1.ClusterProgressing, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseEdit}
 }
 
 // lost changes an entry to that of a cluster that cannot be observed.
-func lost(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Reason = v1alpha1.ClusterUnknown, v1alpha1.ReasonClusterUnreachable
+func lost(entry *v1alpha1.ClusterStatus) {
+	entry.Phase, entry.Reason = v1alpha1.ClusterUnknown, v1alpha1.ReasonClusterUnreachable
 }
 
 // settling changes an entry to that of a new cluster that has not taken the AppService on yet.
-func settling(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Surging = v1alpha1.ClusterPending, true
+func settling(entry *v1alpha1.ClusterStatus) {
+	entry.Phase, entry.Surging = v1alpha1.ClusterPending, true
 }
 
-func removalHeld(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Transition = v1alpha1.ClusterFailed, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseClustersChanged}
+func removalHeld(entry *v1alpha1.ClusterStatus) {
+	entry.Phase, entry.Transition = v1alpha1.ClusterFailed, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseClustersChanged}
 }
 
-func detached(row *v1alpha1.ClusterStatus) {
-	row.Phase, row.Reason = v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached
+func detached(entry *v1alpha1.ClusterStatus) {
+	entry.Phase, entry.Reason = v1alpha1.ClusterDetached, v1alpha1.ReasonClusterDetached
 }
 
 func noSchedule(key string) func(*v1alpha1.MemberCluster) {

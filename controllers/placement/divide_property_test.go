@@ -17,7 +17,7 @@ import (
 // replicas that it got.
 type holder struct {
 	weight, least, most, has int64
-	row, ready               bool
+	hasEntry, ready          bool
 	got                      int64
 }
 
@@ -31,7 +31,7 @@ func (h holder) highest() int64 {
 
 // roof returns the maximum that the holder may get while other holders can take the rest.
 func (h holder) roof() int64 {
-	if h.row && !h.ready {
+	if h.hasEntry && !h.ready {
 		return min(h.highest(), max(h.least, h.has))
 	}
 	return h.highest()
@@ -64,7 +64,7 @@ func anyDivision(allReady bool) *rapid.Generator[division] {
 				h.most = rapid.Int64Range(h.least, h.least+most/2).Draw(t, "most")
 				h.most = min(h.most, math.MaxInt32)
 			}
-			if h.row = rapid.Bool().Draw(t, "has a row"); h.row {
+			if h.hasEntry = rapid.Bool().Draw(t, "has an entry"); h.hasEntry {
 				h.has = rapid.Int64Range(0, most/2).Draw(t, "has")
 				h.ready = allReady || rapid.Bool().Draw(t, "is ready")
 			}
@@ -72,7 +72,7 @@ func anyDivision(allReady bool) *rapid.Generator[division] {
 		}
 		if rapid.Bool().Draw(t, "is at rest, nearly") {
 			for i, band := range d.bands() {
-				if d.holders[i].row {
+				if d.holders[i].hasEntry {
 					d.holders[i].has = min(math.MaxInt32, max(0, band[0]+rapid.Int64Range(-2, 2).Draw(t, "off by")))
 				}
 			}
@@ -94,7 +94,7 @@ func (d division) question() (*v1alpha1.AppService, []v1alpha1.MemberCluster) {
 	for i, h := range d.holders {
 		r, m := h.draw(nth(i))
 		rules, fleet = append(rules, r), append(fleet, m)
-		if h.row {
+		if h.hasEntry {
 			running(nth(i), int32(h.has))(app)
 		}
 	}
@@ -205,7 +205,7 @@ func TestDivision_among_newcomers_goes_by_the_largest_remainder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDivision(true).Draw(t, "division")
 		for i := range d.holders {
-			d.holders[i].row, d.holders[i].has = false, 0
+			d.holders[i].hasEntry, d.holders[i].has = false, 0
 		}
 		d = d.answered(t)
 		quotas, bands := d.quotas(), d.bands()
@@ -256,9 +256,9 @@ func TestDivision_of_autoscaling_is_exact_and_in_order(t *testing.T) {
 		app, fleet := d.question()
 		autoscaling(int32(least), int32(most))(app)
 		for i := range app.Status.Clusters {
-			row := &app.Status.Clusters[i]
-			if row.MaxReplicas = rapid.Int32Range(0, row.Replicas).Draw(t, "to"); row.MaxReplicas > 0 {
-				row.MinReplicas = rapid.Int32Range(1, row.MaxReplicas).Draw(t, "from")
+			entry := &app.Status.Clusters[i]
+			if entry.MaxReplicas = rapid.Int32Range(0, entry.Replicas).Draw(t, "to"); entry.MaxReplicas > 0 {
+				entry.MinReplicas = rapid.Int32Range(1, entry.MaxReplicas).Draw(t, "from")
 			}
 		}
 		var mins, maxs, leasts, mosts, upTo int64

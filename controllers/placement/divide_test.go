@@ -109,17 +109,17 @@ func TestDecide_moves_as_few_replicas_as_it_can(t *testing.T) {
 		"one more replica moves none": {
 			app: app(divided(11), running("a", 4), running("b", 3), running("c", 3)), members: abc, want: shares(4, 3, 4),
 		},
-		"one that leaves gives to the others what it had": {
+		"the other clusters get the replicas of a cluster that leaves": {
 			app: app(divided(10), running("a", 3), running("b", 3), running("c", 2), running("d", 2)), members: members(member("a"), member("b")), want: shares(5, 5),
 		},
-		"what is far from its share comes to the near end of it": { // bands 3 to 4
+		"a cluster far from its share moves to the near end of it": { // bands 3 to 4
 			app: app(divided(10), running("a", 10), running("b", 0), running("c", 0)), members: abc, want: shares(4, 3, 3),
 		},
-		"one that is too many goes where the remainder is smallest": { // 4.9, 2.8, 2.3
+		"a surplus replica is taken where the remainder is smallest": { // 4.9, 2.8, 2.3
 			app:     app(divided(10, rule("a", weight(49)), rule("b", weight(28)), rule("c", weight(23))), running("a", 5), running("b", 3), running("c", 3)),
 			members: abc, want: shares(5, 3, 2),
 		},
-		"what is being removed begins anew": {
+		"a cluster in removal counts as a new one": {
 			app: app(divided(3), running("a", 2, removing), running("b", 2)), members: members(member("a"), member("b")), want: shares(1, 2),
 		},
 	})
@@ -128,37 +128,37 @@ func TestDecide_moves_as_few_replicas_as_it_can(t *testing.T) {
 func TestDecide_gives_no_more_to_a_cluster_that_is_not_Ready(t *testing.T) {
 	dark := members(member("a", notReady), member("b"), member("c"))
 	ask(t, map[string]question{
-		"it keeps its share":         {app: app(divided(9), running("a", 3), running("b", 3), running("c", 3)), members: dark, want: shares(3, 3, 3)},
-		"the others get what is new": {app: app(divided(15), running("a", 3), running("b", 3), running("c", 3)), members: dark, want: shares(3, 6, 6)},
-		"it gives like the others":   {app: app(divided(6), running("a", 3), running("b", 3), running("c", 3)), members: dark, want: shares(2, 2, 2)},
-		"nor the odd one":            {app: app(divided(10), running("a", 3), running("b", 4), running("c", 2)), members: dark, want: shares(3, 4, 3)},
-		"what two cannot take, the third does, over its share": { // 3.67 each
+		"it keeps its share":            {app: app(divided(9), running("a", 3), running("b", 3), running("c", 3)), members: dark, want: shares(3, 3, 3)},
+		"the others get new replicas":   {app: app(divided(15), running("a", 3), running("b", 3), running("c", 3)), members: dark, want: shares(3, 6, 6)},
+		"it is reduced like the others": {app: app(divided(6), running("a", 3), running("b", 3), running("c", 3)), members: dark, want: shares(2, 2, 2)},
+		"it does not get the remainder": {app: app(divided(10), running("a", 3), running("b", 4), running("c", 2)), members: dark, want: shares(3, 4, 3)},
+		"the third cluster gets what two clusters cannot take, above its share": { // 3.67 each
 			app:     app(divided(11), running("a", 3), running("b", 3), running("c", 3)),
 			members: members(member("a", notReady), member("b", notReady), member("c")), want: shares(3, 3, 5),
 		},
-		"nor does rank give it any of that": {
+		"it gets none of that by its rank": {
 			app:     app(divided(11), running("a", 3), running("b", 3), running("c", 3)),
 			members: members(member("a"), member("b", notReady), member("c", notReady)), want: shares(5, 3, 3),
 		},
-		"what it gives back is no new bound for the others": { // 500.6, 3.475, 3.475, 1.45; if d were fixed at 1, the quota of a would be 501.04
+		"its released replicas do not bound the others": { // 500.6, 3.475, 3.475, 1.45; if d were fixed at 1, the quota of a would be 501.04
 			app: app(divided(509, rule("a", weight(500600)), rule("b", weight(3475)), rule("c", weight(3475)), rule("d", weight(1450))),
 				running("a", 500), running("b", 4), running("c", 4), running("d", 1)),
 			members: members(member("a"), member("b"), member("c"), member("d", notReady)), want: shares(500, 4, 4, 1),
 		},
-		"its least, though it has less": {
+		"it gets its minimum, even if it has less": {
 			app: app(divided(9, rule("a", atLeast(2))), running("a", 1), running("b", 4), running("c", 3)), members: dark, want: shares(2, 4, 3),
 		},
-		"what is being removed from it is what it has": {
+		"it keeps its replicas while it is in removal": {
 			app: app(divided(9), running("a", 1, removing), running("b", 4), running("c", 4)), members: dark, want: shares(1, 4, 4),
 		},
-		"more, when the others are at their most": {
+		"it gets more when the others are at their maximum": {
 			app:     app(divided(15, rule("b", atMost(4)), rule("c", atMost(4))), running("a", 3), running("b", 3), running("c", 3)),
 			members: dark, want: shares(7, 4, 4),
 		},
-		"more, when there are no others": {
+		"it gets more when there are no others": {
 			app: app(divided(9), running("a", 2), running("b", 1)), members: members(member("a", notReady), member("b", notReady)), want: shares(5, 4),
 		},
-		"the lower share that its bound makes for the others": {
+		"the others get what the bound of one cluster leaves": {
 			app:     app(divided(15, rule("b", atMost(4))), running("a", 3), running("b", 3), running("c", 3)),
 			members: dark, want: shares(3, 4, 8),
 		},
@@ -168,10 +168,10 @@ func TestDecide_gives_no_more_to_a_cluster_that_is_not_Ready(t *testing.T) {
 func TestDecide_has_clusters_scale(t *testing.T) {
 	ab := members(member("a"), member("b"))
 	ask(t, map[string]question{
-		"each within the bounds":        {app: app(autoscaling(2, 6), replicas(4)), members: ab, want: placement.Plan{scaled("a", 4, 2, 6), scaled("b", 4, 2, 6)}},
-		"beginning with no less":        {app: app(autoscaling(2, 6), replicas(1)), members: ab, want: placement.Plan{scaled("a", 2, 2, 6), scaled("b", 2, 2, 6)}},
-		"beginning with no more":        {app: app(autoscaling(2, 6), replicas(9)), members: ab, want: placement.Plan{scaled("a", 6, 2, 6), scaled("b", 6, 2, 6)}},
-		"from one, when it is not said": {app: app(autoscaling(2, 6), func(app *v1alpha1.AppService) { app.Spec.Autoscaling.MinReplicas = nil }), members: ab, want: placement.Plan{scaled("a", 1, 1, 6), scaled("b", 1, 1, 6)}},
+		"each within the bounds":          {app: app(autoscaling(2, 6), replicas(4)), members: ab, want: placement.Plan{scaled("a", 4, 2, 6), scaled("b", 4, 2, 6)}},
+		"initial replicas at the minimum": {app: app(autoscaling(2, 6), replicas(1)), members: ab, want: placement.Plan{scaled("a", 2, 2, 6), scaled("b", 2, 2, 6)}},
+		"initial replicas at the maximum": {app: app(autoscaling(2, 6), replicas(9)), members: ab, want: placement.Plan{scaled("a", 6, 2, 6), scaled("b", 6, 2, 6)}},
+		"the default minimum is one":      {app: app(autoscaling(2, 6), func(app *v1alpha1.AppService) { app.Spec.Autoscaling.MinReplicas = nil }), members: ab, want: placement.Plan{scaled("a", 1, 1, 6), scaled("b", 1, 1, 6)}},
 		"divided, both bounds are": {
 			app: app(divided(4), autoscaling(4, 10)), members: ab, want: placement.Plan{scaled("a", 2, 2, 5), scaled("b", 2, 2, 5)},
 		},
@@ -179,27 +179,27 @@ func TestDecide_has_clusters_scale(t *testing.T) {
 		"by weight": {
 			app: app(divided(4, rule("a", weight(3))), autoscaling(4, 12)), members: ab, want: placement.Plan{scaled("a", 3, 3, 9), scaled("b", 1, 1, 3)},
 		},
-		"a cluster that has no share of the least has no autoscaler, and the others all of the most": {
+		"a cluster without a share of the minimum has no autoscaler, and the others get the whole maximum": {
 			app: app(divided(4, rule("a", weight(0))), autoscaling(4, 12)), members: ab, want: placement.Plan{chosen("a", 0), scaled("b", 4, 4, 12)},
 		},
-		"a rule's least is in the least": {
+		"the minimum of a rule is part of the minimum": {
 			app: app(divided(4, rule("a", atLeast(3))), autoscaling(4, 10)), members: ab, want: placement.Plan{scaled("a", 3, 3, 5), scaled("b", 1, 1, 5)},
 		},
-		"a rule's most bounds both": {
+		"the maximum of a rule bounds both": {
 			app: app(divided(4, rule("a", atMost(1))), autoscaling(4, 10)), members: ab, want: placement.Plan{scaled("a", 1, 1, 1), scaled("b", 3, 3, 9)},
 		},
-		"the most is no less than the least": {
+		"the maximum is at least the minimum": {
 			app: app(divided(4, rule("a", atLeast(5))), autoscaling(6, 7)), members: ab, want: placement.Plan{scaled("a", 5, 5, 5), scaled("b", 1, 1, 2)},
 		},
-		"the odd ones stay where they are": {
+		"the remainders stay where they are": {
 			app: app(divided(5), autoscaling(5, 9), running("a", 2, between(2, 5)), running("b", 3, between(3, 4))), members: ab,
 			want: placement.Plan{scaled("a", 2, 2, 5), scaled("b", 3, 3, 4)},
 		},
-		"what runs is what it begins with, within its bounds": {
+		"the initial replicas are the present ones, within the bounds": {
 			app: app(divided(4), autoscaling(4, 10), running("a", 4, between(2, 5)), running("b", 9, between(2, 5))), members: ab,
 			want: placement.Plan{scaled("a", 4, 2, 5), scaled("b", 5, 2, 5)},
 		},
-		"what is being removed begins with its least": {
+		"a cluster in removal starts with its minimum": {
 			app: app(divided(4), autoscaling(4, 10), running("a", 4, removing, between(2, 5))), members: ab,
 			want: placement.Plan{scaled("a", 2, 2, 5), scaled("b", 2, 2, 5)},
 		},

@@ -59,7 +59,7 @@ func TestPlan_Excluded_has_the_requirements_that_most_clusters_do_not_meet(t *te
 // Adding or removing a node moves no replicas while the CPU changes by less than a tenth.
 func TestDecide_keeps_shares_while_capacities_change_by_less_than_a_tenth(t *testing.T) {
 	weighing := func(n int64) func(*v1alpha1.ClusterStatus) {
-		return func(row *v1alpha1.ClusterStatus) { row.Weight = n }
+		return func(entry *v1alpha1.ClusterStatus) { entry.Weight = n }
 	}
 	tests := map[string]struct {
 		cpu  string

@@ -140,12 +140,12 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonNotNamed),
 			},
 		},
-		"a cluster that holds it keeps it, whatever its state": {
+		"a cluster that runs the AppService keeps it in any state": {
 			app:     app(holding("deleting", "gone-dark", "tainted")),
 			members: members(member("deleting", deleting), member("gone-dark", notReady), member("tainted", unschedulable)),
 			want:    placement.Plan{chosen("deleting", 1), chosen("gone-dark", 1), chosen("tainted", 1)},
 		},
-		"a cluster that holds it and no longer fits loses it, whatever its state": {
+		"a cluster that runs the AppService and no longer matches loses it in any state": {
 			app:     app(named("east"), holding("north", "west")),
 			members: members(member("north", notReady), member("west")),
 			want: placement.Plan{
@@ -154,7 +154,7 @@ func TestDecide(t *testing.T) {
 				excluded("west", v1alpha1.ReasonNotNamed),
 			},
 		},
-		"a row without a MemberCluster is not in the plan": {
+		"an entry without a MemberCluster is not in the plan": {
 			app:     app(holding("east", "west")),
 			members: members(member("west")),
 			want:    placement.Plan{chosen("west", 1)},

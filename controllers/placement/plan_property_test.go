@@ -18,7 +18,7 @@ func TestPlan_does_not_depend_on_the_order_of_members_and_rows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app, fleet := anyQuestion(t)
 		want := decide(t, app, fleet)
-		app.Status.Clusters = rapid.Permutation(app.Status.Clusters).Draw(t, "rows shuffled")
+		app.Status.Clusters = rapid.Permutation(app.Status.Clusters).Draw(t, "entries shuffled")
 		if diff := cmp.Diff(want, decide(t, app, rapid.Permutation(fleet).Draw(t, "members shuffled"))); diff != "" {
 			t.Fatalf("plans differ (-sorted +shuffled):\n%s", diff)
 		}
@@ -60,9 +60,9 @@ func TestPlan_is_the_same_again_while_some_of_it_waits(t *testing.T) {
 		plan := decide(t, app, fleet)
 		carryOut(t, app, plan)
 		for i := range app.Status.Clusters {
-			row, old := &app.Status.Clusters[i], before.Status.Cluster(app.Status.Clusters[i].Name)
-			if app.Spec.Autoscaling == nil && old != nil && isRunning(old) && isRunning(row) && rapid.Bool().Draw(t, "waits") {
-				row.Replicas = max(row.Replicas, old.Replicas)
+			entry, old := &app.Status.Clusters[i], before.Status.Cluster(app.Status.Clusters[i].Name)
+			if app.Spec.Autoscaling == nil && old != nil && isRunning(old) && isRunning(entry) && rapid.Bool().Draw(t, "waits") {
+				entry.Replicas = max(entry.Replicas, old.Replicas)
 			}
 		}
 		if diff := cmp.Diff(chosenOf(plan), chosenOf(decide(t, app, fleet))); diff != "" {
@@ -89,10 +89,10 @@ func TestPlan_keeps_to_the_limit_and_to_the_clusters_that_run(t *testing.T) {
 		}
 		worst, best := 0, 3
 		for _, d := range candidates {
-			if row := app.Status.Cluster(d.Cluster); d.Chosen() {
-				worst = max(worst, rowsWorth(row))
+			if entry := app.Status.Cluster(d.Cluster); d.Chosen() {
+				worst = max(worst, rowsWorth(entry))
 			} else {
-				best = min(best, rowsWorth(row))
+				best = min(best, rowsWorth(entry))
 			}
 		}
 		if len(chosenOf(plan)) < len(candidates) && best < worst {
@@ -127,17 +127,17 @@ func TestPlan_spreads_newcomers_as_evenly_as_can_be(t *testing.T) {
 	})
 }
 
-func isRunning(row *v1alpha1.ClusterStatus) bool { return rowsWorth(row) == 0 }
+func isRunning(entry *v1alpha1.ClusterStatus) bool { return rowsWorth(entry) == 0 }
 
 // rowsWorth returns the order in which the limit takes clusters. It is implemented independently of
 // the package.
-func rowsWorth(row *v1alpha1.ClusterStatus) int {
+func rowsWorth(entry *v1alpha1.ClusterStatus) int {
 	switch {
-	case row == nil:
+	case entry == nil:
 		return 3
-	case row.Phase == v1alpha1.ClusterRemoving:
+	case entry.Phase == v1alpha1.ClusterRemoving:
 		return 2
-	case row.Transition.Type != "":
+	case entry.Transition.Type != "":
 		return 1
 	}
 	return 0
@@ -159,9 +159,9 @@ func carryOut(t *rapid.T, app *v1alpha1.AppService, plan placement.Plan) {
 				Name: d.Cluster, Phase: v1alpha1.ClusterPending, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, Weight: d.Weight,
 			})
 		case old != nil:
-			row := *old
-			rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){removing, removalWaits, removalHeld}).Draw(t, "leaves as")(&row)
-			rows = append(rows, row)
+			entry := *old
+			rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){removing, removalWaits, removalHeld}).Draw(t, "leaves as")(&entry)
+			rows = append(rows, entry)
 		}
 	}
 	app.Status.Clusters = rows
@@ -222,16 +222,16 @@ func anyFirstQuestion(t *rapid.T) (*v1alpha1.AppService, []v1alpha1.MemberCluste
 	return app, fleet
 }
 
-func anyState(t *rapid.T, row *v1alpha1.ClusterStatus) {
-	row.Phase = rapid.SampledFrom([]v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterUnknown, v1alpha1.ClusterFailed}).Draw(t, "phase")
-	row.Replicas = rapid.Int32Range(0, 30).Draw(t, "runs")
+func anyState(t *rapid.T, entry *v1alpha1.ClusterStatus) {
+	entry.Phase = rapid.SampledFrom([]v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterUnknown, v1alpha1.ClusterFailed}).Draw(t, "phase")
+	entry.Replicas = rapid.Int32Range(0, 30).Draw(t, "runs")
 	if rapid.Bool().Draw(t, "scales") {
-		row.MinReplicas = rapid.Int32Range(1, 10).Draw(t, "from")
-		row.MaxReplicas = row.MinReplicas + rapid.Int32Range(0, 10).Draw(t, "up")
+		entry.MinReplicas = rapid.Int32Range(1, 10).Draw(t, "from")
+		entry.MaxReplicas = entry.MinReplicas + rapid.Int32Range(0, 10).Draw(t, "up")
 	}
 	change := rapid.SampledFrom([]func(*v1alpha1.ClusterStatus){nil, nil, nil, removing, removalWaits, removalHeld, detached}).Draw(t, "state")
 	if change != nil {
-		change(row)
+		change(entry)
 	}
 }
 
