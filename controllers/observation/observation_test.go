@@ -49,7 +49,7 @@ func TestObservation_WithDeployment(t *testing.T) {
 			}),
 			want: Observation(v1alpha1.ClusterReady, Counting(0, 0)),
 		},
-		"none wanted, and nobody has looked at it yet, is Progressing": {
+		"no replicas wanted, and not observed by the Deployment controller yet, is Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) {
 				d.Spec.Replicas = new(int32(0))
 				d.Status = appsv1.DeploymentStatus{}

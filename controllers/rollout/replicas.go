@@ -26,8 +26,8 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 	previousDesired, previousReplicas := desiredReplicas(e.entry), e.entry.Replicas
 	setReplicas(&e.entry, decision)
 	e.entry.Surging = e.entry.Surging || in.IsDivided() && e.previous != nil && e.previous.Generation > 0 && desiredReplicas(e.entry) > previousDesired
-	settled := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit sets the initial replicas again
-	if (e.entry.Surging || settled) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
+	isSameGeneration := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit sets the initial replicas again
+	if (e.entry.Surging || isSameGeneration) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
 		e.entry.Replicas = initialReplicas(e, decision, previousReplicas, mostLeaving)
 	}
 }
@@ -46,13 +46,14 @@ func (in Input) mayWait(e *entryPlan, decision placement.Decision) bool {
 // here. The number does not change until the next edit. mostLeaving returns the result of
 // mostReplicasLeaving.
 func initialReplicas(e *entryPlan, decision placement.Decision, previousReplicas int32, mostLeaving func() int32) int32 {
+	initial := previousReplicas
 	if e.isFirstAssignment() {
-		previousReplicas = mostLeaving()
+		initial = mostLeaving()
 	}
 	if decision.MaxReplicas > 0 {
-		previousReplicas = min(previousReplicas, decision.MaxReplicas)
+		initial = min(initial, decision.MaxReplicas)
 	}
-	return max(previousReplicas, decision.Replicas)
+	return max(initial, decision.Replicas)
 }
 
 // mostReplicasLeaving returns the largest number of replicas that a cluster which leaves the plan

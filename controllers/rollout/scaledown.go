@@ -26,9 +26,9 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 		return nil
 	}
 	editedShortfall, uneditedShortfall := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
-	othersUnready := in.shortfallWithout(plans)
+	othersShortfall := in.shortfallOfOthers(plans)
 	if in.acceptsUnready() {
-		editedShortfall, uneditedShortfall, othersUnready = shortfall{}, shortfall{}, shortfall{}
+		editedShortfall, uneditedShortfall, othersShortfall = shortfall{}, shortfall{}, shortfall{}
 	}
 	var keeping int32
 	var kept int64
@@ -37,7 +37,7 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 		missing := &editedShortfall
 		switch {
 		case !in.IsDivided() && in.mayServe(e):
-			missing = &othersUnready
+			missing = &othersShortfall
 		case !in.IsDivided():
 			missing = &shortfall{}
 		case e.entry.Transition.Cause != v1alpha1.CauseEdit:
@@ -119,10 +119,10 @@ func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
 	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseClustersChanged
 }
 
-// shortfallWithout returns the shortfall that scale-downs to zero wait for, without the clusters that
-// are to be scaled down: it is empty if any other cluster of the plan is ready. Only whether its
-// number of unready replicas is positive counts, so the number is 1.
-func (in Input) shortfallWithout(plans []entryPlan) shortfall {
+// shortfallOfOthers returns the shortfall that a scale-down to zero waits for: the clusters of the plan
+// that are not to be scaled down, or nothing if any of them is ready. The number of unready replicas
+// is 1 instead of their sum, because scaleDownOne only checks that it is positive.
+func (in Input) shortfallOfOthers(plans []entryPlan) shortfall {
 	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool { return !isInPlan(&other) || other.lowerTarget != nil })
 	names := in.unreadyInPlan(others)
 	if len(names) == 0 && len(others) > 0 {

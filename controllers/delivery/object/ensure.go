@@ -27,11 +27,12 @@ type Member struct {
 	Client client.Client
 	// Live reads from the member itself.
 	Live client.Reader
-	// OnApply is called for each apply, with its error and its duration.
+	// OnApply is called for each apply, with its error and its duration. It may be nil.
 	OnApply func(err error, took time.Duration)
 }
 
-// Facts are what Ensure decides on. They are gathered once for each reconcile.
+// Facts are what Ensure decides on. They are gathered once for each reconcile. All functions are
+// required.
 type Facts struct {
 	App   *v1alpha1.AppService
 	Entry *v1alpha1.ClusterStatus
