@@ -93,8 +93,8 @@ func (d *Deliverer) leave(ctx context.Context, name multicluster.ClusterName, e 
 	}
 }
 
-// dropEngagement removes an engagement of a member. It returns the engagement that takes its place as the
-// newest, or nil.
+// dropEngagement removes an engagement of a member. It returns the engagement that takes its place
+// as the newest, or nil.
 func (d *Deliverer) dropEngagement(name multicluster.ClusterName, e *engagement) *engagement {
 	d.mu.Lock()
 	defer d.mu.Unlock()

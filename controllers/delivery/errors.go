@@ -29,8 +29,8 @@ const conflictRetry = time.Second
 const maxMessage = 512
 
 // handleError classifies an error. A request that the member refuses is reported in the entry and
-// retried in minutes. Any other error is reported and retried with the queue's back-off. A write that
-// the lease fence refuses is not reported, because it is not the member's failure.
+// retried in minutes. Any other error is reported and retried with the queue's back-off. A write
+// that the lease fence refuses is not reported, because it is not the member's failure.
 func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconcile.Result, error) {
 	var blocker *object.Blocker
 	switch {

@@ -128,8 +128,8 @@ func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.Abandoned
 	return !mayCome, err
 }
 
-// mayBePlaced reports whether the planner is about to place an AppService on this member, or would do
-// so if the member were Ready. It returns true while the placement is invalid, because then the
+// mayBePlaced reports whether the planner is about to place an AppService on this member, or would
+// do so if the member were Ready. It returns true while the placement is invalid, because then the
 // decision is not known.
 func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (bool, error) {
 	var members v1alpha1.MemberClusterList

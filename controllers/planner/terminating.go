@@ -26,9 +26,10 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=appservices.fleetwright.dev,verbs=get
 
-// deletedNamespaceOrCRD returns the namespace or the CRD whose deletion also deletes the AppService, or
-// nil if the AppService itself was deleted. Only the latter is evidence that the members are to
-// delete the workload. It reads from the API server, and a failed read is an error, never evidence.
+// deletedNamespaceOrCRD returns the namespace or the CRD whose deletion also deletes the
+// AppService, or nil if the AppService itself was deleted. Only the latter is evidence that the
+// members are to delete the workload. It reads from the API server, and a failed read is an error,
+// never evidence.
 func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
 	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
@@ -51,9 +52,9 @@ func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input
 	return nil, nil
 }
 
-// releaseWithNamespaceOrCRD removes the finalizer of an AppService that is deleted with its namespace
-// or its CRD. The members keep what they run. Removals that were in progress continue: their
-// MemberClusters get a tombstone, from which delivery completes them. The event is about the
+// releaseWithNamespaceOrCRD removes the finalizer of an AppService that is deleted with its
+// namespace or its CRD. The members keep what they run. Removals that were in progress continue:
+// their MemberClusters get a tombstone, from which delivery completes them. The event is about the
 // namespace or the CRD, because nothing can be created in a terminating namespace.
 func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, deleted *metav1.PartialObjectMetadata) error {
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {

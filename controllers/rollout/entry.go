@@ -33,8 +33,8 @@ func find(plans []entryPlan, name string) *entryPlan {
 	return &plans[i]
 }
 
-// planEntry returns the entry plan of one cluster, or nil if its entry ends. mostLeaving returns the
-// result of mostReplicasLeaving.
+// planEntry returns the entry plan of one cluster, or nil if its entry ends. mostLeaving returns
+// the result of mostReplicasLeaving.
 func (in Input) planEntry(name string, mostLeaving func() int32) *entryPlan {
 	e := entryPlan{entry: v1alpha1.ClusterStatus{Name: name}, previous: in.App.Status.Cluster(name), seen: in.ObservationOf(name), member: in.Members[name]}
 	if e.previous != nil {

@@ -69,10 +69,11 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 	}
 	recent := in.recentRemovals(counted)
 	b.unintended = unintendedLeaving + max(recent, unintendedRemoving)
-	// The removal limit is a fifth of the clusters that have applied the AppService, and at least one,
-	// so that an AppService on fewer than five clusters can leave them. A cluster whose removal without
-	// an edit has ended within the window still counts among these clusters. Otherwise each removal
-	// that ends would lower the limit, and removals that were allowed together would need approval.
+	// The removal limit is a fifth of the clusters that have applied the AppService, and at least
+	// one, so that an AppService on fewer than five clusters can leave them. A cluster whose
+	// removal without an edit has ended within the window still counts among these clusters.
+	// Otherwise each removal that ends would lower the limit, and removals that were allowed
+	// together would need approval.
 	recentlyEnded := max(0, recent-unintendedRemoving)
 	b.maxConcurrent = max(1, (clustersThatApplied+recentlyEnded)/clustersPerRemoval)
 	return b

@@ -119,9 +119,9 @@ func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
 	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseClustersChanged
 }
 
-// shortfallOfOthers returns the shortfall that a scale-down to zero waits for: the clusters of the plan
-// that are not to be scaled down, or nothing if any of them is ready. The number of unready replicas
-// is 1 instead of their sum, because scaleDownOne only checks that it is positive.
+// shortfallOfOthers returns the shortfall that a scale-down to zero waits for: the clusters of the
+// plan that are not to be scaled down, or nothing if any of them is ready. The number of unready
+// replicas is 1 instead of their sum, because scaleDownOne only checks that it is positive.
 func (in Input) shortfallOfOthers(plans []entryPlan) shortfall {
 	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool { return !isInPlan(&other) || other.lowerTarget != nil })
 	names := in.unreadyInPlan(others)

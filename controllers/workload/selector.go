@@ -57,8 +57,8 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	return w.withSelector(deployment, selector)
 }
 
-// selectsByFleetwrightLabel reports whether the pods of an adopted Deployment have the label of Fleetwright,
-// and no Service selects them by another label.
+// selectsByFleetwrightLabel reports whether the pods of an adopted Deployment have the label of
+// Fleetwright, and no Service selects them by another label.
 func selectsByFleetwrightLabel(deployment *appsv1.Deployment, service *corev1.Service) bool {
 	return deployment.Spec.Template.Labels[v1alpha1.LabelAppService] == deployment.Name &&
 		(service == nil || maps.Equal(service.Spec.Selector, Selector(deployment.Name)))

@@ -172,8 +172,8 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 }
 
 // handleStaleCache handles an object that is gone or complete on the member itself, given its
-// current state. The watch will report that, except perhaps for an object with VerifyCached, which is
-// created here.
+// current state. The watch will report that, except perhaps for an object with VerifyCached, which
+// is created here.
 func (m *Member) handleStaleCache(ctx context.Context, facts Facts, current client.Object, desired *unstructured.Unstructured) (Result, error) {
 	switch {
 	case !facts.VerifyCached:

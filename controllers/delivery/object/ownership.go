@@ -23,9 +23,9 @@ type Owner int
 const (
 	// Owned objects belong to this AppService.
 	Owned Owner = iota
-	// PreviousAppService objects belong to an earlier AppService of this hub, namespace and name, with
-	// another UID. That AppService was deleted, or the hub was restored or rebuilt. Only one AppService
-	// can have the name at a time, so the present one inherits these objects.
+	// PreviousAppService objects belong to an earlier AppService of this hub, namespace and name,
+	// with another UID. That AppService was deleted, or the hub was restored or rebuilt. Only one
+	// AppService can have the name at a time, so the present one inherits these objects.
 	PreviousAppService
 	// Unmanaged objects belong to no Fleetwright. The conflict policy decides.
 	Unmanaged
@@ -85,8 +85,8 @@ func managerOf(object client.Object) string {
 // IsOwned reports whether the object belongs to the AppService.
 func (e Existing) IsOwned() bool { return e.Owner == Owned }
 
-// IsManagedByThisHub reports whether the object belongs to the AppService or to an earlier one of its
-// name.
+// IsManagedByThisHub reports whether the object belongs to the AppService or to an earlier one of
+// its name.
 func (e Existing) IsManagedByThisHub() bool { return e.Owner == Owned || e.Owner == PreviousAppService }
 
 // IsBeingDeleted reports whether the member is deleting the object.

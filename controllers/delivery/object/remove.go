@@ -13,8 +13,8 @@ import (
 
 // Delete deletes an object by its UID, so that an object that took its place stays. The caller must
 // have verified the deletion with the hub. The pods of a Deployment are deleted before it. No other
-// object has dependents to wait for, and the wait never ends where the member's garbage collector does
-// not run.
+// object has dependents to wait for, and the wait never ends where the member's garbage collector
+// does not run.
 func (m *Member) Delete(ctx context.Context, object client.Object) error {
 	uid, propagation := object.GetUID(), metav1.DeletePropagationBackground
 	if isDeployment(object) {

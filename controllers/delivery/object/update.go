@@ -102,8 +102,8 @@ func (m *Member) replaceLists(ctx context.Context, existing client.Object, desir
 	return m.takeOwnership(ctx, replaced, desired)
 }
 
-// withDesiredLists returns a copy of an object with the desired lists. It returns an error for a kind
-// that it does not know.
+// withDesiredLists returns a copy of an object with the desired lists. It returns an error for a
+// kind that it does not know.
 func withDesiredLists(existing client.Object, desired *unstructured.Unstructured) (client.Object, error) {
 	replaced := existing.DeepCopyObject().(client.Object)
 	switch object := replaced.(type) {
