@@ -211,7 +211,7 @@ const (
 )
 
 // TransitionCause is the cause of a removal or a scale-down.
-// +kubebuilder:validation:Enum=Edit;Deletion;Drift;Displaced;Recovered;Rejoined
+// +kubebuilder:validation:Enum=Edit;Deletion;ClustersChanged;Displaced;Recovered;Rejoined
 type TransitionCause string
 
 const (
@@ -220,9 +220,9 @@ const (
 	CauseEdit TransitionCause = "Edit"
 	// CauseDeletion: the AppService is being deleted.
 	CauseDeletion TransitionCause = "Deletion"
-	// CauseDrift: clusters changed, for example their labels or taints, and the AppService was not
-	// edited.
-	CauseDrift TransitionCause = "Drift"
+	// CauseClustersChanged: clusters changed, for example their labels or taints, and the AppService
+	// was not edited.
+	CauseClustersChanged TransitionCause = "ClustersChanged"
 	// CauseDisplaced: other clusters reach spec.placement.limit, for example because one is Ready
 	// again.
 	CauseDisplaced TransitionCause = "Displaced"
@@ -237,7 +237,7 @@ const (
 type ClusterTransition struct {
 	// Type is ScaleDownPending, RemovalPending, RemovalNeedsApproval or Removing.
 	Type TransitionType `json:"type"`
-	// Cause is Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
+	// Cause is Edit, Deletion, ClustersChanged, Displaced, Recovered or Rejoined.
 	Cause TransitionCause `json:"cause"`
 	// Accepted is true if the annotation fleetwright.dev/accept-removals approves the removal.
 	// +optional

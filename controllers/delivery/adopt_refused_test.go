@@ -33,7 +33,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				return d
 			}(),
 			want: `Deployment web exists and does not belong to this AppService: it is managed by "creator"` + differs +
-				`spec.template.spec.containers[name="app"].image differ` + toAdopt,
+				`spec.template.spec.containers[name="app"].image differs` + toAdopt,
 		},
 		"of a Deployment whose container has another name": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
@@ -51,7 +51,7 @@ func TestAdoption_is_refused(t *testing.T) {
 			change:   func(app *v1alpha1.AppService) { app.Spec.PodAnnotations = map[string]string{"note": "desired"} },
 			existing: identicalDeployment,
 			want: `Deployment web exists and does not belong to this AppService: it is managed by "creator"` + differs +
-				`spec.template.metadata.annotations.note differ` + toAdopt,
+				`spec.template.metadata.annotations.note differs` + toAdopt,
 		},
 		"of a Deployment with many different fields": {
 			policy:   v1alpha1.ConflictAdoptIfIdentical,
@@ -68,7 +68,7 @@ func TestAdoption_is_refused(t *testing.T) {
 				return s
 			}(),
 			want: `Service web exists and does not belong to this AppService: it is managed by "creator"` + differs +
-				`spec.ports[port=80,protocol="TCP"].targetPort differ` + inPlace,
+				`spec.ports[port=80,protocol="TCP"].targetPort differs` + inPlace,
 		},
 	}
 	for kind, object := range map[string]client.Object{"Deployment": identicalDeployment, "Service": identicalService} {

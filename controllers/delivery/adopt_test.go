@@ -293,7 +293,7 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 		s.start()
 		s.plan()
 		s.expectReport(s.failed(v1alpha1.ReasonConflict, `Service web exists and does not belong to this AppService: it is managed by "creator"; it is not identical, `+
-			"so spec.conflictPolicy AdoptIfIdentical does not adopt it: spec.selector differ; change the AppService to match, or set spec.conflictPolicy to Adopt, which changes it"),
+			"so spec.conflictPolicy AdoptIfIdentical does not adopt it: spec.selector differs; change the AppService to match, or set spec.conflictPolicy to Adopt, which changes it"),
 			ignoreReplicas)
 		s.expectUnchanged(service)
 	})

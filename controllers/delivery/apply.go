@@ -60,15 +60,15 @@ func render(t task, hubID string) (workload.Workload, error) {
 	return desired, err
 }
 
-// applyService ensures the Service, or deletes it if none is desired. An inherited Service goes as
-// well.
+// applyService ensures the Service. If none is desired, it deletes the Service of the AppService or
+// of an earlier one of its name.
 func (r *reconciler) applyService(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
 	if desired != nil {
 		return r.ensure(ctx, t, desired)
 	}
 	t.memory.setPruned("Service", object.Pruned{})
 	service := t.objects.facts["Service"]
-	if service == nil || !service.IsInherited() {
+	if service == nil || !service.IsManagedByThisHub() {
 		return false, nil
 	}
 	return true, r.remover.deleteUnwanted(ctx, t, *service)
@@ -88,7 +88,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		Existing:        existing,
 		Deployment:      t.objects.deployment,
 		HasRolledOut:    t.objects.hasRolledOut,
-		IsUnwatched:     isOptional(kind),
+		VerifyCached:    isOptional(kind),
 		AppliedHash:     t.memory.applied[kind],
 		Pruned:          t.memory.pruned[kind],
 		CorrectionDelay: t.memory.drift.wait(time.Now()),

@@ -209,7 +209,8 @@ func TestNodePort_that_is_already_allocated_is_reported(t *testing.T) {
 		"when the Service is created": func(*setup, int32) {},
 		"when the Service is updated": func(s *setup, _ int32) { s.plan(); s.expectReport(s.ready()) },
 	}
-	ports := map[string]int32{"when the Service is created": 30701, "when the Service is updated": 30702}
+	// The API server allocates ports below 30086 last, so no other test gets them by chance.
+	ports := map[string]int32{"when the Service is created": 30071, "when the Service is updated": 30072}
 	for name, given := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,9 +10,9 @@ type intent string
 const (
 	// leave: there is no plan for this member; everything there stays.
 	leave intent = "leave"
-	// await: the planner has not planned this generation yet, all changes are suspended, or the hub
-	// is behind; only observe.
-	await intent = "await"
+	// observeOnly: change nothing, because the planner has not planned this generation yet, all
+	// changes are suspended, or the hub is behind.
+	observeOnly intent = "observeOnly"
 	// maintain: make the member's objects match the entry.
 	maintain intent = "maintain"
 	// remove: remove the member's objects.
@@ -26,13 +26,13 @@ func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 	case app == nil, entry == nil, entry.Phase == v1alpha1.ClusterDetached:
 		return leave
 	case app.Status.IsHubBehind():
-		return await
+		return observeOnly
 	case entry.Phase == v1alpha1.ClusterRemoving && app.Spec.Suspend && app.DeletionTimestamp.IsZero():
-		return await
+		return observeOnly
 	case entry.Phase == v1alpha1.ClusterRemoving:
 		return remove
 	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation:
-		return await
+		return observeOnly
 	}
 	return maintain
 }

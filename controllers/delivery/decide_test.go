@@ -46,9 +46,9 @@ func TestDecide(t *testing.T) {
 			want       intent // for phases that are not in want
 		}{
 			{"planned", app(), 2, maintain},
-			{"of a generation that is not planned", app(), 1, await},
-			{"planned for a generation that is not seen yet", app(), 3, await},
-			{"being deleted", deleting, 2, await},
+			{"of a generation that is not planned", app(), 1, observeOnly},
+			{"planned for a generation that is not seen yet", app(), 3, observeOnly},
+			{"being deleted", deleting, 2, observeOnly},
 		} {
 			t.Run(string(phase)+" "+test.name, func(t *testing.T) {
 				if always, found := want[phase]; found {
@@ -68,7 +68,7 @@ func TestDecide(t *testing.T) {
 	for _, phase := range phases {
 		held, entry := app(), entry("east", phase, 2)
 		withSuspend(held)
-		if got := decide(held, &entry); got != await && phase != v1alpha1.ClusterDetached {
+		if got := decide(held, &entry); got != observeOnly && phase != v1alpha1.ClusterDetached {
 			t.Errorf("%s while suspended: got %s", phase, got)
 		}
 		held.DeletionTimestamp = new(metav1.Now())
@@ -78,11 +78,11 @@ func TestDecide(t *testing.T) {
 	}
 	for _, phase := range phases {
 		behind, entry := app(entry("east", phase, 2), withHubBehind(entry("west", v1alpha1.ClusterUnknown, 2))), entry("east", phase, 2)
-		if got := decide(behind, &entry); got != await && phase != v1alpha1.ClusterDetached {
+		if got := decide(behind, &entry); got != observeOnly && phase != v1alpha1.ClusterDetached {
 			t.Errorf("%s while the hub is behind another cluster: got %s", phase, got)
 		}
 		behind.DeletionTimestamp = new(metav1.Now())
-		if got := decide(behind, &entry); got != await && phase != v1alpha1.ClusterDetached {
+		if got := decide(behind, &entry); got != observeOnly && phase != v1alpha1.ClusterDetached {
 			t.Errorf("%s while the hub is behind and it is being deleted: got %s", phase, got)
 		}
 	}

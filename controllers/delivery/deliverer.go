@@ -112,8 +112,8 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		r.engagement.begin(q)
 		return nil
 	})}
-	for _, object := range Kinds() {
-		sources = append(sources, source.TypedKind(member.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(toApp(name))))
+	for _, kind := range Kinds() {
+		sources = append(sources, source.TypedKind(member.GetCache(), kind, handler.TypedEnqueueRequestsFromMapFunc(toApp(name))))
 	}
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {
@@ -195,15 +195,15 @@ func logger(log logr.Logger, request *mcreconcile.Request) logr.Logger {
 
 // toApp maps an object of a member to the AppService in its label.
 func toApp(name multicluster.ClusterName) handler.TypedMapFunc[client.Object, mcreconcile.Request] {
-	return func(_ context.Context, object client.Object) []mcreconcile.Request {
-		app := object.GetLabels()[v1alpha1.LabelAppService]
-		if app == "" || app != object.GetName() {
+	return func(_ context.Context, changed client.Object) []mcreconcile.Request {
+		app := changed.GetLabels()[v1alpha1.LabelAppService]
+		if app == "" || app != changed.GetName() {
 			return nil
 		}
-		return []mcreconcile.Request{request(name, client.ObjectKeyFromObject(object))}
+		return []mcreconcile.Request{requestFor(name, client.ObjectKeyFromObject(changed))}
 	}
 }
 
-func request(cluster multicluster.ClusterName, app types.NamespacedName) mcreconcile.Request {
+func requestFor(cluster multicluster.ClusterName, app types.NamespacedName) mcreconcile.Request {
 	return mcreconcile.Request{ClusterName: cluster, Request: ctrl.Request{NamespacedName: app}}
 }

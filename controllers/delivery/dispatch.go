@@ -145,6 +145,6 @@ func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
 	name := multicluster.ClusterName(cluster)
 	if e := d.newest(name); e != nil {
-		e.add(request(name, app))
+		e.add(requestFor(name, app))
 	}
 }

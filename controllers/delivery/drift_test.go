@@ -109,7 +109,7 @@ func TestEdit_is_no_drift(t *testing.T) {
 // them.
 func TestPort_that_was_corrected_is_removed_by_an_edit(t *testing.T) {
 	t.Parallel()
-	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30703} {
+	for kind, nodePort := range map[string]int32{"ClusterIP": 0, "NodePort": 30073} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := deliveredSetup(t, func(app *v1alpha1.AppService) {

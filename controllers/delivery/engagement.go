@@ -86,16 +86,16 @@ func (d *Deliverer) join(ctx context.Context, name multicluster.ClusterName, e *
 // leave removes an engagement. If another engagement of the member becomes the newest by that, it
 // may have missed events of the hub: everything that is planned on the member is enqueued.
 func (d *Deliverer) leave(ctx context.Context, name multicluster.ClusterName, e *engagement) {
-	if newest := d.remove(name, e); newest != nil {
+	if newest := d.dropEngagement(name, e); newest != nil {
 		if err := d.enqueuePlanned(ctx, name, newest); err != nil {
 			ctrl.Log.WithName("delivery").Error(err, "Enqueue the plan of a member", "cluster", name)
 		}
 	}
 }
 
-// remove removes an engagement of a member. It returns the engagement that takes its place as the
-// newest, or nil.
-func (d *Deliverer) remove(name multicluster.ClusterName, e *engagement) *engagement {
+// dropEngagement removes an engagement of a member. It returns the engagement that takes its place
+// as the newest, or nil.
+func (d *Deliverer) dropEngagement(name multicluster.ClusterName, e *engagement) *engagement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.engagements[name]
@@ -134,14 +134,14 @@ func (d *Deliverer) enqueuePlanned(ctx context.Context, name multicluster.Cluste
 		return err
 	}
 	for _, app := range planned {
-		e.add(request(name, app))
+		e.add(requestFor(name, app))
 	}
 	mc := &v1alpha1.MemberCluster{}
 	if err := d.hub.GetClient().Get(ctx, client.ObjectKey{Name: name.String()}, mc); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read MemberCluster: %w", err)
 	}
 	for _, app := range mc.Status.Abandoned {
-		e.add(request(name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name}))
+		e.add(requestFor(name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name}))
 	}
 	return nil
 }

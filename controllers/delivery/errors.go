@@ -28,10 +28,10 @@ const conflictRetry = time.Second
 // maxMessage is how many bytes a message of an entry has at most.
 const maxMessage = 512
 
-// failed classifies an error. What the member refuses is reported in the entry and retried in
-// minutes. Anything else is reported and retried with the queue's back-off. That this replica must
-// not change anything now is not reported, because the member has no part in it.
-func (r *reconciler) failed(ctx context.Context, t task, err error) (reconcile.Result, error) {
+// handleError classifies an error. A request that the member refuses is reported in the entry and
+// retried in minutes. Any other error is reported and retried with the queue's back-off. A write
+// that the lease fence refuses is not reported, because it is not the member's failure.
+func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconcile.Result, error) {
 	var blocker *object.Blocker
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errNotVerified):

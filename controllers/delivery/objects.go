@@ -54,7 +54,7 @@ func (o objects) owned() []object.Existing {
 // blocker returns why the objects must not be changed for an AppService, or nil.
 func (o objects) blocker(app *v1alpha1.AppService) *object.Blocker {
 	for _, existing := range o.all() {
-		if object.KindOf(existing) == "Service" && len(app.Spec.Ports) == 0 && !existing.IsInherited() {
+		if object.KindOf(existing) == "Service" && len(app.Spec.Ports) == 0 && !existing.IsManagedByThisHub() {
 			continue // no Service is wanted, so this one blocks nothing
 		}
 		if blocker := existing.Blocker(app.Spec.ConflictPolicy); blocker != nil {

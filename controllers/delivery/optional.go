@@ -87,7 +87,7 @@ func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalK
 		return false, err
 	}
 	if existing != nil {
-		if !existing.IsInherited() {
+		if !existing.IsManagedByThisHub() {
 			return false, nil
 		}
 		if err := r.remover.deleteUnwanted(ctx, t, *existing); err != nil {

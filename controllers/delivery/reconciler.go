@@ -124,7 +124,7 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 		result.RequeueAfter = cmp.Or(result.RequeueAfter, appliedPoll)
 		return result, err
 	}
-	if intent == await {
+	if intent == observeOnly {
 		return r.observe(ctx, t, t.entry.ObservedGeneration)
 	}
 	return r.maintain(ctx, t)
@@ -139,7 +139,7 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 	}
 	switch {
 	case err != nil:
-		return r.failed(ctx, t, err)
+		return r.handleError(ctx, t, err)
 	case changed:
 		r.report(t, observation.Observation{Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Applied: t.app.Generation})
 		// The watch brings the outcome, unless an admission webhook has undone the change at once.

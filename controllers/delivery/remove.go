@@ -28,7 +28,7 @@ var errNotVerified = errors.New("a live read of the hub does not confirm the cha
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
 	var err error
 	if t.objects, err = r.reader.fromMember(ctx, t.app); err != nil {
-		return r.failed(ctx, t, err)
+		return r.handleError(ctx, t, err)
 	}
 	if blocker := removalBlocker(t); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
@@ -41,7 +41,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	for _, existing := range t.objects.owned() {
 		left = append(left, object.KindOf(existing))
 		if err := act(ctx, t, existing); err != nil {
-			return r.failed(ctx, t, err)
+			return r.handleError(ctx, t, err)
 		}
 	}
 	if len(left) > 0 && orphans {
@@ -49,7 +49,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 			err = fmt.Errorf("another manager restores Fleetwright's labels and annotations on %s: stop it, so that the objects can be released", strings.Join(left, ", "))
 		}
 		if err != nil {
-			return r.failed(ctx, t, err) // the queue backs off
+			return r.handleError(ctx, t, err) // the queue backs off
 		}
 		left = nil
 	}

@@ -57,7 +57,7 @@ func (r *reconciler) reportUnplanned(t task) {
 		return
 	}
 	isUnplanned := func(e object.Existing) bool {
-		return !e.IsBeingDeleted() && (e.IsOwned() || e.Owner == object.Orphaned && !t.member.IsAbandoned(lineage.Of(e).UID))
+		return !e.IsBeingDeleted() && (e.IsOwned() || e.Owner == object.PreviousAppService && !t.member.IsAbandoned(lineage.Of(e).UID))
 	}
 	if !slices.ContainsFunc(t.objects.all(), isUnplanned) {
 		return

@@ -244,7 +244,7 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	defer cancel()
 	reported := newRecorder()
 	r := New(hub, testHubID, reported).reconciler(s.clusterName(), member)
-	result, err := r.Reconcile(ctx, request(s.clusterName(), s.key()))
+	result, err := r.Reconcile(ctx, requestFor(s.clusterName(), s.key()))
 	return reported.last(s.key(), s.cluster), result, err
 }
 
@@ -266,7 +266,7 @@ func (w *testReconciler) reconcileOnce() (observation.Observation, reconcile.Res
 	w.catchUp()
 	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
-	result, err := w.Reconcile(ctx, request(w.clusterName(), w.key()))
+	result, err := w.Reconcile(ctx, requestFor(w.clusterName(), w.key()))
 	w.must(err)
 	return w.reported.last(w.key(), w.setup.cluster), result
 }

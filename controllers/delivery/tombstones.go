@@ -59,7 +59,7 @@ func (t tombstones) process(ctx context.Context, key types.NamespacedName) (wait
 			waiting = true
 			continue
 		}
-		if err := t.remove(ctx, mc, tombstone); err != nil {
+		if err := t.dropTombstone(ctx, mc, tombstone); err != nil {
 			return false, err
 		}
 	}
@@ -128,8 +128,9 @@ func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.Abandoned
 	return !mayCome, err
 }
 
-// mayBePlaced reports whether the planner is about to place an AppService on this member, would do
-// so if the member were Ready, or cannot tell.
+// mayBePlaced reports whether the planner is about to place an AppService on this member, or would
+// do so if the member were Ready. It returns true while the placement is invalid, because then the
+// decision is not known.
 func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (bool, error) {
 	var members v1alpha1.MemberClusterList
 	if err := t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
@@ -143,8 +144,8 @@ func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (
 	return decision.Chosen() || decision.Reason == v1alpha1.ReasonClusterNotReady, nil
 }
 
-// remove removes a tombstone from the MemberCluster.
-func (t tombstones) remove(ctx context.Context, mc *v1alpha1.MemberCluster, tombstone v1alpha1.AbandonedAppService) error {
+// dropTombstone removes a tombstone from the MemberCluster.
+func (t tombstones) dropTombstone(ctx context.Context, mc *v1alpha1.MemberCluster, tombstone v1alpha1.AbandonedAppService) error {
 	updated := mc.DeepCopy()
 	updated.Status.Abandoned = slices.DeleteFunc(updated.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == tombstone.UID })
 	if err := t.hubWriter.Status().Patch(ctx, updated, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {

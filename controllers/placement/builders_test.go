@@ -144,7 +144,7 @@ func surging(entry *v1alpha1.ClusterStatus) {
 }
 
 func removalNeedsApproval(entry *v1alpha1.ClusterStatus) {
-	entry.Phase, entry.Transition = v1alpha1.ClusterFailed, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseDrift}
+	entry.Phase, entry.Transition = v1alpha1.ClusterFailed, v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseClustersChanged}
 }
 
 func detached(entry *v1alpha1.ClusterStatus) {

@@ -19,7 +19,8 @@ type fleet struct {
 	current *fleetSnapshot // nil after a change
 }
 
-// fleetSnapshot is the fleet at one point in time. Nobody may modify it, because all plans share it.
+// fleetSnapshot is the fleet at one point in time. It must not be modified, because all plans share
+// it.
 type fleetSnapshot struct {
 	all []v1alpha1.MemberCluster
 	// members are the MemberClusters that have a Secret, and secretless the others, by name.

@@ -12,7 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// statusPatch returns a merge patch that changes the status of an AppService, if nobody else has
+// statusPatch returns a merge patch that changes the status of an AppService, if no other client has
 // written the AppService in the meantime.
 //
 // A merge patch replaces a list as a whole. So the entries are encoded once, and only the rest of

@@ -79,10 +79,10 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 		return reconcile.Result{}, err
 	}
 	gathering := time.Since(started)
-	if scope, err := r.terminatingScope(ctx, in); err != nil {
+	if deleted, err := r.deletedNamespaceOrCRD(ctx, in); err != nil {
 		return reconcile.Result{}, err
-	} else if scope != nil {
-		return reconcile.Result{}, r.releaseWithScope(ctx, app, in, scope)
+	} else if deleted != nil {
+		return reconcile.Result{}, r.releaseWithNamespaceOrCRD(ctx, app, in, deleted)
 	}
 	if err := r.addTombstones(ctx, &in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err

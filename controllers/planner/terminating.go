@@ -26,10 +26,11 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=appservices.fleetwright.dev,verbs=get
 
-// terminatingScope returns the namespace or the CRD whose deletion also deletes the AppService, or
-// nil if the AppService itself was deleted. Only the latter is evidence that the members are to
-// delete the workload. It reads from the API server, and a failed read is an error, never evidence.
-func (r *Reconciler) terminatingScope(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
+// deletedNamespaceOrCRD returns the namespace or the CRD whose deletion also deletes the
+// AppService, or nil if the AppService itself was deleted. Only the latter is evidence that the
+// members are to delete the workload. It reads from the API server, and a failed read is an error,
+// never evidence.
+func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
 	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
 		return nil, nil
@@ -51,11 +52,11 @@ func (r *Reconciler) terminatingScope(ctx context.Context, in rollout.Input) (*m
 	return nil, nil
 }
 
-// releaseWithScope removes the finalizer of an AppService that is deleted with its namespace or its
-// CRD. The members keep what they run. Removals that were in progress continue: their
-// MemberClusters get a tombstone, from which delivery completes them. The event is about the
+// releaseWithNamespaceOrCRD removes the finalizer of an AppService that is deleted with its
+// namespace or its CRD. The members keep what they run. Removals that were in progress continue:
+// their MemberClusters get a tombstone, from which delivery completes them. The event is about the
 // namespace or the CRD, because nothing can be created in a terminating namespace.
-func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, scope *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, deleted *metav1.PartialObjectMetadata) error {
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
@@ -72,8 +73,8 @@ func (r *Reconciler) releaseWithScope(ctx context.Context, app *v1alpha1.AppServ
 			kept++
 		}
 	}
-	ctrl.LoggerFrom(ctx).Info("Released the AppService; the members keep the workload", "deletedWith", scope.Kind, "clusters", kept)
-	r.events.Eventf(scope, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
-		"AppService %s/%s is deleted with %s %s; %d clusters keep the workload", app.Namespace, app.Name, scope.Kind, scope.Name, kept)
+	ctrl.LoggerFrom(ctx).Info("Released the AppService; the members keep the workload", "deletedWith", deleted.Kind, "clusters", kept)
+	r.events.Eventf(deleted, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
+		"AppService %s/%s is deleted with %s %s; %d clusters keep the workload", app.Namespace, app.Name, deleted.Kind, deleted.Name, kept)
 	return nil
 }

@@ -99,7 +99,7 @@ func (u failingReader) Get(ctx context.Context, key client.ObjectKey, into clien
 }
 
 // Invariant 2: a failed read is not evidence.
-func TestDeletion_waits_until_its_scope_is_known(t *testing.T) {
+func TestDeletion_waits_until_the_namespace_and_the_CRD_are_read(t *testing.T) {
 	s := newRunning(t, "east")
 	s.stop()
 	s.delete()

@@ -12,23 +12,23 @@ import (
 // needsAcknowledgement reports whether a removal is held until a user approves it. A removal that
 // is held because clusters changed remains held, even if it is the only one left and regardless of
 // later edits.
-func (t *removalBudget) needsAcknowledgement(e *entryPlan) bool {
+func (b *removalBudget) needsAcknowledgement(e *entryPlan) bool {
 	switch transition := e.entry.Transition; {
 	case !isUnintended(e):
 		return false
-	case transition.Cause == v1alpha1.CauseDrift:
-		return transition.Type == v1alpha1.TransitionRemovalNeedsApproval || t.unintended > t.maxConcurrent
+	case transition.Cause == v1alpha1.CauseClustersChanged:
+		return transition.Type == v1alpha1.TransitionRemovalNeedsApproval || b.unintended > b.maxConcurrent
 	}
 	return true
 }
 
 // isLast reports whether the plan chooses no cluster and no cluster other than this one is known to
 // be ready.
-func (t *removalBudget) isLast(e *entryPlan) bool {
-	if t.chooses || !t.in.mayServe(e) {
+func (b *removalBudget) isLast(e *entryPlan) bool {
+	if b.planHasClusters || !b.in.mayServe(e) {
 		return false
 	}
-	others := t.serving
+	others := b.serving
 	if isServing(e) {
 		others--
 	}
@@ -37,14 +37,14 @@ func (t *removalBudget) isLast(e *entryPlan) bool {
 
 // acknowledge marks the removals that the annotation approves: first the held removals, but only if
 // the number covers all of them, then the waiting removals.
-func (t *removalBudget) acknowledge() {
-	number, _ := t.in.acceptedRemovals()
-	left := int(number - t.counted.Accepted)
+func (b *removalBudget) acknowledge() {
+	number, _ := b.in.acceptedRemovals()
+	left := int(number - b.counted.Accepted)
 	var asking, others []*entryPlan
-	for _, e := range t.leaving {
+	for _, e := range b.leaving {
 		switch {
 		case e.entry.Transition.Accepted:
-		case t.needsAcknowledgement(e), t.isLast(e):
+		case b.needsAcknowledgement(e), b.isLast(e):
 			asking = append(asking, e)
 		default:
 			others = append(others, e)
@@ -56,11 +56,11 @@ func (t *removalBudget) acknowledge() {
 	all := slices.Concat(asking, others)
 	for _, e := range all[:min(left, len(all))] {
 		if isUnintended(e) {
-			t.unintended--
+			b.unintended--
 		}
 		e.entry.Transition.Accepted = true
-		t.counted.Accepted++
-		t.counted.AcceptedGeneration = t.in.App.Generation
+		b.counted.Accepted++
+		b.counted.AcceptedGeneration = b.in.App.Generation
 	}
 }
 

@@ -86,16 +86,16 @@ const heldWithoutPlan = "the last plan did not choose the cluster: when the AppS
 	"fleetwright.dev/accept-removals=NUMBER@GENERATION to approve the removal"
 
 func TestRemoval_that_needs_approval_is_explained_without_a_plan(t *testing.T) {
-	drifted := WithTransition(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseDrift)
+	needsApproval := WithTransition(v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.CauseClustersChanged)
 	for name, change := range map[string]func(*rollout.Input){"suspended": Suspended, "no plan": WithPlanError(errors.New("no"))} {
 		t.Run(name, func(t *testing.T) {
 			in := Next(Clusters("rdd"), Later(time.Minute), change)
-			held := Entry("c", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRemovalNeedsApproval, heldWithoutPlan), drifted, Since(Now))
+			held := Entry("c", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRemovalNeedsApproval, heldWithoutPlan), needsApproval, Since(Now))
 			if diff := cmp.Diff(held, *new(StatusOf(in)).Cluster("c")); diff != "" {
 				t.Errorf("entry (-want +got):\n%s", diff)
 			}
 			failed := With(in, Observed("c", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"))))
-			held = Entry("c", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonRefused, "quota"), drifted, Since(in.Now))
+			held = Entry("c", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonRefused, "quota"), needsApproval, Since(in.Now))
 			if diff := cmp.Diff(held, *new(StatusOf(failed)).Cluster("c")); diff != "" {
 				t.Errorf("entry of a failed cluster (-want +got):\n%s", diff)
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// surgePatience is how long removals wait for a surging cluster that is Failed or Unknown, and for
+// blockerTimeout is how long removals wait for a surging cluster that is Failed or Unknown, and for
 // a candidate that is not Ready.
-const surgePatience = 10 * time.Minute
+const blockerTimeout = 10 * time.Minute
 
 // blockers returns the clusters that must become ready before a removal may start: surging clusters
 // and, while the plan is below its limit or empty, candidates that are excluded only because they
-// are not Ready. A surging cluster that has been Failed or Unknown for surgePatience is not a
+// are not Ready. A surging cluster that has been Failed or Unknown for blockerTimeout is not a
 // blocker if the plan chooses all matching clusters and another cluster is Ready. Otherwise one
 // broken cluster would block every removal.
 func (in Input) blockers(plans []entryPlan) []string {
@@ -23,7 +23,7 @@ func (in Input) blockers(plans []entryPlan) []string {
 		return nil
 	}
 	var names []string
-	anyReady := slices.ContainsFunc(plans, func(e entryPlan) bool { return !e.leaves && e.entry.Phase == v1alpha1.ClusterReady })
+	anyReady := slices.ContainsFunc(plans, func(e entryPlan) bool { return !e.isLeaving && e.entry.Phase == v1alpha1.ClusterReady })
 	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
 	for _, name := range in.shortfall(plans, isSurging).clusters {
 		if limited || in.IsDivided() || !anyReady || !in.hasFailedLong(find(plans, name)) {
@@ -35,10 +35,10 @@ func (in Input) blockers(plans []entryPlan) []string {
 	return slices.Compact(names)
 }
 
-// hasFailedLong reports whether a cluster has been Failed or Unknown for at least surgePatience.
+// hasFailedLong reports whether a cluster has been Failed or Unknown for at least blockerTimeout.
 func (in Input) hasFailedLong(e *entryPlan) bool {
 	bad := e.entry.Phase == v1alpha1.ClusterFailed || e.entry.Phase == v1alpha1.ClusterUnknown
-	return bad && e.previous != nil && e.previous.Phase == e.entry.Phase && in.Now.Sub(e.previous.LastTransitionTime.Time) >= surgePatience
+	return bad && e.previous != nil && e.previous.Phase == e.entry.Phase && in.Now.Sub(e.previous.LastTransitionTime.Time) >= blockerTimeout
 }
 
 // pendingCandidates returns the clusters that the plan would choose if they were Ready. While the
@@ -62,15 +62,15 @@ func (in Input) pendingCandidates() []string {
 }
 
 // NotReadyCandidates returns the clusters that are excluded only because they are not Ready. If
-// lately is set, it omits those past their readyDeadline.
-func (in Input) NotReadyCandidates(lately bool) []string {
+// withinDeadline is set, it omits those past their readyDeadline.
+func (in Input) NotReadyCandidates(withinDeadline bool) []string {
 	var names []string
 	for _, decision := range in.Plan {
 		member := in.Members[decision.Cluster]
 		if decision.Reason != v1alpha1.ReasonClusterNotReady || member == nil {
 			continue
 		}
-		if !lately || in.Now.Time.Before(readyDeadline(member)) {
+		if !withinDeadline || in.Now.Time.Before(readyDeadline(member)) {
 			names = append(names, decision.Cluster)
 		}
 	}
@@ -96,5 +96,5 @@ func readyDeadline(member *v1alpha1.MemberCluster) time.Time {
 	if ready == nil { // it has never been Ready
 		return time.Time{}
 	}
-	return ready.LastTransitionTime.Add(surgePatience)
+	return ready.LastTransitionTime.Add(blockerTimeout)
 }

@@ -27,7 +27,7 @@ import (
 // clusters of the plan, and nothing changes.
 func TestClosedLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
+		l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), leftWithoutEdit: map[string]bool{}}
 		if rapid.Bool().Draw(t, "starts at rest") {
 			l.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = inRegion("eu") })
 			l.converge(t)
@@ -50,11 +50,11 @@ func TestClosedLoop(t *testing.T) {
 // loop is a simulation and a record of the decisions that were made in it.
 type loop struct {
 	*simulation
-	plan     map[string]bool // the clusters that the last plan chose
-	planned  int64           // the generation of the last plan
-	editing  bool            // whether an edit has not been carried out completely
-	drifted  map[string]bool // clusters that left the plan without an edit
-	removals []metav1.Time   // the start times of removals that no user requested
+	plan            map[string]bool // the clusters that the last plan chose
+	planned         int64           // the generation of the last plan
+	editing         bool            // whether an edit has not been carried out completely
+	leftWithoutEdit map[string]bool // clusters that left the plan without an edit
+	removals        []metav1.Time   // the start times of removals that no user requested
 }
 
 // act performs one random action.
@@ -98,7 +98,7 @@ func (l *loop) work(t *rapid.T) {
 func (l *loop) step(t *rapid.T) {
 	in := l.input()
 	status := StatusOf(in)
-	l.recordDrift(in)
+	l.recordLeftWithoutEdit(in)
 	l.check(t, in, status)
 	before := l.app.Status
 	l.write(status)
@@ -123,18 +123,18 @@ func (l *loop) step(t *rapid.T) {
 	}
 }
 
-// recordDrift records which clusters left the plan without an edit.
-func (l *loop) recordDrift(in rollout.Input) {
+// recordLeftWithoutEdit records which clusters left the plan without an edit.
+func (l *loop) recordLeftWithoutEdit(in rollout.Input) {
 	plan := map[string]bool{}
 	for _, decision := range in.Plan {
 		plan[decision.Cluster] = decision.Chosen()
 		if l.plan[decision.Cluster] && !decision.Chosen() && l.planned == in.App.Generation && decision.Reason != v1alpha1.ReasonLimitReached {
-			l.drifted[decision.Cluster] = true
+			l.leftWithoutEdit[decision.Cluster] = true
 		}
 	}
 	for name, chosen := range plan {
 		if chosen {
-			delete(l.drifted, name)
+			delete(l.leftWithoutEdit, name)
 		}
 	}
 	l.plan, l.planned = plan, in.App.Generation
@@ -186,10 +186,10 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	case !wanted || servingClusters(in, status, status) > 0:
 	case !anyChosen && !accepted:
 		t.Fatalf("the plan chooses no cluster, and the removal from %s, the last one that may be ready, starts without approval\n%s", entry.Name, toJSON(t, status.Clusters))
-	case anyChosen && l.drifted[entry.Name] && !unready:
+	case anyChosen && l.leftWithoutEdit[entry.Name] && !unready:
 		t.Fatalf("the removal from %s starts without an edit, and no cluster that is known to be ready remains\n%s", entry.Name, toJSON(t, status.Clusters))
 	}
-	if !l.drifted[entry.Name] || accepted {
+	if !l.leftWithoutEdit[entry.Name] || accepted {
 		return
 	}
 	l.removals = append(l.removals, l.now)

@@ -29,7 +29,7 @@ func (in Input) departure(e *entryPlan, decision placement.Decision) v1alpha1.Cl
 	case decision.Reason == v1alpha1.ReasonLimitReached:
 		return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDisplaced}
 	}
-	return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseDrift}
+	return v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseClustersChanged}
 }
 
 // isPlacementEdited reports whether a user has edited spec.placement since the status was written.
@@ -47,7 +47,7 @@ func (in Input) isPlacementEdited() bool {
 // user has approved the removal.
 func isUnintended(e *entryPlan) bool {
 	switch e.entry.Transition.Cause {
-	case v1alpha1.CauseDrift, v1alpha1.CauseRecovered, v1alpha1.CauseRejoined:
+	case v1alpha1.CauseClustersChanged, v1alpha1.CauseRecovered, v1alpha1.CauseRejoined:
 		return !e.entry.Transition.Accepted
 	}
 	return false

@@ -18,13 +18,13 @@ const detachedGrace = 30 * time.Second
 // entryPlan is the next entry of one cluster, before scale-downs and removals are decided, with the
 // facts for these decisions.
 type entryPlan struct {
-	entry    v1alpha1.ClusterStatus
-	previous *v1alpha1.ClusterStatus // nil for a new entry
-	seen     *observation.Observation
-	member   *v1alpha1.MemberCluster // nil if the cluster is not a member
-	leaves   bool                    // the cluster is no longer in the plan, and its removal has not started
-	target   *placement.Decision     // the final decision for the cluster if it is lower than the entry, otherwise nil
-	blockers []string                // the clusters that must become ready before its removal starts
+	entry       v1alpha1.ClusterStatus
+	previous    *v1alpha1.ClusterStatus // nil for a new entry
+	seen        *observation.Observation
+	member      *v1alpha1.MemberCluster // nil if the cluster is not a member
+	isLeaving   bool                    // the cluster is no longer in the plan, and its removal has not started
+	lowerTarget *placement.Decision     // the final decision for the cluster if it is lower than the entry, otherwise nil
+	blockers    []string                // the clusters that must become ready before its removal starts
 }
 
 // find returns the plan of a cluster's entry, which must exist. The plans are sorted by name.
@@ -33,9 +33,9 @@ func find(plans []entryPlan, name string) *entryPlan {
 	return &plans[i]
 }
 
-// planEntry returns the entry plan of one cluster, or nil if its entry ends. The function returns
-// mostReplicasLeaving.
-func (in Input) planEntry(name string, leaving func() int32) *entryPlan {
+// planEntry returns the entry plan of one cluster, or nil if its entry ends. mostLeaving returns
+// the result of mostReplicasLeaving.
+func (in Input) planEntry(name string, mostLeaving func() int32) *entryPlan {
 	e := entryPlan{entry: v1alpha1.ClusterStatus{Name: name}, previous: in.App.Status.Cluster(name), seen: in.ObservationOf(name), member: in.Members[name]}
 	if e.previous != nil {
 		e.entry = *e.previous
@@ -50,11 +50,11 @@ func (in Input) planEntry(name string, leaving func() int32) *entryPlan {
 		}
 		entry = in.removingEntry(e.entry, e.previous, e.seen, e.member)
 	default:
-		e.leaves = in.PlanError == nil && !decision.Chosen()
+		e.isLeaving = in.PlanError == nil && !decision.Chosen()
 		e.entry.Transition = in.departure(&e, decision)
-		e.entry.Surging = e.entry.Surging || !e.leaves && e.isFirstAssignment()
+		e.entry.Surging = e.entry.Surging || !e.isLeaving && e.isFirstAssignment()
 		if in.PlanError == nil && decision.Chosen() && !in.IsSuspended() {
-			in.assign(&e, decision, leaving)
+			in.assign(&e, decision, mostLeaving)
 		}
 		entry = in.runningEntry(e.entry, e.previous, e.seen, e.member)
 	}
@@ -154,14 +154,15 @@ func awaitsRemoval(entry v1alpha1.ClusterStatus) bool {
 	return entry.Transition.Type == v1alpha1.TransitionRemovalPending || entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval
 }
 
-// applyObservation sets the observed part of an entry. An observation that answers another
-// generation or another number of replicas sets only the counts.
+// applyObservation sets the observed part of an entry. An observation that answers another plan (it
+// was reported without an entry, or for an earlier generation, or for another number of replicas)
+// sets only the counts. The same applies if it says Ready before the surging replicas are ready.
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
 	entry.ObservedGeneration = max(entry.ObservedGeneration, seen.Applied)
-	older := seen.Found || seen.Generation < entry.Generation || seen.Planned != entry.Replicas
-	early := seen.Phase == v1alpha1.ClusterReady && (entry.ObservedGeneration < entry.Generation || entry.Surging && !isFullyReady(*entry))
-	if older || early || seen.Phase == v1alpha1.ClusterRemoving {
+	answersOtherPlan := seen.Found || seen.Generation < entry.Generation || seen.Planned != entry.Replicas
+	readyTooSoon := seen.Phase == v1alpha1.ClusterReady && (entry.ObservedGeneration < entry.Generation || entry.Surging && !isFullyReady(*entry))
+	if answersOtherPlan || readyTooSoon || seen.Phase == v1alpha1.ClusterRemoving {
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 		return
 	}

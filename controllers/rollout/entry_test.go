@@ -220,7 +220,7 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		},
 		"a member that is not in the plan at all is Removing": {
 			in:   NewInput(Reachable("east"), AcceptRemovals("1@2"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
-			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), Approved, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseClustersChanged), Approved, Since(Now)),
 		},
 		"all clusters of a deleted AppService are Removing, and none is added": {
 			in:   NewInput(Deleting, Chosen("east"), Chosen("west"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
@@ -257,7 +257,7 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		"a confirmation of an earlier removal does not end an entry that has become Removing": {
 			in: NewInput(NotChosen("east"), AcceptRemovals("1@2"), WithEntries(Entry("east", v1alpha1.ClusterReady)),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo), Counting(2, 2)))),
-			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), Approved, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseClustersChanged), Approved, Since(Now)),
 		},
 		"a confirmation for another AppService of the same name does not end an entry": {
 			in: NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
@@ -271,7 +271,7 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		},
 		"an unreachable cluster is Removing with the reason ClusterUnreachable": {
 			in:   NewInput(NotChosen("east"), AcceptRemovals("1@2"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
-			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift), Approved, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseClustersChanged), Approved, Since(Now)),
 		},
 		"a cluster that is reachable again has the reason Removing": {
 			in:   NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving)))),

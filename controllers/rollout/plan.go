@@ -79,10 +79,10 @@ func (in Input) placementHash() string {
 // planEntries returns an entry plan for each cluster that is chosen or has an entry, except for
 // entries that end.
 func (in Input) planEntries() []entryPlan {
-	names, leaving := in.clusterNames(), sync.OnceValue(in.mostReplicasLeaving)
+	names, mostLeaving := in.clusterNames(), sync.OnceValue(in.mostReplicasLeaving)
 	plans := make([]entryPlan, 0, len(names))
 	for _, name := range names {
-		if e := in.planEntry(name, leaving); e != nil {
+		if e := in.planEntry(name, mostLeaving); e != nil {
 			plans = append(plans, *e)
 		}
 	}

@@ -34,7 +34,7 @@ func (in Input) deadlines(entries []v1alpha1.ClusterStatus, removals v1alpha1.Re
 	var deadlines []time.Time
 	for _, entry := range entries {
 		if entry.Surging && (entry.Phase == v1alpha1.ClusterFailed || entry.Phase == v1alpha1.ClusterUnknown) {
-			deadlines = append(deadlines, entry.LastTransitionTime.Add(surgePatience))
+			deadlines = append(deadlines, entry.LastTransitionTime.Add(blockerTimeout))
 		}
 	}
 	for _, name := range in.NotReadyCandidates(true) {
@@ -42,7 +42,7 @@ func (in Input) deadlines(entries []v1alpha1.ClusterStatus, removals v1alpha1.Re
 	}
 	if slices.ContainsFunc(entries, awaitsRemoval) {
 		for _, count := range removals.WithoutEdit {
-			deadlines = append(deadlines, count.StartTime.Add(driftWindow+driftBucket))
+			deadlines = append(deadlines, count.StartTime.Add(withoutEditWindow+withoutEditBucket))
 		}
 	}
 	return deadlines

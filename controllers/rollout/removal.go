@@ -15,23 +15,23 @@ func (in Input) remove(plans []entryPlan) (v1alpha1.RemovalsStatus, []string) {
 		in.carryHolds(plans)
 		return counted, nil
 	}
-	t := in.newRemovalBudget(plans, counted)
-	if len(t.leaving) == 0 {
+	b := in.newRemovalBudget(plans, counted)
+	if len(b.leaving) == 0 {
 		return counted, nil
 	}
-	t.acknowledge()
+	b.acknowledge()
 	surging := in.blockers(plans)
 	unready := sortedUnion(surging, in.unreadyInPlan(plans))
-	for _, e := range t.leaving {
+	for _, e := range b.leaving {
 		e.blockers = surging
 		if e.entry.Transition.Cause != v1alpha1.CauseEdit && in.mayServe(e) {
 			e.blockers = unready
 		}
-		if t.verdict(e) == mayBegin {
-			t.begin(e)
+		if b.verdict(e) == mayBegin {
+			b.begin(e)
 		}
 	}
-	return t.counted, t.explain()
+	return b.counted, b.explain()
 }
 
 // verdict is the result of the removal policies for one cluster.
@@ -57,9 +57,9 @@ var removalPolicies = []removalPolicy{
 }
 
 // verdict returns the verdict of the first policy that decides, or mayBegin if none does.
-func (t *removalBudget) verdict(e *entryPlan) verdict {
+func (b *removalBudget) verdict(e *entryPlan) verdict {
 	for _, policy := range removalPolicies {
-		if v, decided := policy(t, e); decided {
+		if v, decided := policy(b, e); decided {
 			return v
 		}
 	}
@@ -68,14 +68,14 @@ func (t *removalBudget) verdict(e *entryPlan) verdict {
 
 // holdAccidents holds removals that may be accidents: too many within an hour without an edit, or
 // removals from clusters that were recovered or have rejoined.
-func holdAccidents(t *removalBudget, e *entryPlan) (verdict, bool) {
-	return needsApproval, t.needsAcknowledgement(e)
+func holdAccidents(b *removalBudget, e *entryPlan) (verdict, bool) {
+	return needsApproval, b.needsAcknowledgement(e)
 }
 
 // beginAbandoned starts the removal from an abandoned cluster that cannot be reached, because
 // otherwise the removal might wait for its turn forever.
-func beginAbandoned(t *removalBudget, e *entryPlan) (verdict, bool) {
-	return mayBegin, !e.member.IsReady() && t.in.IsAbandoned(e.entry.Name)
+func beginAbandoned(b *removalBudget, e *entryPlan) (verdict, bool) {
+	return mayBegin, !e.member.IsReady() && b.in.IsAbandoned(e.entry.Name)
 }
 
 // awaitBlockers makes a removal wait for the clusters that must become ready first. See blockers
@@ -86,14 +86,14 @@ func awaitBlockers(_ *removalBudget, e *entryPlan) (verdict, bool) {
 
 // holdLastReady holds the removal from the last cluster that is known to be ready while the plan
 // chooses no cluster.
-func holdLastReady(t *removalBudget, e *entryPlan) (verdict, bool) {
-	return needsApproval, t.isLast(e) && !e.entry.Transition.Accepted
+func holdLastReady(b *removalBudget, e *entryPlan) (verdict, bool) {
+	return needsApproval, b.isLast(e) && !e.entry.Transition.Accepted
 }
 
-// limitConcurrency limits concurrent removals to a fifth of the clusters. Approved removals are not
-// limited.
-func limitConcurrency(t *removalBudget, e *entryPlan) (verdict, bool) {
-	return mustWait, !t.allows(e)
+// limitConcurrency makes a removal wait while the removal limit is reached, which newRemovalBudget
+// computes. Approved removals do not wait.
+func limitConcurrency(b *removalBudget, e *entryPlan) (verdict, bool) {
+	return mustWait, !b.allows(e)
 }
 
 // mayServe reports whether pods of the AppService may be ready on a cluster, including a cluster
@@ -143,7 +143,7 @@ func (in Input) unreadyInPlan(plans []entryPlan) []string {
 }
 
 // isInPlan reports whether the plan contains the cluster.
-func isInPlan(e *entryPlan) bool { return IsPlanned(e.entry) && !e.leaves }
+func isInPlan(e *entryPlan) bool { return IsPlanned(e.entry) && !e.isLeaving }
 
 func sortedUnion(a, b []string) []string {
 	union := slices.Concat(a, b)

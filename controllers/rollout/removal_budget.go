@@ -9,64 +9,74 @@ import (
 )
 
 const (
-	// driftWindow is how long a removal without an edit counts against further removals.
-	driftWindow = time.Hour
-	// driftBucket is the interval in which removals without an edit share one counter, which keeps
-	// the status small.
-	driftBucket = 5 * time.Minute
+	// clustersPerRemoval is the divisor of the removal limit: removals may run from a fifth of the
+	// clusters at the same time.
+	clustersPerRemoval = 5
+	// withoutEditWindow is how long a removal without an edit counts against further removals.
+	withoutEditWindow = time.Hour
+	// withoutEditBucket is the interval in which removals without an edit share one counter, which
+	// keeps the status small.
+	withoutEditBucket = 5 * time.Minute
 )
 
-// removalBudget counts the removals in progress, and decides how many more may start.
+// removalBudget counts the removals in progress, and decides by the removal limit how many more may
+// start.
 type removalBudget struct {
 	in      Input
 	counted v1alpha1.RemovalsStatus
 
-	leaving       []*entryPlan // no longer in the plan, removal not started
-	blocked       []*entryPlan // of leaving: wait for other clusters to become ready
-	waiting       []*entryPlan // of leaving: wait for other removals
-	onHold        []*entryPlan // of leaving: wait for a user's approval
-	unintended    int32        // clusters that left the plan within an hour, without an edit and without approval
-	removing      []string     // removal in progress, reachable
-	unreachable   int          // number of unreachable clusters with a removal in progress: they must not block others
-	maxConcurrent int32        // limit of concurrent removals, not counting approved removals
-	chooses       bool         // whether the plan chooses any cluster
-	serving       int          // clusters that are known to be ready and keep running
+	leaving         []*entryPlan // no longer in the plan, removal not started
+	blocked         []*entryPlan // of leaving: wait for other clusters to become ready
+	waiting         []*entryPlan // of leaving: wait for other removals
+	onHold          []*entryPlan // of leaving: wait for a user's approval
+	unintended      int32        // clusters that left the plan within an hour, without an edit and without approval
+	removing        []string     // removal in progress, reachable
+	unreachable     int          // number of unreachable clusters with a removal in progress: they must not block others
+	maxConcurrent   int32        // removal limit: approved removals start regardless of it, but count while they are in progress
+	planHasClusters bool         // whether the plan chooses any cluster
+	serving         int          // clusters that are known to be ready and keep running
 }
 
 func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsStatus) *removalBudget {
-	t := &removalBudget{in: in, counted: counted}
-	var runs, leaving, removing int32
+	b := &removalBudget{in: in, counted: counted}
+	var clustersThatApplied, unintendedLeaving, unintendedRemoving int32
 	for i := range plans {
 		e := &plans[i]
 		if e.member == nil {
 			continue
 		}
-		if e.entry.ObservedGeneration > 0 { // a cluster that has not applied the AppService yet cannot be spared
-			runs++
+		if e.entry.ObservedGeneration > 0 { // a new cluster must not raise the limit
+			clustersThatApplied++
 		}
 		if isServing(e) {
-			t.serving++
+			b.serving++
 		}
 		unintended := isUnintended(e)
 		switch {
-		case e.leaves:
-			t.leaving = append(t.leaving, e)
+		case e.isLeaving:
+			b.leaving = append(b.leaving, e)
 			if unintended {
-				leaving++
+				unintendedLeaving++
 			}
 		case e.entry.Phase == v1alpha1.ClusterRemoving:
-			t.countRemoving(e)
+			b.countRemoving(e)
 			if unintended && e.member.IsReady() {
-				removing++
+				unintendedRemoving++
 			}
 		default:
-			t.chooses = true
+			b.planHasClusters = true
 		}
 	}
 	recent := in.recentRemovals(counted)
-	t.unintended = leaving + max(recent, removing)
-	t.maxConcurrent = max(1, (runs+max(0, recent-removing))/5)
-	return t
+	b.unintended = unintendedLeaving + max(recent, unintendedRemoving)
+	// The removal limit is a fifth of the clusters that have applied the AppService, and at least
+	// one, so that an AppService on fewer than five clusters can leave them. A cluster whose
+	// removal without an edit has ended within the window still counts among these clusters.
+	// Otherwise each removal that ends would lower the limit, and removals that were allowed
+	// together would need approval.
+	recentlyEnded := max(0, recent-unintendedRemoving)
+	b.maxConcurrent = max(1, (clustersThatApplied+recentlyEnded)/clustersPerRemoval)
+	return b
 }
 
 // removals returns the removal counters for the current generation. An approval ends with the
@@ -86,13 +96,14 @@ func (in Input) removals() v1alpha1.RemovalsStatus {
 func (in Input) withinWindow(counts []v1alpha1.RemovalCount) []v1alpha1.RemovalCount {
 	var recent []v1alpha1.RemovalCount
 	for _, count := range counts {
-		if in.Now.Sub(count.StartTime.Time) < driftWindow+driftBucket {
+		if in.Now.Sub(count.StartTime.Time) < withoutEditWindow+withoutEditBucket {
 			recent = append(recent, count)
 		}
 	}
 	return recent
 }
 
+// recentRemovals returns how many removals without an edit have started within the window.
 func (in Input) recentRemovals(counted v1alpha1.RemovalsStatus) int32 {
 	var sum int32
 	for _, count := range in.withinWindow(counted.WithoutEdit) {
@@ -102,51 +113,51 @@ func (in Input) recentRemovals(counted v1alpha1.RemovalsStatus) int32 {
 }
 
 // countRemoving counts a removal in progress.
-func (t *removalBudget) countRemoving(e *entryPlan) {
+func (b *removalBudget) countRemoving(e *entryPlan) {
 	if e.member.IsReady() {
-		t.removing = append(t.removing, e.entry.Name)
+		b.removing = append(b.removing, e.entry.Name)
 	} else {
-		t.unreachable++
+		b.unreachable++
 	}
 }
 
 // begin starts the removal from a cluster.
-func (t *removalBudget) begin(e *entryPlan) {
+func (b *removalBudget) begin(e *entryPlan) {
 	if isUnintended(e) {
-		t.countUnintended()
+		b.countUnintended()
 	}
 	if isServing(e) {
-		t.serving--
+		b.serving--
 	}
 	transition := e.entry.Transition
 	transition.Type = v1alpha1.TransitionRemoving
-	e.entry = *t.in.removingEntry(e.entry, e.previous, e.seen, e.member)
-	e.entry.Transition, e.leaves = transition, false
-	t.countRemoving(e)
+	e.entry = *b.in.removingEntry(e.entry, e.previous, e.seen, e.member)
+	e.entry.Transition, e.isLeaving = transition, false
+	b.countRemoving(e)
 }
 
 // countUnintended counts another removal without an edit.
-func (t *removalBudget) countUnintended() {
-	counts := t.in.withinWindow(t.counted.WithoutEdit)
+func (b *removalBudget) countUnintended() {
+	counts := b.in.withinWindow(b.counted.WithoutEdit)
 	last := len(counts) - 1
-	if last >= 0 && t.in.Now.Sub(counts[last].StartTime.Time) < driftBucket {
+	if last >= 0 && b.in.Now.Sub(counts[last].StartTime.Time) < withoutEditBucket {
 		counts[last].Count++
 	} else {
-		counts = append(counts, v1alpha1.RemovalCount{StartTime: metav1.NewTime(t.in.Now.Time), Count: 1})
+		counts = append(counts, v1alpha1.RemovalCount{StartTime: metav1.NewTime(b.in.Now.Time), Count: 1})
 	}
-	t.counted.WithoutEdit = counts
+	b.counted.WithoutEdit = counts
 }
 
 // allows reports whether another removal may start. Removals from unreachable clusters do not count
 // against removals from reachable ones. But removals from unreachable clusters are limited to the
 // same number, because all these clusters may return at the same time.
-func (t *removalBudget) allows(e *entryPlan) bool {
+func (b *removalBudget) allows(e *entryPlan) bool {
 	if e.entry.Transition.Accepted {
 		return true
 	}
-	inFlight := len(t.removing)
+	inFlight := len(b.removing)
 	if !e.member.IsReady() {
-		inFlight += t.unreachable
+		inFlight += b.unreachable
 	}
-	return inFlight < int(t.maxConcurrent)
+	return inFlight < int(b.maxConcurrent)
 }

@@ -16,7 +16,7 @@ const heldBefore = "the last plan did not choose the cluster: when the AppServic
 func (in Input) carryHolds(plans []entryPlan) {
 	for i := range plans {
 		e := &plans[i]
-		if e.entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval && IsPlanned(e.entry) && (e.leaves || in.PlanError != nil) {
+		if e.entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval && IsPlanned(e.entry) && (e.isLeaving || in.PlanError != nil) {
 			setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, heldBefore)
 		}
 	}
@@ -43,106 +43,106 @@ func setWaitingReason(e *entryPlan, reason, message string) {
 
 // explain sets the transition and the message of each cluster whose removal has not started. It
 // returns notes about all of them together.
-func (t *removalBudget) explain() []string {
-	for _, e := range t.leaving {
-		if !e.leaves {
+func (b *removalBudget) explain() []string {
+	for _, e := range b.leaving {
+		if !e.isLeaving {
 			continue // its removal has started
 		}
-		switch t.verdict(e) {
+		switch b.verdict(e) {
 		case needsApproval:
-			t.onHold = append(t.onHold, e)
+			b.onHold = append(b.onHold, e)
 		case isBlocked:
-			t.blocked = append(t.blocked, e)
+			b.blocked = append(b.blocked, e)
 		default:
-			t.waiting = append(t.waiting, e)
+			b.waiting = append(b.waiting, e)
 		}
 	}
 	var notes []string
-	for _, note := range []string{t.explainBlocked(), t.explainWaiting(), t.explainHeld()} {
+	for _, note := range []string{b.explainBlocked(), b.explainWaiting(), b.explainHeld()} {
 		if note != "" {
 			notes = append(notes, note)
 		}
 	}
-	if annotationError := t.annotationError(); len(notes) > 0 && annotationError != "" {
+	if annotationError := b.annotationError(); len(notes) > 0 && annotationError != "" {
 		notes = append(notes, annotationError[len("; "):])
 	}
 	return notes
 }
 
 // explainWaiting explains the removals that wait for other removals.
-func (t *removalBudget) explainWaiting() string {
-	if len(t.waiting) == 0 {
+func (b *removalBudget) explainWaiting() string {
+	if len(b.waiting) == 0 {
 		return ""
 	}
-	slices.Sort(t.removing)
-	next := t.annotationError()
+	slices.Sort(b.removing)
+	next := b.annotationError()
 	if next == "" {
-		all := len(t.onHold) + len(t.waiting) + len(t.blocked)
-		next = fmt.Sprintf("; annotate the AppService with %s to approve %s regardless of this limit", t.acceptance(all), removals(all))
+		all := len(b.onHold) + len(b.waiting) + len(b.blocked)
+		next = fmt.Sprintf("; annotate the AppService with %s to approve %s regardless of this limit", b.acceptance(all), removals(all))
 	}
-	for _, e := range t.waiting {
+	for _, e := range b.waiting {
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
-		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("the removal waits for removals from other clusters: %s; at most %d may run at a time%s", CapNames(t.removing), t.maxConcurrent, next))
+		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("the removal waits for removals from other clusters: %s; at most %d may run at a time%s", CapNames(b.removing), b.maxConcurrent, next))
 	}
-	return fmt.Sprintf("the removal from %s is pending: at most %d may run at a time", CountClusters(int32(len(t.waiting))), t.maxConcurrent)
+	return fmt.Sprintf("the removal from %s is pending: at most %d may run at a time", CountClusters(int32(len(b.waiting))), b.maxConcurrent)
 }
 
 // explainHeld explains the removals that a user must approve.
-func (t *removalBudget) explainHeld() string {
-	if len(t.onHold) == 0 {
+func (b *removalBudget) explainHeld() string {
+	if len(b.onHold) == 0 {
 		return ""
 	}
-	for _, e := range t.onHold {
-		why := t.whyHeld(e)
+	for _, e := range b.onHold {
+		why := b.whyHeld(e)
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalNeedsApproval
-		setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, fmt.Sprintf("%s: annotate the AppService with %s to approve %s%s", why, t.toAccept(), removals(len(t.onHold)), t.annotationError()))
+		setWaitingReason(e, v1alpha1.ReasonRemovalNeedsApproval, fmt.Sprintf("%s: annotate the AppService with %s to approve %s%s", why, b.toAccept(), removals(len(b.onHold)), b.annotationError()))
 	}
-	return fmt.Sprintf("the removal from %s needs approval: annotate the AppService with %s", CountClusters(int32(len(t.onHold))), t.toAccept())
+	return fmt.Sprintf("the removal from %s needs approval: annotate the AppService with %s", CountClusters(int32(len(b.onHold))), b.toAccept())
 }
 
 // explainBlocked explains the removals that wait for clusters to become ready.
-func (t *removalBudget) explainBlocked() string {
+func (b *removalBudget) explainBlocked() string {
 	var blockers []string
-	for _, e := range t.blocked {
+	for _, e := range b.blocked {
 		e.entry.Transition.Type = v1alpha1.TransitionRemovalPending
 		setWaitingReason(e, v1alpha1.ReasonRemovalPending, fmt.Sprintf("the removal starts when the AppService is ready on: %s; annotate the AppService with %s=true to end this wait%s",
-			CapNames(e.blockers), v1alpha1.AnnotationAcceptUnready, t.annotationError()))
+			CapNames(e.blockers), v1alpha1.AnnotationAcceptUnready, b.annotationError()))
 		if len(e.blockers) > len(blockers) { // the longer list contains the shorter one
 			blockers = e.blockers
 		}
 	}
-	if len(t.blocked) == 0 {
+	if len(b.blocked) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the removal from %s is pending until the AppService is ready on: %s", CountClusters(int32(len(t.blocked))), CapNames(blockers))
+	return fmt.Sprintf("the removal from %s is pending until the AppService is ready on: %s", CountClusters(int32(len(b.blocked))), CapNames(blockers))
 }
 
 // whyHeld returns the reason why a user must approve a removal.
-func (t *removalBudget) whyHeld(e *entryPlan) string {
+func (b *removalBudget) whyHeld(e *entryPlan) string {
 	switch {
-	case t.isLast(e):
+	case b.isLast(e):
 		return "the plan chooses no cluster, and no other cluster is known to be ready"
 	case e.entry.Transition.Cause == v1alpha1.CauseRecovered:
 		return "the workload was found here without an entry in status.clusters, and the plan does not choose the cluster"
 	case e.entry.Transition.Cause == v1alpha1.CauseRejoined:
 		return "the cluster has joined the fleet again, and the plan does not choose it"
 	}
-	return fmt.Sprintf("%s left the plan within an hour, and spec.placement was not edited", CountClusters(t.unintended))
+	return fmt.Sprintf("%s left the plan within an hour, and spec.placement was not edited", CountClusters(b.unintended))
 }
 
 // toAccept returns the annotation that approves the held removals or, if none is held, the waiting
 // removals.
-func (t *removalBudget) toAccept() string {
-	number := len(t.onHold)
+func (b *removalBudget) toAccept() string {
+	number := len(b.onHold)
 	if number == 0 {
-		number = len(t.waiting) + len(t.blocked)
+		number = len(b.waiting) + len(b.blocked)
 	}
-	return t.acceptance(number)
+	return b.acceptance(number)
 }
 
 // acceptance returns the annotation that approves this many more removals.
-func (t *removalBudget) acceptance(more int) string {
-	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(t.counted.Accepted)+more, t.in.App.Generation)
+func (b *removalBudget) acceptance(more int) string {
+	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(b.counted.Accepted)+more, b.in.App.Generation)
 }
 
 func removals(n int) string {
@@ -153,10 +153,10 @@ func removals(n int) string {
 }
 
 // annotationError returns what is wrong with the annotation and which value to set, or "".
-func (t *removalBudget) annotationError() string {
-	_, wrong := t.in.acceptedRemovals()
+func (b *removalBudget) annotationError() string {
+	_, wrong := b.in.acceptedRemovals()
 	if wrong == "" {
 		return ""
 	}
-	return fmt.Sprintf("; annotation %s %s: set %s", v1alpha1.AnnotationAcceptRemovals, wrong, t.toAccept())
+	return fmt.Sprintf("; annotation %s %s: set %s", v1alpha1.AnnotationAcceptRemovals, wrong, b.toAccept())
 }

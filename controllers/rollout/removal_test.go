@@ -56,7 +56,7 @@ func TestRemovals_are_limited(t *testing.T) {
 		"removals without an edit in progress count":              {"dDDrrrrrrr", "hRRrrrrrrr", ""},
 		"three of ten, approved":                                  {"dddrrrrrrr", "RRRrrrrrrr", "3@2"},
 		"three of ten, two approved: all need approval":           {"dddrrrrrrr", "hhhrrrrrrr", "2@2"},
-		"a removal by an edit does not count as drift":            {"dGrrrrrrrr", "RRrrrrrrrr", ""},
+		"a removal by an edit does not count as one without":      {"dGrrrrrrrr", "RRrrrrrrrr", ""},
 		"removals by an edit in progress count against the limit": {"dGGrrrrrrr", "wRRrrrrrrr", ""},
 		"held removals do not block removals by an edit":          {"dddeeerrrr", "hhhRRwrrrr", ""},
 	}
@@ -175,18 +175,18 @@ func TestRemovals_limit_counts_only_clusters_that_have_applied_the_AppService(t 
 }
 
 // Invariant 2: no step starts more removals than the limit allows, and no removal starts if too
-// many clusters drifted.
+// many clusters left the plan without an edit.
 func TestRemovals_never_exceed_the_limit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := Clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{StateLeftByEdit, StateReady, StateLeftByDrift, StateRemovingByEdit, StateRemovingByDrift, StateRemovingUnreachable, StateLeftUnreachable}), 1, 25).Draw(t, "clusters")))
+		in := Clusters(string(rapid.SliceOfN(rapid.SampledFrom([]rune{StateLeftByEdit, StateReady, StateLeftWithoutEdit, StateRemovingByEdit, StateRemovingWithoutEdit, StateRemovingUnreachable, StateLeftUnreachable}), 1, 25).Draw(t, "clusters")))
 		accept := rapid.IntRange(0, 6).Draw(t, "accept")
 		AcceptRemovals(fmt.Sprintf("%d@2", accept))(&in)
 		most := max(1, len(in.App.Status.Clusters)/5)
 		status := StatusOf(in)
-		var started, removing, drifted, accepted int
+		var started, removing, leftWithoutEdit, accepted int
 		for _, entry := range status.Clusters {
 			before := in.App.Status.Cluster(entry.Name)
-			reachable, isDrift := in.Members[entry.Name].IsReady(), before.Generation == Generation
+			reachable, isWithoutEdit := in.Members[entry.Name].IsReady(), before.Generation == Generation
 			if entry.Transition.Accepted {
 				accepted++
 				continue
@@ -197,8 +197,8 @@ func TestRemovals_never_exceed_the_limit(t *testing.T) {
 			if entry.Phase == v1alpha1.ClusterRemoving && reachable && before.Phase != v1alpha1.ClusterRemoving {
 				started++
 			}
-			if isDrift && !in.Plan.Find(entry.Name).Chosen() {
-				drifted++
+			if isWithoutEdit && !in.Plan.Find(entry.Name).Chosen() {
+				leftWithoutEdit++
 			}
 		}
 		if accepted > accept {
@@ -209,8 +209,8 @@ func TestRemovals_never_exceed_the_limit(t *testing.T) {
 		}
 		for _, entry := range status.Clusters {
 			before := in.App.Status.Cluster(entry.Name)
-			if drifted > most && !entry.Transition.Accepted && before.Generation == Generation && before.Phase != v1alpha1.ClusterRemoving && entry.Phase == v1alpha1.ClusterRemoving {
-				t.Fatalf("the removal from %s starts although %d clusters drifted and no user approved it\n%s", entry.Name, drifted, Letters(status))
+			if leftWithoutEdit > most && !entry.Transition.Accepted && before.Generation == Generation && before.Phase != v1alpha1.ClusterRemoving && entry.Phase == v1alpha1.ClusterRemoving {
+				t.Fatalf("the removal from %s starts although %d clusters left the plan without an edit and no user approved it\n%s", entry.Name, leftWithoutEdit, Letters(status))
 			}
 		}
 	})

@@ -25,23 +25,23 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 	if len(candidates) == 0 {
 		return nil
 	}
-	edited, unedited := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
-	beside := in.readyBeside(plans)
+	editedShortfall, uneditedShortfall := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
+	othersShortfall := in.shortfallOfOthers(plans)
 	if in.acceptsUnready() {
-		edited, unedited, beside = shortfall{}, shortfall{}, shortfall{}
+		editedShortfall, uneditedShortfall, othersShortfall = shortfall{}, shortfall{}, shortfall{}
 	}
 	var keeping int32
 	var kept int64
 	blocking := map[*shortfall]bool{}
 	for _, e := range candidates {
-		missing := &edited
+		missing := &editedShortfall
 		switch {
 		case !in.IsDivided() && in.mayServe(e):
-			missing = &beside
+			missing = &othersShortfall
 		case !in.IsDivided():
 			missing = &shortfall{}
 		case e.entry.Transition.Cause != v1alpha1.CauseEdit:
-			missing = &unedited
+			missing = &uneditedShortfall
 		}
 		final := in.scaleDownOne(e, *missing, &kept)
 		if final.Transition.Type != "" {
@@ -64,7 +64,7 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 // surplus replicas that the entry keeps to kept, their total over all entries.
 func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alpha1.ClusterStatus {
 	final := e.entry
-	setReplicas(&final, *e.target)
+	setReplicas(&final, *e.lowerTarget)
 	switch {
 	case in.IsDivided() && in.App.Spec.Autoscaling == nil:
 		surplus := min(max(0, missing.unready-missing.readyOnLeaving-*kept), int64(e.entry.Replicas-final.Replicas))
@@ -73,7 +73,7 @@ func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alp
 	case missing.unready > 0:
 		final = e.entry
 	}
-	if !in.isScaleDown(final, *e.target) {
+	if !in.isScaleDown(final, *e.lowerTarget) {
 		final.Transition = v1alpha1.ClusterTransition{}
 	}
 	return final
@@ -84,7 +84,7 @@ func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alp
 func (in Input) scaleDownCandidates(plans []entryPlan) []*entryPlan {
 	var candidates []*entryPlan
 	for i := range plans {
-		if e := &plans[i]; e.target != nil {
+		if e := &plans[i]; e.lowerTarget != nil {
 			candidates = append(candidates, e)
 			in.dropUnready(e)
 		}
@@ -93,14 +93,14 @@ func (in Input) scaleDownCandidates(plans []entryPlan) []*entryPlan {
 }
 
 // scaleDownCause returns CauseEdit if the scale-down follows from an edit, even if it has been
-// pending since an earlier edit, and CauseDrift otherwise.
+// pending since an earlier edit, and CauseClustersChanged otherwise.
 func (in Input) scaleDownCause(e *entryPlan) v1alpha1.TransitionCause {
 	edited := e.previous.Generation != 0 && e.previous.Generation != in.App.Generation
 	before := e.previous.Transition
 	if edited || before.Type == v1alpha1.TransitionScaleDownPending && before.Cause == v1alpha1.CauseEdit {
 		return v1alpha1.CauseEdit
 	}
-	return v1alpha1.CauseDrift
+	return v1alpha1.CauseClustersChanged
 }
 
 // isScaleDown reports whether a decision scales an entry down. The bounds of an entry do not count
@@ -116,19 +116,20 @@ func (in Input) isScaleDown(entry v1alpha1.ClusterStatus, decision placement.Dec
 // isEmptied reports whether a cluster is to be scaled to zero without an edit, where each cluster
 // runs all replicas: for example because an override has started to match.
 func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
-	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseDrift
+	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseClustersChanged
 }
 
-// readyBeside returns an empty shortfall if a cluster of the plan that is not to be scaled down is
-// ready, so that the others may be scaled to zero.
-func (in Input) readyBeside(plans []entryPlan) shortfall {
-	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool { return !isInPlan(&other) || other.target != nil })
+// shortfallOfOthers returns the shortfall that a scale-down to zero waits for: the clusters of the
+// plan that are not to be scaled down, or nothing if any of them is ready. The number of unready
+// replicas is 1 instead of their sum, because scaleDownOne only checks that it is positive.
+func (in Input) shortfallOfOthers(plans []entryPlan) shortfall {
+	others := slices.DeleteFunc(slices.Clone(plans), func(other entryPlan) bool { return !isInPlan(&other) || other.lowerTarget != nil })
 	names := in.unreadyInPlan(others)
 	if len(names) == 0 && len(others) > 0 {
 		return shortfall{}
 	}
 	if len(others) == 0 {
-		names = []string{"another cluster"}
+		names = []string{"another cluster"} // the plan has no other cluster to name
 	}
 	return shortfall{clusters: names, unready: 1}
 }
@@ -138,7 +139,7 @@ func (in Input) readyBeside(plans []entryPlan) shortfall {
 func (in Input) dropUnready(e *entryPlan) {
 	if e.entry.Surging && in.App.Spec.Autoscaling == nil {
 		fewer := e.entry
-		fewer.Replicas = max(e.target.Replicas, min(knownReadyReplicas(e.entry), e.entry.Replicas))
+		fewer.Replicas = max(e.lowerTarget.Replicas, min(knownReadyReplicas(e.entry), e.entry.Replicas))
 		in.refresh(e, fewer)
 	}
 }

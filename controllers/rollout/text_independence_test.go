@@ -77,7 +77,7 @@ func TestDecisions_do_not_depend_on_reasons_and_messages(t *testing.T) {
 	})
 	t.Run("for a fleet that changes", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), drifted: map[string]bool{}}
+			l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), leftWithoutEdit: map[string]bool{}}
 			for range rapid.IntRange(1, 30).Draw(t, "steps") {
 				l.act(t)
 				in := l.input()

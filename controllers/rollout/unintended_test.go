@@ -214,7 +214,7 @@ func TestRemovals_have_the_cause_Edit_only_after_an_edit_of_the_placement(t *tes
 		edit func(*v1alpha1.AppServiceSpec)
 		want v1alpha1.TransitionCause
 	}{
-		"the image":     {func(spec *v1alpha1.AppServiceSpec) { spec.Image = "web:2" }, v1alpha1.CauseDrift},
+		"the image":     {func(spec *v1alpha1.AppServiceSpec) { spec.Image = "web:2" }, v1alpha1.CauseClustersChanged},
 		"the placement": {func(spec *v1alpha1.AppServiceSpec) { spec.Placement = &v1alpha1.Placement{SpreadKey: "zone"} }, v1alpha1.CauseEdit},
 	}
 	for name, test := range tests {
@@ -234,7 +234,7 @@ func TestRemovals_have_the_cause_Edit_only_after_an_edit_of_the_placement(t *tes
 				if entry.Transition.Cause != test.want {
 					t.Errorf("%s has the cause %s", entry.Name, entry.Transition.Cause)
 				}
-				if isHeld := entry.Reason == v1alpha1.ReasonRemovalNeedsApproval; isHeld != (test.want == v1alpha1.CauseDrift) {
+				if isHeld := entry.Reason == v1alpha1.ReasonRemovalNeedsApproval; isHeld != (test.want == v1alpha1.CauseClustersChanged) {
 					t.Errorf("%s has the reason %s", entry.Name, entry.Reason)
 				}
 			}

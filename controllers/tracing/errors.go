@@ -12,7 +12,8 @@ import (
 const maxMessage = 256
 
 // safeMessage returns the message of an error for a span. For a network error it returns only the
-// kind, because the text of a network error contains addresses and queries.
+// kind, because the text of a network error contains addresses and queries. Package delivery redacts
+// errors for entries in the same way, with messages for users.
 func safeMessage(err error) string {
 	var request *url.Error
 	var network net.Error

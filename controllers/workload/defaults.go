@@ -12,7 +12,7 @@ import (
 // left unset, so that no field is claimed for it.
 //
 //   - In a list or structure that server-side apply compares as a whole, a default would be a
-//     difference for ever: the apiVersion of a fieldRef. The keys of a list must be set as well.
+//     difference forever: the apiVersion of a fieldRef. The keys of a list must be set as well.
 //   - A structure that has a meaning when it is empty, such as a volume without items, is compared
 //     as a whole too.
 //   - A field that the API server keeps under an old name as well has no owner there, and would

@@ -149,7 +149,7 @@ func patchedBy(object *unstructured.Unstructured, document []byte, operations js
 	if err := k8sjson.Unmarshal(text, &after); err != nil {
 		return nil, err
 	}
-	if err := checkOurs(object.Object, after); err != nil {
+	if err := checkIdentity(object.Object, after); err != nil {
 		return nil, err
 	}
 	typed, err := decode(text, after)

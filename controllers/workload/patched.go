@@ -32,9 +32,9 @@ var fixed = []struct {
 	{"HorizontalPodAutoscaler", "spec.maxReplicas", "set autoscaling.maxReplicas of the AppService"},
 }
 
-// checkOurs refuses a patch that changes the identity, the owner or the number of pods of an
+// checkIdentity refuses a patch that changes the identity, the owner or the number of pods of an
 // object. It checks the outcome, so that the operations do not matter.
-func checkOurs(before, after map[string]any) error {
+func checkIdentity(before, after map[string]any) error {
 	for _, field := range fixed {
 		if field.kind != "" && field.kind != before["kind"] {
 			continue
@@ -71,15 +71,16 @@ func checkMetadata(before, after map[string]any) error {
 func checkMarks(before, after map[string]any, path ...string) error {
 	was, is := mapAt(before, path...), mapAt(after, path...)
 	for _, key := range keysOf(was, is) {
-		if isOurs(key) && !reflect.DeepEqual(was[key], is[key]) {
+		if isMark(key) && !reflect.DeepEqual(was[key], is[key]) {
 			return fmt.Errorf("%s[%s] must not be changed: it belongs to Fleetwright", strings.Join(path, "."), key)
 		}
 	}
 	return nil
 }
 
-// isOurs reports whether a label or annotation identifies the owner of an object.
-func isOurs(key string) bool {
+// isMark reports whether a label or annotation is one of Fleetwright's marks, which identify the
+// owner of an object.
+func isMark(key string) bool {
 	return key == labelName || key == v1alpha1.LabelManagedBy || strings.HasPrefix(key, v1alpha1.GroupVersion.Group+"/")
 }
 

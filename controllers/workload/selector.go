@@ -40,7 +40,7 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	if err != nil {
 		return Workload{}, fmt.Errorf("read the selector of the Deployment: %w", err)
 	}
-	keepsLabels := choosesByOurLabel(deployment, service)
+	keepsLabels := selectsByFleetwrightLabel(deployment, service)
 	w.Deployment = w.Deployment.DeepCopy()
 	setMap(w.Deployment, selector, "spec", "selector")
 	pods, _, _ := unstructured.NestedStringMap(w.Deployment.Object, "spec", "template", "metadata", "labels")
@@ -54,18 +54,18 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	if keepsLabels {
 		return w, nil
 	}
-	return w.chooseBy(deployment, selector)
+	return w.withSelector(deployment, selector)
 }
 
-// choosesByOurLabel reports whether the pods of an adopted Deployment have the label of Fleetwright,
-// and no Service selects them by another label.
-func choosesByOurLabel(deployment *appsv1.Deployment, service *corev1.Service) bool {
+// selectsByFleetwrightLabel reports whether the pods of an adopted Deployment have the label of
+// Fleetwright, and no Service selects them by another label.
+func selectsByFleetwrightLabel(deployment *appsv1.Deployment, service *corev1.Service) bool {
 	return deployment.Spec.Template.Labels[v1alpha1.LabelAppService] == deployment.Name &&
 		(service == nil || maps.Equal(service.Spec.Selector, Selector(deployment.Name)))
 }
 
-// chooseBy sets the selector of the Deployment in every object that selects its pods.
-func (w Workload) chooseBy(deployment *appsv1.Deployment, selector map[string]any) (Workload, error) {
+// withSelector sets the selector of the Deployment in every object that selects its pods.
+func (w Workload) withSelector(deployment *appsv1.Deployment, selector map[string]any) (Workload, error) {
 	constraints, _, _ := unstructured.NestedSlice(w.Deployment.Object, "spec", "template", "spec", "topologySpreadConstraints")
 	for _, constraint := range constraints {
 		constraint, isMap := constraint.(map[string]any)

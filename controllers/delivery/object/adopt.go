@@ -89,7 +89,7 @@ func selectsOthers(service *corev1.Service, desired *unstructured.Unstructured) 
 func notIdentical(existing client.Object, desired *unstructured.Unstructured, missing *fieldpath.Set, template string) string {
 	differs, does := template, "replaces its pods"
 	if !missing.Empty() {
-		differs = FieldNames(missing) + " differ"
+		differs = differing(missing)
 	}
 	if template == "" {
 		does = "changes it"

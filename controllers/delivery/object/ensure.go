@@ -27,11 +27,12 @@ type Member struct {
 	Client client.Client
 	// Live reads from the member itself.
 	Live client.Reader
-	// OnApply is called for each apply, with its error and its duration.
+	// OnApply is called for each apply, with its error and its duration. It may be nil.
 	OnApply func(err error, took time.Duration)
 }
 
-// Facts are what Ensure decides on. They are gathered once for each reconcile.
+// Facts are what Ensure decides on. They are gathered once for each reconcile. All functions are
+// required.
 type Facts struct {
 	App   *v1alpha1.AppService
 	Entry *v1alpha1.ClusterStatus
@@ -42,9 +43,9 @@ type Facts struct {
 	Deployment *appsv1.Deployment
 	// HasRolledOut reports whether the Deployment is owned and completely available.
 	HasRolledOut func() bool
-	// IsUnwatched is set for an object whose watch may have ended unnoticed. Its cached copy is
-	// verified before it is changed.
-	IsUnwatched bool
+	// VerifyCached is set for an object whose watch may have ended unnoticed: its cached copy is
+	// compared with the member itself before the object is changed.
+	VerifyCached bool
 	// AppliedHash is the hash of the object that was applied last; empty if that is not known.
 	AppliedHash string
 	// Pruned are the fields that the member is known to discard.
@@ -141,7 +142,7 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 	}
 	wasApplied := facts.AppliedHash != "" && facts.AppliedHash == hashOf(desired)
 	drifted := !missing.Empty() && (isDrift(existing, desired) || wasApplied)
-	if !existing.IsOwned() || drifted || facts.IsUnwatched {
+	if !existing.IsOwned() || drifted || facts.VerifyCached {
 		// An adoption and a correction are reported, so the cache is not trusted: it may be behind
 		// the last apply.
 		current, currentMissing, err := m.reread(ctx, existing.Object, desired)
@@ -162,7 +163,7 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 	switch {
 	case existing.Owner == Unmanaged:
 		return m.adopt(ctx, facts, existing, stamped)
-	case existing.Owner == Orphaned:
+	case existing.Owner == PreviousAppService:
 		return m.inherit(ctx, facts, existing, stamped)
 	case drifted:
 		return m.correct(ctx, facts, existing, stamped, missing)
@@ -171,10 +172,11 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 }
 
 // handleStaleCache handles an object that is gone or complete on the member itself, given its
-// current state. A watched object gets an event. An unwatched one may not, so it is created here.
+// current state. The watch will report that, except perhaps for an object with VerifyCached, which
+// is created here.
 func (m *Member) handleStaleCache(ctx context.Context, facts Facts, current client.Object, desired *unstructured.Unstructured) (Result, error) {
 	switch {
-	case !facts.IsUnwatched:
+	case !facts.VerifyCached:
 		return Result{Action: Stale}, nil
 	case current != nil:
 		return Result{Action: Unchanged, Object: current}, nil

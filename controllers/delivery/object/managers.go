@@ -19,7 +19,7 @@ const ReplicasManager = "fleetwright-replicas"
 // managersOf names the managers of the fields, other than Fleetwright.
 func managersOf(existing client.Object, changed *fieldpath.Set) string {
 	var managers []string
-	for _, entry := range withoutOurs(existing.GetManagedFields()) {
+	for _, entry := range otherManagers(existing.GetManagedFields()) {
 		if owned, err := fieldsOf(entry); err == nil && !owned.Intersection(changed).Empty() && !slices.Contains(managers, entry.Manager) {
 			managers = append(managers, entry.Manager)
 		}
@@ -30,8 +30,8 @@ func managersOf(existing client.Object, changed *fieldpath.Set) string {
 	return strings.Join(managers, ", ")
 }
 
-// withoutOurs returns the entries of other managers.
-func withoutOurs(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+// otherManagers returns the entries of other managers.
+func otherManagers(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == v1alpha1.ManagedBy || e.Manager == ReplicasManager
 	})
@@ -54,8 +54,9 @@ func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	return fields, nil
 }
 
-// withOurs returns the entries of an object's managers after the fields become Fleetwright's alone.
-func withOurs(entries []metav1.ManagedFieldsEntry, ours *fieldpath.Set, apiVersion string) ([]metav1.ManagedFieldsEntry, error) {
+// withSoleOwner returns the entries of an object's managers after Fleetwright has become the only
+// owner of the fields.
+func withSoleOwner(entries []metav1.ManagedFieldsEntry, owned *fieldpath.Set, apiVersion string) ([]metav1.ManagedFieldsEntry, error) {
 	var all []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
 		if entry.Subresource == "" {
@@ -63,7 +64,7 @@ func withOurs(entries []metav1.ManagedFieldsEntry, ours *fieldpath.Set, apiVersi
 			if err != nil {
 				return nil, err
 			}
-			if fields = fields.Difference(ours); fields.Empty() || entry.Manager == v1alpha1.ManagedBy {
+			if fields = fields.Difference(owned); fields.Empty() || entry.Manager == v1alpha1.ManagedBy {
 				continue
 			}
 			if entry.FieldsV1, err = fieldsV1(fields); err != nil {
@@ -72,7 +73,7 @@ func withOurs(entries []metav1.ManagedFieldsEntry, ours *fieldpath.Set, apiVersi
 		}
 		all = append(all, entry)
 	}
-	fields, err := fieldsV1(ours)
+	fields, err := fieldsV1(owned)
 	return append(all, metav1.ManagedFieldsEntry{
 		Manager: v1alpha1.ManagedBy, Operation: metav1.ManagedFieldsOperationApply, APIVersion: apiVersion,
 		Time: new(metav1.Now()), FieldsType: "FieldsV1", FieldsV1: fields,
@@ -89,6 +90,14 @@ func fieldsV1(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 
 // maxFields is how many fields are named.
 const maxFields = 3
+
+// differing says that the fields of a set differ.
+func differing(fields *fieldpath.Set) string {
+	if fields.Leaves().Size() == 1 {
+		return FieldNames(fields) + " differs"
+	}
+	return FieldNames(fields) + " differ"
+}
 
 // FieldNames names the fields of a set, the first few of many.
 func FieldNames(set *fieldpath.Set) string {

@@ -23,10 +23,10 @@ type Owner int
 const (
 	// Owned objects belong to this AppService.
 	Owned Owner = iota
-	// Orphaned objects belong to an earlier AppService of this hub, namespace and name (a previous
-	// UID). There is at most one AppService of a name at a time, so this one inherits them: its
-	// predecessor was deleted, or the hub was restored or rebuilt.
-	Orphaned
+	// PreviousAppService objects belong to an earlier AppService of this hub, namespace and name,
+	// with another UID. That AppService was deleted, or the hub was restored or rebuilt. Only one
+	// AppService can have the name at a time, so the present one inherits these objects.
+	PreviousAppService
 	// Unmanaged objects belong to no Fleetwright. The conflict policy decides.
 	Unmanaged
 	// ForeignHub objects belong to another hub. They are never touched.
@@ -49,7 +49,7 @@ type Existing struct {
 func Inspect(hubID string, app *v1alpha1.AppService, object client.Object) Existing {
 	owner, by := ownerOf(hubID, app, object)
 	existing := Existing{Object: object, Owner: owner, OwnedBy: by}
-	existing.Newer = existing.IsInherited() && lineage.IsAhead(app, lineage.Of(object))
+	existing.Newer = existing.IsManagedByThisHub() && lineage.IsAhead(app, lineage.Of(object))
 	return existing
 }
 
@@ -66,7 +66,7 @@ func ownerOf(hubID string, app *v1alpha1.AppService, object client.Object) (owne
 	case uid != string(app.UID) && object.GetLabels()[v1alpha1.LabelAppService] != object.GetName():
 		return Unmanaged, "it is a copy of an object of another AppService" // whose own object may still exist
 	case uid != string(app.UID):
-		return Orphaned, fmt.Sprintf("it belongs to an AppService with UID %q", uid)
+		return PreviousAppService, fmt.Sprintf("it belongs to an AppService with UID %q", uid)
 	}
 	return Owned, ""
 }
@@ -85,9 +85,9 @@ func managerOf(object client.Object) string {
 // IsOwned reports whether the object belongs to the AppService.
 func (e Existing) IsOwned() bool { return e.Owner == Owned }
 
-// IsInherited reports whether the object belongs to the AppService or to an earlier one of its
-// name.
-func (e Existing) IsInherited() bool { return e.Owner == Owned || e.Owner == Orphaned }
+// IsManagedByThisHub reports whether the object belongs to the AppService or to an earlier one of
+// its name.
+func (e Existing) IsManagedByThisHub() bool { return e.Owner == Owned || e.Owner == PreviousAppService }
 
 // IsBeingDeleted reports whether the member is deleting the object.
 func (e Existing) IsBeingDeleted() bool { return !e.GetDeletionTimestamp().IsZero() }
@@ -116,7 +116,7 @@ func (e Existing) Blocker(policy v1alpha1.ConflictPolicy) *Blocker {
 	switch {
 	case e.Newer:
 		return &Blocker{Reason: v1alpha1.ReasonHubBehind, Message: KindOf(e.Object) + " is ahead of the hub"}
-	case e.IsInherited(), e.Owner == Unmanaged && adopts:
+	case e.IsManagedByThisHub(), e.Owner == Unmanaged && adopts:
 		return nil
 	case e.Owner == Unmanaged:
 		return e.Conflict(e.OwnedBy + "; to adopt it, set spec.conflictPolicy to AdoptIfIdentical or Adopt")

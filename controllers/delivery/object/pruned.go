@@ -68,7 +68,7 @@ func (m *Member) discarded(existing client.Object, desired *unstructured.Unstruc
 	if own < 0 {
 		return fieldpath.NewSet(), nil
 	}
-	ours, err := fieldsOf(entries[own])
+	owned, err := fieldsOf(entries[own])
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (m *Member) discarded(existing client.Object, desired *unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	return absent.Intersection(ours), nil
+	return absent.Intersection(owned), nil
 }
 
 // correct applies fields that another manager has changed. Fields that the member discards are

@@ -11,9 +11,10 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Delete deletes an object by its UID, so that an object that took its place stays. The caller has
-// verified that with the hub. The pods of a Deployment go first. No other object has dependents to
-// wait for, and the wait never ends where the member's garbage collector does not run.
+// Delete deletes an object by its UID, so that an object that took its place stays. The caller must
+// have verified the deletion with the hub. The pods of a Deployment are deleted before it. No other
+// object has dependents to wait for, and the wait never ends where the member's garbage collector
+// does not run.
 func (m *Member) Delete(ctx context.Context, object client.Object) error {
 	uid, propagation := object.GetUID(), metav1.DeletePropagationBackground
 	if isDeployment(object) {
@@ -27,8 +28,8 @@ func (m *Member) Delete(ctx context.Context, object client.Object) error {
 }
 
 // Release leaves an object running and removes Fleetwright's marks, so that it is unmanaged. The
-// caller has verified that with the hub. Fields that Fleetwright set stay as they are, without an
-// owner.
+// caller must have verified the release with the hub. Fields that Fleetwright set stay as they are,
+// without an owner.
 func (m *Member) Release(ctx context.Context, object client.Object) error {
 	released := object.DeepCopyObject().(client.Object)
 	labels, annotations := maps.Clone(object.GetLabels()), maps.Clone(object.GetAnnotations())
@@ -43,7 +44,7 @@ func (m *Member) Release(ctx context.Context, object client.Object) error {
 	}
 	released.SetLabels(labels)
 	released.SetAnnotations(annotations)
-	released.SetManagedFields(withoutOurs(object.GetManagedFields()))
+	released.SetManagedFields(otherManagers(object.GetManagedFields()))
 	if len(released.GetManagedFields()) == 0 {
 		released.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // no entries at all would leave them as they are
 	}

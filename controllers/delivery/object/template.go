@@ -25,7 +25,7 @@ func (m *Member) templateChange(ctx context.Context, facts Facts, existing clien
 	case !isDeployment:
 		return "", nil
 	case touchesTemplate(missing):
-		return FieldNames(withinTemplate(missing)) + " differ", nil
+		return differing(withinTemplate(missing)), nil
 	case !missing.Empty() && facts.App.Spec.ConflictPolicy == v1alpha1.ConflictAdoptIfIdentical:
 		return "", nil // it is refused anyhow, and the member may refuse it as well
 	}

@@ -78,11 +78,11 @@ func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desir
 		}
 		unowned = unowned.Difference(fields)
 	}
-	ours, err := fieldsOf(entries[own])
+	owned, err := fieldsOf(entries[own])
 	if err != nil {
 		return err
 	}
-	if entries[own].FieldsV1, err = fieldsV1(ours.Union(unowned).Difference(replicasOnly)); err != nil {
+	if entries[own].FieldsV1, err = fieldsV1(owned.Union(unowned).Difference(replicasOnly)); err != nil {
 		return err
 	}
 	return m.setManagedFields(ctx, current, entries, desired)
@@ -91,18 +91,32 @@ func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desir
 // replaceLists replaces the lists of an object that server-side apply would merge: the containers
 // of a Deployment, the ports and the selector of a Service. Then it takes ownership.
 func (m *Member) replaceLists(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
+	replaced, err := withDesiredLists(existing, desired)
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+	if err := m.Client.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
+		return fmt.Errorf("replace the lists of %s %s: %w", KindOf(existing), existing.GetName(), err)
+	}
+	return m.takeOwnership(ctx, replaced, desired)
+}
+
+// withDesiredLists returns a copy of an object with the desired lists. It returns an error for a
+// kind that it does not know.
+func withDesiredLists(existing client.Object, desired *unstructured.Unstructured) (client.Object, error) {
 	replaced := existing.DeepCopyObject().(client.Object)
 	switch object := replaced.(type) {
 	case *appsv1.Deployment:
 		var spec appsv1.DeploymentSpec
 		if err := convert(desired, &spec, "spec"); err != nil {
-			return err
+			return nil, err
 		}
 		object.Spec.Template.Spec = spec.Template.Spec
 	case *corev1.Service:
 		var spec corev1.ServiceSpec
 		if err := convert(desired, &spec, "spec"); err != nil {
-			return err
+			return nil, err
 		}
 		object.Spec.Ports, object.Spec.Selector = keepNodePorts(spec.Ports, object.Spec.Ports), spec.Selector
 		if spec.Type == corev1.ServiceTypeNodePort {
@@ -111,19 +125,17 @@ func (m *Member) replaceLists(ctx context.Context, existing client.Object, desir
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		object.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{}
 		if err := convert(desired, &object.Spec, "spec"); err != nil {
-			return err
+			return nil, err
 		}
 	case *policyv1.PodDisruptionBudget:
 		object.Spec = policyv1.PodDisruptionBudgetSpec{}
 		if err := convert(desired, &object.Spec, "spec"); err != nil {
-			return err
+			return nil, err
 		}
+	default:
+		return nil, fmt.Errorf("replace the lists of %s %s: the kind is unknown", desired.GetKind(), existing.GetName())
 	}
-	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
-	if err := m.Client.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
-		return fmt.Errorf("replace the lists of %s %s: %w", KindOf(existing), existing.GetName(), err)
-	}
-	return m.takeOwnership(ctx, replaced, desired)
+	return replaced, nil
 }
 
 // takeOwnership applies the desired state so that no other manager owns its fields. A field that
@@ -133,7 +145,7 @@ func (m *Member) takeOwnership(ctx context.Context, existing client.Object, desi
 	if err != nil {
 		return err
 	}
-	entries, err := withOurs(existing.GetManagedFields(), fields, desired.GetAPIVersion())
+	entries, err := withSoleOwner(existing.GetManagedFields(), fields, desired.GetAPIVersion())
 	if err != nil {
 		return err
 	}

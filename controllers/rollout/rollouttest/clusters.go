@@ -11,10 +11,10 @@ import (
 const (
 	StateReady               = 'r' // in the plan and Ready
 	StateLeftByEdit          = 'e' // no longer in the plan since an edit
-	StateLeftByDrift         = 'd' // no longer in the plan, without an edit
+	StateLeftWithoutEdit     = 'd' // no longer in the plan, without an edit
 	StateLeftUnreachable     = 'u' // no longer in the plan since an edit, unreachable
 	StateRemovingByEdit      = 'G' // Removing since an edit
-	StateRemovingByDrift     = 'D' // Removing without an edit
+	StateRemovingWithoutEdit = 'D' // Removing without an edit
 	StateRemovingUnreachable = 'U' // Removing since an edit, unreachable
 
 	StateRemoving      = 'R' // expected: Removing
@@ -39,13 +39,13 @@ func Clusters(letters string) rollout.Input {
 		case StateLeftByEdit, StateLeftUnreachable:
 			WithEntries(Entry(name, v1alpha1.ClusterReady, Desired(1, 2), Applied(1)))(&in)
 			Observed(name, Observation(v1alpha1.ClusterReady, Answering(1)))(&in)
-		case StateLeftByDrift:
+		case StateLeftWithoutEdit:
 			WithEntries(Entry(name, v1alpha1.ClusterReady))(&in)
 			Observed(name, Observation(v1alpha1.ClusterReady))(&in)
 		case StateRemovingByEdit, StateRemovingUnreachable:
 			WithEntries(Entry(name, v1alpha1.ClusterRemoving, Desired(1, 2), Applied(1), removing, WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseEdit)))(&in)
-		case StateRemovingByDrift:
-			WithEntries(Entry(name, v1alpha1.ClusterRemoving, removing, WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseDrift)))(&in)
+		case StateRemovingWithoutEdit:
+			WithEntries(Entry(name, v1alpha1.ClusterRemoving, removing, WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseClustersChanged)))(&in)
 		}
 		if letter == StateRemovingUnreachable || letter == StateLeftUnreachable {
 			Unreachable(name)(&in)

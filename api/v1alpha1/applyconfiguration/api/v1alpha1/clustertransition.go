@@ -17,7 +17,7 @@ import (
 type ClusterTransitionApplyConfiguration struct {
 	// Type is ScaleDownPending, RemovalPending, RemovalNeedsApproval or Removing.
 	Type *apiv1alpha1.TransitionType `json:"type,omitempty"`
-	// Cause is Edit, Deletion, Drift, Displaced, Recovered or Rejoined.
+	// Cause is Edit, Deletion, ClustersChanged, Displaced, Recovered or Rejoined.
 	Cause *apiv1alpha1.TransitionCause `json:"cause,omitempty"`
 	// Accepted is true if the annotation fleetwright.dev/accept-removals approves the removal.
 	Accepted *bool `json:"accepted,omitempty"`

@@ -15,20 +15,20 @@ func (e *entryPlan) isFirstAssignment() bool {
 // assign sets the decision for a cluster. An increase takes effect at once, a decrease later in
 // scaleDown. Replicas move between clusters only where the clusters divide them. Where each cluster
 // runs all replicas, an edit changes all clusters in the same way, and nothing waits.
-func (in Input) assign(e *entryPlan, decision placement.Decision, leaving func() int32) {
+func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving func() int32) {
 	e.entry.Generation, e.entry.Weight = in.App.Generation, decision.Weight
 	if in.mayWait(e, decision) {
-		e.target = &decision
+		e.lowerTarget = &decision
 		e.entry.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionScaleDownPending, Cause: in.scaleDownCause(e)}
 		return
 	}
 	e.entry.Transition = v1alpha1.ClusterTransition{}
-	had, began := desiredReplicas(e.entry), e.entry.Replicas
+	previousDesired, previousReplicas := desiredReplicas(e.entry), e.entry.Replicas
 	setReplicas(&e.entry, decision)
-	e.entry.Surging = e.entry.Surging || in.IsDivided() && e.previous != nil && e.previous.Generation > 0 && desiredReplicas(e.entry) > had
-	settled := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit sets the initial replicas again
-	if (e.entry.Surging || settled) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
-		e.entry.Replicas = initialReplicas(e, decision, began, leaving)
+	e.entry.Surging = e.entry.Surging || in.IsDivided() && e.previous != nil && e.previous.Generation > 0 && desiredReplicas(e.entry) > previousDesired
+	isSameGeneration := e.previous != nil && e.previous.Generation == in.App.Generation // a later edit sets the initial replicas again
+	if (e.entry.Surging || isSameGeneration) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
+		e.entry.Replicas = initialReplicas(e, decision, previousReplicas, mostLeaving)
 	}
 }
 
@@ -43,15 +43,17 @@ func (in Input) mayWait(e *entryPlan, decision placement.Decision) bool {
 
 // initialReplicas returns the initial replicas of an autoscaled workload on a cluster: the largest
 // number that it has on a cluster that leaves the plan, because the load of that cluster moves
-// here. The number does not change until the next edit.
-func initialReplicas(e *entryPlan, decision placement.Decision, began int32, leaving func() int32) int32 {
+// here. The number does not change until the next edit. mostLeaving returns the result of
+// mostReplicasLeaving.
+func initialReplicas(e *entryPlan, decision placement.Decision, previousReplicas int32, mostLeaving func() int32) int32 {
+	initial := previousReplicas
 	if e.isFirstAssignment() {
-		began = leaving()
+		initial = mostLeaving()
 	}
 	if decision.MaxReplicas > 0 {
-		began = min(began, decision.MaxReplicas)
+		initial = min(initial, decision.MaxReplicas)
 	}
-	return max(began, decision.Replicas)
+	return max(initial, decision.Replicas)
 }
 
 // mostReplicasLeaving returns the largest number of replicas that a cluster which leaves the plan
@@ -112,12 +114,12 @@ func (in Input) shortfall(plans []entryPlan, counts func(*entryPlan) bool) short
 		e := &plans[i]
 		switch {
 		case !IsPlanned(e.entry):
-		case e.leaves:
+		case e.isLeaving:
 			f.readyOnLeaving += int64(min(knownReadyReplicas(e.entry), e.entry.Replicas))
 		case counts(e):
 			final := e.entry
-			if e.target != nil {
-				setReplicas(&final, *e.target)
+			if e.lowerTarget != nil {
+				setReplicas(&final, *e.lowerTarget)
 			}
 			wants := desiredReplicas(final)
 			if missing := wants - min(wants, knownReadyReplicas(e.entry)); missing > 0 || e.entry.Surging && wants > 0 {
