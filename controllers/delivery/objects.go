@@ -147,7 +147,7 @@ func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.
 }
 
 // watched returns the optional object of a kind from the member's cache, or nil. Its watch begins
-// with the first call; the member itself is read until the cache is in step.
+// with the first call; the member itself is read until the cache is synced.
 func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, k optionalKind) (*object.Existing, error) {
 	from, err := r.watches.reader(ctx, k, r.cached, r.live)
 	if err != nil {
