@@ -116,7 +116,8 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 // show later; the member checks a removal again by itself.
 func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
 	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
-		before.Status.IsHubBehind() == after.Status.IsHubBehind() // on any cluster: it stops all clusters
+		before.Status.IsHubBehind() == after.Status.IsHubBehind() && // on any cluster: it stops all clusters
+		before.Status.HasSortedClusters() // otherwise members may not have found their entries
 	previous := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
 	for _, entry := range before.Status.Clusters {
 		previous[entry.Name] = entry

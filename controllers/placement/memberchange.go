@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -13,6 +15,7 @@ import (
 type MemberChange struct {
 	before, after *v1alpha1.MemberCluster
 	isRelevant    bool // may affect any AppService
+	isDelayed     bool // not Ready before and after, since another time
 	isResized     bool // may affect an AppService whose replicas follow the capacity
 }
 
@@ -24,7 +27,8 @@ func NewMemberChange(before, after *v1alpha1.MemberCluster) MemberChange {
 		c.isRelevant = true
 		return c
 	}
-	c.isRelevant = before.UID != after.UID ||
+	c.isDelayed = !before.IsReady() && !after.IsReady() && !readyTime(before).Equal(readyTime(after))
+	c.isRelevant = c.isDelayed || before.UID != after.UID ||
 		before.IsReady() != after.IsReady() ||
 		before.HasSecret() != after.HasSecret() ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
@@ -37,6 +41,22 @@ func NewMemberChange(before, after *v1alpha1.MemberCluster) MemberChange {
 
 func (c MemberChange) comesOrGoes() bool { return c.before == nil || c.after == nil }
 
+// readyTime returns since when the Ready condition has its status, or nil without a condition.
+func readyTime(member *v1alpha1.MemberCluster) *metav1.Time {
+	if ready := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		return &ready.LastTransitionTime
+	}
+	return nil
+}
+
+// Cluster returns the name of the member.
+func (c MemberChange) Cluster() string {
+	if c.after != nil {
+		return c.after.Name
+	}
+	return c.before.Name
+}
+
 // IsEmpty reports whether the change affects no AppService.
 func (c MemberChange) IsEmpty() bool { return !c.isRelevant && !c.isResized }
 
@@ -44,8 +64,8 @@ func (c MemberChange) IsEmpty() bool { return !c.isRelevant && !c.isResized }
 //
 // A member that comes or goes affects every AppService, because its status counts the clusters that
 // are not chosen. Any other change affects an AppService that has an entry for the member, whose
-// placement may choose the member, or whose placement excludes the member for another reason than
-// before. While an AppService is being deleted, every member may affect it, because its status may
+// placement may choose the member, or whose placement excludes the member for another reason or
+// since another time than before. While an AppService is being deleted, every member may affect it, because its status may
 // be lost.
 func (c MemberChange) Affects(app *v1alpha1.AppService) bool {
 	followsCapacity := app.Spec.ReplicaPolicy != nil && app.Spec.ReplicaPolicy.Weights == v1alpha1.WeightsAllocatable
@@ -61,5 +81,5 @@ func (c MemberChange) Affects(app *v1alpha1.AppService) bool {
 	}
 	before, requirementBefore := fits.reason(candidate{member: c.before})
 	after, requirementAfter := fits.reason(candidate{member: c.after})
-	return before == "" || before != after || requirementBefore != requirementAfter
+	return before == "" || before != after || requirementBefore != requirementAfter || after == v1alpha1.ReasonClusterNotReady && c.isDelayed
 }

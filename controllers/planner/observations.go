@@ -61,6 +61,14 @@ func (o *Observations) of(app types.NamespacedName) map[string]observation.Obser
 	return maps.Clone(o.byApp[app])
 }
 
+// has reports whether there is an observation of an AppService on a cluster.
+func (o *Observations) has(app types.NamespacedName, cluster string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, found := o.byApp[app][cluster]
+	return found
+}
+
 // forget drops the observation of an AppService on one cluster.
 func (o *Observations) forget(app types.NamespacedName, cluster string) {
 	o.mu.Lock()

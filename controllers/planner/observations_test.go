@@ -38,6 +38,14 @@ func TestThrottle(t *testing.T) {
 	if got, want := p.untilPlan("a", begin.Add(time.Second)), time.Second; got != want {
 		t.Errorf("the plan after one of 100 ms waits %v, want %v", got, want)
 	}
+	p.recordPlan("a", begin, time.Hour)
+	if got := p.untilPlan("a", begin); got != maxPlanPause {
+		t.Errorf("the plan after one of an hour waits %v, want %v", got, maxPlanPause)
+	}
+	p.allowPlan("a")
+	if got := p.untilPlan("a", begin); got != 0 {
+		t.Errorf("a plan that is allowed waits %v", got)
+	}
 	p.forget("a")
 	at("a", statusInterval, 0)
 	if got := p.untilPlan("a", begin); got != 0 {

@@ -55,6 +55,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
 	result, err := r.plan(ctx, app)
+	if err != nil {
+		r.throttle.allowPlan(app.UID) // the work queue backs off instead
+	}
 	record.End(err)
 	if apierrors.IsConflict(err) {
 		// Another client wrote first. The cache will receive that version shortly.
@@ -94,10 +97,19 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, in, next)
 	}
+	isChanged := !equality.Semantic.DeepEqual(app.Status, next)
+	if wait := r.throttle.untilWrite(app.UID, time.Now()); isChanged && wait > 0 && !isEdited(app) {
+		return reconcile.Result{RequeueAfter: wait}, nil // the tombstones stay until the entries can be written
+	}
 	if err := r.removeTombstones(ctx, &in, in.TombstonesToRemove(next.Clusters)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.write(ctx, app, in, next, decision.RecheckAfter, time.Now())
+	if isChanged {
+		if err := r.write(ctx, app, in, next, time.Now()); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: decision.RecheckAfter}, nil
 }
 
 // gather reads the inputs of the status and computes the plan. All plans share the members, which
@@ -118,40 +130,25 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 	return in, nil
 }
 
-// write writes the status if it changed and the throttle allows it, and then announces the changes.
-// The status of an edit is written at once.
-func (r *Reconciler) write(
-	ctx context.Context,
-	app *v1alpha1.AppService,
-	in rollout.Input,
-	next v1alpha1.AppServiceStatus,
-	recheck time.Duration,
-	now time.Time,
-) (reconcile.Result, error) {
-	done := reconcile.Result{RequeueAfter: recheck}
-	if equality.Semantic.DeepEqual(app.Status, next) {
-		return done, nil
-	}
-	if wait := r.throttle.untilWrite(app.UID, now); wait > 0 && !isEdited(app) {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
+// write writes a changed status, and then announces the changes.
+func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, now time.Time) error {
 	patch, err := statusPatch(app, next)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	written := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	err = r.hub.Status().Patch(ctx, written, patch)
 	switch {
 	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
+		return nil
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("write the status: %w", err)
+		return fmt.Errorf("write the status: %w", err)
 	}
 	r.throttle.recordWrite(app.UID, now)
 	r.telemetry.recordStatus(app, next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.afterWrite(in, next)
-	return done, nil
+	return nil
 }
 
 // afterWrite drops the observations of clusters whose entries were removed, and announces the
@@ -170,14 +167,14 @@ func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGenerat
 
 // release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {
+	r.throttle.forget(in.App.UID)
+	r.telemetry.forget(in.App.UID)
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
 	if err := r.setFinalizer(ctx, in.App, controllerutil.RemoveFinalizer); err != nil {
 		return client.IgnoreNotFound(err) // deleted and announced before
 	}
-	r.throttle.forget(in.App.UID)
-	r.telemetry.forget(in.App.UID)
 	r.announce(in, next)
 	return nil
 }

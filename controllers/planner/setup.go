@@ -81,7 +81,8 @@ func (r *Reconciler) affected(ctx context.Context, change placement.MemberChange
 	}
 	var requests []reconcile.Request
 	for i := range apps.Items {
-		if change.Affects(&apps.Items[i]) {
+		app := &apps.Items[i]
+		if change.Affects(app) || r.observations.has(client.ObjectKeyFromObject(app), change.Cluster()) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
 		}
 	}

@@ -57,6 +57,8 @@ func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input
 // their MemberClusters get a tombstone, from which delivery completes them. The event is about the
 // namespace or the CRD, because nothing can be created in a terminating namespace.
 func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, deleted *metav1.PartialObjectMetadata) error {
+	r.throttle.forget(app.UID)
+	r.telemetry.forget(app.UID)
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
@@ -66,7 +68,6 @@ func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha
 	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.throttle.forget(app.UID)
 	kept := 0
 	for i := range app.Status.Clusters {
 		if app.Status.Clusters[i].Phase != v1alpha1.ClusterRemoving {

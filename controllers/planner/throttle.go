@@ -15,6 +15,8 @@ const (
 	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
 	// twentieth of a processor.
 	planPause = 20
+	// maxPlanPause limits this pause, because the process may have been suspended during a plan.
+	maxPlanPause = 10 * time.Second
 )
 
 // throttle limits the plans and the status writes that do not follow from an edit. The first is
@@ -50,8 +52,18 @@ func (t *throttle) recordPlan(app types.UID, now time.Time, took time.Duration) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := t.next[app]
-	next.plan = now.Add(planPause * took)
+	next.plan = now.Add(min(planPause*took, maxPlanPause))
 	t.next[app] = next
+}
+
+// allowPlan allows the next plan of an AppService at once.
+func (t *throttle) allowPlan(app types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if next, found := t.next[app]; found {
+		next.plan = time.Time{}
+		t.next[app] = next
+	}
 }
 
 // recordWrite records that the status of an AppService was written.

@@ -29,7 +29,7 @@ func (b *removalBudget) isLast(e *entryPlan) bool {
 		return false
 	}
 	others := b.serving
-	if isServing(e) {
+	if b.in.isServing(e) {
 		others--
 	}
 	return others == 0

@@ -104,7 +104,7 @@ func (in Input) mayServe(e *entryPlan) bool { return e.entry.ReadyReplicas > 0 &
 // entries, because an entry may be older than an edit from or to 0 replicas. Where the clusters
 // divide the replicas, no override adds replicas.
 func (in Input) wantsPods() bool {
-	if in.App.Spec.Autoscaling != nil || in.App.DesiredReplicas() > 0 {
+	if in.App.Spec.Autoscaling != nil || in.App.Spec.ExternallyScaled || in.App.DesiredReplicas() > 0 {
 		return true
 	}
 	return !in.IsDivided() && slices.ContainsFunc(in.App.Spec.Overrides, func(o v1alpha1.Override) bool {
@@ -113,9 +113,10 @@ func (in Input) wantsPods() bool {
 }
 
 // isServing reports whether pods of the AppService are known to be ready on a cluster and are to
-// keep running.
-func isServing(e *entryPlan) bool {
-	return e.member != nil && e.member.IsReady() && IsPlanned(e.entry) && knownReadyReplicas(e.entry) > 0 && desiredReplicas(e.entry) > 0
+// keep running. With externallyScaled, the desired replicas are only the initial ones.
+func (in Input) isServing(e *entryPlan) bool {
+	return e.member != nil && e.member.IsReady() && IsPlanned(e.entry) && knownReadyReplicas(e.entry) > 0 &&
+		(desiredReplicas(e.entry) > 0 || in.App.Spec.ExternallyScaled)
 }
 
 // unreadyInPlan returns the clusters of the plan that must become ready before a removal or
@@ -133,7 +134,7 @@ func (in Input) unreadyInPlan(plans []entryPlan) []string {
 		e := &plans[i]
 		switch {
 		case !isInPlan(e):
-		case isServing(e) && isFullyReady(e.entry):
+		case in.isServing(e) && isFullyReady(e.entry):
 			return nil
 		default:
 			names = append(names, e.entry.Name)

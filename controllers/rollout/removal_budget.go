@@ -48,7 +48,7 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 		if e.entry.ObservedGeneration > 0 { // a new cluster must not raise the limit
 			clustersThatApplied++
 		}
-		if isServing(e) {
+		if in.isServing(e) {
 			b.serving++
 		}
 		unintended := isUnintended(e)
@@ -126,7 +126,7 @@ func (b *removalBudget) begin(e *entryPlan) {
 	if isUnintended(e) {
 		b.countUnintended()
 	}
-	if isServing(e) {
+	if b.in.isServing(e) {
 		b.serving--
 	}
 	transition := e.entry.Transition

@@ -288,3 +288,21 @@ func TestRemovals_do_not_wait_for_clusters_with_0_replicas(t *testing.T) {
 		t.Errorf("clusters are %s, want %s", got, want)
 	}
 }
+
+// With externallyScaled, replicas is only the initial number, and may be 0.
+func TestExternally_scaled_replicas_are_kept_until_others_are_ready(t *testing.T) {
+	for letters, want := range map[string]string{"dr": "w?", "drr": "R?r"} {
+		in := With(Clusters(letters), unobservable("b"))
+		in.App.Spec.Replicas, in.App.Spec.ExternallyScaled = new(int32(0)), true
+		for i := range in.App.Status.Clusters {
+			in.App.Status.Clusters[i].Replicas = 0
+		}
+		for name, seen := range in.Observations {
+			seen.Planned = 0
+			in.Observations[name] = seen
+		}
+		if got := Letters(StatusOf(in)); got != want {
+			t.Errorf("%s: clusters are %s, want %s", letters, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -31,6 +32,7 @@ var textLimits = []textLimit{
 	{256, 4},
 	{128, 2},
 	{64, 1},
+	{64, 0},
 	{0, 0},
 }
 
@@ -54,24 +56,34 @@ func limitTexts(entries []v1alpha1.ClusterStatus) {
 // fixedSize returns at least the size of an entry without its texts, in bytes of JSON. It is an
 // upper bound, because encoding all entries takes too long.
 func fixedSize(entry *v1alpha1.ClusterStatus) int {
-	size := 280 + len(entry.Name) + len(entry.Reason) // with all fields of a Ready entry, and the longest numbers
-	if entry.MaxReplicas != 0 || entry.MinReplicas != 0 || entry.Weight != 0 {
-		size += 90
+	size := 115 + len(entry.Name) + len(entry.Phase) // with the names of the required fields and the time
+	for _, number := range []int64{entry.Generation, int64(entry.Replicas)} {
+		size += digits(number)
+	}
+	// Each optional field that is set, with the length of its name.
+	for _, number := range []int64{entry.ObservedGeneration, int64(entry.ReadyReplicas), int64(entry.UnreadyReplicas), int64(entry.MinReplicas), int64(entry.MaxReplicas), entry.Weight} {
+		if number != 0 {
+			size += len(`"observedGeneration":,`) + digits(number)
+		}
+	}
+	for _, text := range []string{entry.Reason, string(entry.LastKnownPhase)} {
+		if text != "" {
+			size += len(`"lastKnownPhase":"",`) + len(text)
+		}
 	}
 	if entry.Surging {
 		size += 20
 	}
-	if entry.LastKnownPhase != "" {
-		size += 40
-	}
 	if entry.Transition.Type != "" {
-		size += 100
+		size += 65 + len(entry.Transition.Type) + len(entry.Transition.Cause)
 	}
 	if behind := entry.HubBehind; behind != nil {
 		size += 100 + len(behind.Kind) + len(behind.UID) + len(behind.Accept)
 	}
 	return size
 }
+
+func digits(number int64) int { return len(strconv.FormatInt(number, 10)) }
 
 // dropMessages drops the messages after the first maxMessages entries with the same reason, in order
 // of name. So a change of one entry changes the message of at most one other.

@@ -77,6 +77,9 @@ func TestCompute_for_three_thousand_failures_fits_into_etcd(t *testing.T) {
 			if size >= 1_000_000 {
 				t.Errorf("%d bytes, want less than 1,000,000", size)
 			}
+			if in.App.Status.Clusters[0].Message == "" && !strings.HasPrefix(name, "many reasons") {
+				t.Error("no message is left, although there is space for one of 64 characters")
+			}
 			if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
 				t.Errorf("the next status differs (-first +second):\n%s", diff)
 			}
@@ -99,7 +102,7 @@ func TestStatus_shortens_the_texts_of_all_clusters_in_fixed_steps(t *testing.T) 
 	in = Next(in, Later(time.Minute))
 	first := in.App.Status.Clusters[0]
 	for _, entry := range in.App.Status.Clusters {
-		if len(entry.Addresses) != 1 || len([]rune(entry.Message)) != 64 || entry.Phase != v1alpha1.ClusterFailed || entry.Reason == "" {
+		if len(entry.Addresses) != 2 || len([]rune(entry.Message)) != 128 || entry.Phase != v1alpha1.ClusterFailed || entry.Reason == "" {
 			t.Fatalf("entry %+v, first %+v", entry, first)
 		}
 	}
