@@ -297,6 +297,9 @@ func TestExternally_scaled_replicas_are_kept_until_others_are_ready(t *testing.T
 		for i := range in.App.Status.Clusters {
 			in.App.Status.Clusters[i].Replicas = 0
 		}
+		for i := range in.Plan {
+			in.Plan[i].Replicas = 0
+		}
 		for name, seen := range in.Observations {
 			seen.Planned = 0
 			in.Observations[name] = seen
