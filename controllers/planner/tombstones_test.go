@@ -130,6 +130,35 @@ func TestTombstone_is_removed_before_the_cluster_is_chosen_again(t *testing.T) {
 	}
 }
 
+// Otherwise neither a tombstone nor an entry would account for the objects on the cluster, until the
+// throttle allows to write the entry.
+func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	taint := func(taints ...v1alpha1.Taint) {
+		s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Spec.Taints = taints })
+	}
+	taint(v1alpha1.Taint{Key: "drain", Effect: v1alpha1.TaintNoExecute})
+	s.waitForTombstones(s.tombstone())
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady))
+	s.stop()
+	taint()
+	r := s.reconciler(hub)
+	r.throttle.recordWrite(s.app.UID, time.Now().Add(time.Hour))
+	result, err := r.Reconcile(t.Context(), s.request())
+	s.must(err)
+	if result.RequeueAfter < 59*time.Minute {
+		t.Errorf("RequeueAfter is %v", result.RequeueAfter)
+	}
+	s.waitForTombstones(s.tombstone())
+
+	r.throttle.forget(s.app.UID)
+	_, err = r.Reconcile(t.Context(), s.request())
+	s.must(err)
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterPending))
+	s.waitForTombstones()
+}
+
 // The status has other writers: the tombstones of other AppServices stay.
 func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
 	s := newRunning(t, "west")
