@@ -15,7 +15,7 @@ import (
 type MemberChange struct {
 	before, after *v1alpha1.MemberCluster
 	isRelevant    bool // may affect any AppService
-	isDelayed     bool // not Ready before and after, since another time
+	isDelayed     bool // not Ready before and after, but since another time
 	isResized     bool // may affect an AppService whose replicas follow the capacity
 }
 
@@ -65,8 +65,8 @@ func (c MemberChange) IsEmpty() bool { return !c.isRelevant && !c.isResized }
 // A member that comes or goes affects every AppService, because its status counts the clusters that
 // are not chosen. Any other change affects an AppService that has an entry for the member, whose
 // placement may choose the member, or whose placement excludes the member for another reason or
-// since another time than before. While an AppService is being deleted, every member may affect it, because its status may
-// be lost.
+// since another time than before. While an AppService is being deleted, every member may affect it,
+// because its status may be lost.
 func (c MemberChange) Affects(app *v1alpha1.AppService) bool {
 	followsCapacity := app.Spec.ReplicaPolicy != nil && app.Spec.ReplicaPolicy.Weights == v1alpha1.WeightsAllocatable
 	switch {

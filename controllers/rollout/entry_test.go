@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -343,4 +344,14 @@ func toJSON(t interface{ Fatal(...any) }, value any) string {
 		t.Fatal(err)
 	}
 	return string(content)
+}
+
+// A user may have edited the status, and the entries are found by binary search.
+func TestPlan_sorts_the_entries(t *testing.T) {
+	want := Clusters("rre")
+	unsorted := Clusters("rre")
+	slices.Reverse(unsorted.App.Status.Clusters)
+	if diff := cmp.Diff(StatusOf(want), StatusOf(unsorted)); diff != "" {
+		t.Errorf("status (-sorted +unsorted):\n%s", diff)
+	}
 }

@@ -126,6 +126,9 @@ func drawMember(t *rapid.T, name string) *v1alpha1.MemberCluster {
 	ready := rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse}).Draw(t, "ready")
 	since := metav1.NewTime(Now.Add(-rapid.SampledFrom([]time.Duration{0, 5 * time.Minute, time.Hour}).Draw(t, "since")))
 	m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready, LastTransitionTime: since}}
+	if rapid.IntRange(0, 5).Draw(t, "never observed") == 0 {
+		m.Status.Conditions = nil
+	}
 	m.Spec.Unschedulable = rapid.IntRange(0, 4).Draw(t, "unschedulable") == 0
 	m.Spec.Taints = rapid.SampledFrom([][]v1alpha1.Taint{nil, nil, nil, {{Key: "drain", Effect: v1alpha1.TaintNoExecute}}, {{Key: "new", Effect: v1alpha1.TaintNoSchedule}}}).Draw(t, "taints")
 	m.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(rapid.SampledFrom([]string{"4", "8", "16"}).Draw(t, "cpu"))}
@@ -150,6 +153,7 @@ func drawApp(t *rapid.T) *v1alpha1.AppService {
 	app.Spec.Placement.Limit = rapid.SampledFrom([]*int32{nil, new(int32(1)), new(int32(2))}).Draw(t, "limit")
 	app.Spec.ReplicaPolicy = rapid.SampledFrom([]*v1alpha1.ReplicaPolicy{
 		nil, {Type: v1alpha1.ReplicasDivided}, {Type: v1alpha1.ReplicasDivided, Weights: v1alpha1.WeightsAllocatable},
+		{Type: v1alpha1.ReplicasDivided, Rules: []v1alpha1.ReplicaRule{{Name: "all", MaxReplicas: new(int32(1))}}}, // more replicas wait for candidates
 	}).Draw(t, "policy")
 	app.Spec.Overrides = rapid.SampledFrom([][]v1alpha1.Override{
 		nil, {{Name: "eu", ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: eu}, Replicas: new(int32(3))}},
