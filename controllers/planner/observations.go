@@ -7,8 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -69,11 +71,26 @@ func (o *Observations) has(app types.NamespacedName, cluster string) bool {
 	return found
 }
 
-// forget drops the observation of an AppService on one cluster.
-func (o *Observations) forget(app types.NamespacedName, cluster string) {
+// dropUnanswered drops the observations that answer an entry which the AppService no longer has, from
+// the store and from seen. The caller must have read seen from the store before it read the
+// AppService: then the entry existed, and was removed since. Otherwise an old observation would
+// answer the next entry of the cluster. Found objects are kept, because they have no entry.
+func (o *Observations) dropUnanswered(app *v1alpha1.AppService, seen map[string]observation.Observation) {
+	if !app.Status.HasSortedClusters() {
+		return // the next plan sorts the entries, so that they can be found
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.byApp[app], cluster)
+	current := o.byApp[client.ObjectKeyFromObject(app)]
+	for cluster, old := range seen {
+		if old.Found || app.Status.Cluster(cluster) != nil {
+			continue
+		}
+		delete(seen, cluster)
+		if newest, found := current[cluster]; found && newest.Same(old) {
+			delete(current, cluster)
+		}
+	}
 }
 
 // forgetApp drops all observations of a deleted AppService.

@@ -101,3 +101,29 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 		t.Error("a caller can change the stored observations")
 	}
 }
+
+// The response to a status write may be lost, so the planner cannot drop the observations with the
+// write that removes their entries.
+func TestObservations_of_removed_entries_are_dropped(t *testing.T) {
+	app := &v1alpha1.AppService{Status: v1alpha1.AppServiceStatus{Clusters: []v1alpha1.ClusterStatus{{Name: "east"}}}}
+	app.Namespace, app.Name = "shop", "web"
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
+	ready := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterReady}
+	failed := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
+	found := observation.Observation{UID: "uid-1", Found: true}
+
+	o := NewObservations()
+	o.Report(web, "east", ready)
+	o.Report(web, "west", ready)
+	o.Report(web, "north", ready)
+	o.Report(web, "south", found)
+	seen := o.of(web)
+	o.Report(web, "north", failed) // since the planner read the observations
+	o.dropUnanswered(app, seen)
+	if diff := cmp.Diff(map[string]observation.Observation{"east": ready, "south": found}, seen); diff != "" {
+		t.Errorf("for this plan (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]observation.Observation{"east": ready, "north": failed, "south": found}, o.of(web)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
@@ -48,13 +49,15 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 // Reconcile updates the status of one AppService. It does not copy the AppService of the cache,
 // because that may have a thousand entries. The AppService must not be modified.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	seen := r.observations.of(request.NamespacedName) // before the AppService: see dropUnanswered
 	app := &v1alpha1.AppService{}
 	if err := r.hub.Get(ctx, request.NamespacedName, app, client.UnsafeDisableDeepCopy); err != nil {
 		r.observations.forgetApp(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.observations.dropUnanswered(app, seen)
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
-	result, err := r.plan(ctx, app)
+	result, err := r.plan(ctx, app, seen)
 	if err != nil {
 		r.throttle.allowPlan(app.UID) // the work queue backs off instead
 	}
@@ -68,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // plan plans one AppService and writes the result. Each record is written before anything that
 // depends on it.
-func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconcile.Result, error) {
+func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen map[string]observation.Observation) (reconcile.Result, error) {
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
 	}
@@ -77,7 +80,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	in, err := r.gather(ctx, app, metav1.NewTime(started).Rfc3339Copy())
+	in, err := r.gather(ctx, app, seen, metav1.NewTime(started).Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -114,7 +117,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService) (reconc
 
 // gather reads the inputs of the status and computes the plan. All plans share the members, which
 // must not be modified.
-func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now metav1.Time) (rollout.Input, error) {
+func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, seen map[string]observation.Observation, now metav1.Time) (rollout.Input, error) {
 	members, err := r.fleet.snapshot(ctx)
 	if err != nil {
 		return rollout.Input{}, err
@@ -123,7 +126,7 @@ func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, now m
 		App:          app,
 		Members:      members.members,
 		Secretless:   members.secretless,
-		Observations: r.observations.of(client.ObjectKeyFromObject(app)),
+		Observations: seen,
 		Now:          now,
 	}.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members.all)
@@ -147,19 +150,8 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	r.throttle.recordWrite(app.UID, now)
 	r.telemetry.recordStatus(app, next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
-	r.afterWrite(in, next)
-	return nil
-}
-
-// afterWrite drops the observations of clusters whose entries were removed, and announces the
-// changes.
-func (r *Reconciler) afterWrite(in rollout.Input, next v1alpha1.AppServiceStatus) {
-	for i := range in.App.Status.Clusters {
-		if cluster := in.App.Status.Clusters[i].Name; next.Cluster(cluster) == nil {
-			r.observations.forget(client.ObjectKeyFromObject(in.App), cluster)
-		}
-	}
 	r.announce(in, next)
+	return nil
 }
 
 // isEdited reports whether the AppService was edited or deleted since its status was written.

@@ -159,6 +159,20 @@ func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 	s.waitForTombstones()
 }
 
+// Otherwise the last observation of the removed workload would make the new entry Ready.
+func TestCluster_that_is_chosen_again_is_Pending_although_the_response_to_the_last_write_was_lost(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.sent.loseResponses(statusWrite[len("PATCH "):])
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) {
+		m.Spec.Taints = []v1alpha1.Taint{{Key: "drain", Effect: v1alpha1.TaintNoExecute}}
+	})
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady))
+	s.sent.loseResponses("")
+	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Spec.Taints = nil })
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterPending))
+}
+
 // The status has other writers: the tombstones of other AppServices stay.
 func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
 	s := newRunning(t, "west")

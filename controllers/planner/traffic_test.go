@@ -16,6 +16,7 @@ type traffic struct {
 	mu     sync.Mutex
 	writes []write
 	refuse string        // the path suffix of the requests that fail
+	lose   string        // the path suffix of the requests whose responses are lost
 	held   chan struct{} // closed when writes may continue; nil while no write is blocked
 	resets int
 }
@@ -51,6 +52,7 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		number := len(f.writes) - 1
 		resets := f.resets
 		refused := f.refuse != "" && strings.HasSuffix(r.URL.Path, f.refuse)
+		lost := f.lose != "" && strings.HasSuffix(r.URL.Path, f.lose)
 		held := f.held
 		f.mu.Unlock()
 		if held != nil {
@@ -67,6 +69,9 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		defer f.mu.Unlock()
 		if err == nil && resets == f.resets {
 			f.writes[number].code = response.StatusCode
+		}
+		if err == nil && lost {
+			return nil, errors.Join(errors.New("lost by the test"), response.Body.Close())
 		}
 		return response, err
 	})
@@ -105,6 +110,14 @@ func (f *traffic) refuseWrites(end string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refuse = end
+}
+
+// loseResponses makes writes to paths with this suffix fail after the hub has processed them. An
+// empty suffix makes none fail.
+func (f *traffic) loseResponses(end string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lose = end
 }
 
 func (f *traffic) reset() {
