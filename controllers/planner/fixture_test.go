@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -195,14 +196,24 @@ func (s *fixture) delete() {
 	s.readApp()
 }
 
-// report reports an observation. Like delivery, which shares the cache, it learns of an entry no
-// sooner than the planner.
+// report reports an observation. Like delivery, which shares the cache, it observes no member before
+// the planner's cache has its entry, except for found objects.
 func (s *fixture) report(member string, seen observation.Observation) {
 	if seen.Planned == 0 && !seen.Found {
 		seen.Planned = s.app.DesiredReplicas() // the replicas of the entry that it answers
 	}
 	s.Helper()
 	s.waitForCache()
+	if !seen.Found {
+		eventually(s.T, func() error {
+			app := &v1alpha1.AppService{}
+			s.must(s.client.Get(s.Context(), s.key(), app))
+			if app.Status.Cluster(member) == nil {
+				return fmt.Errorf("there is no entry for %s", member)
+			}
+			return nil
+		})
+	}
 	s.observations.Report(s.key(), member, seen)
 }
 
