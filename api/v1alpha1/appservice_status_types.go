@@ -11,6 +11,7 @@ import (
 
 // AppServiceStatus is the state of the AppService on all clusters.
 // The entries of clusters are also the plan.
+// A large AppService has them in AppServiceSlices (see clustersIn).
 // Fleetwright writes an entry before it creates anything on the cluster.
 // It removes the entry after the deletion of all objects there is confirmed.
 type AppServiceStatus struct {
@@ -62,14 +63,35 @@ type AppServiceStatus struct {
 	// +optional
 	Removals RemovalsStatus `json:"removals,omitzero"`
 
+	// ClustersIn is Slices if the entries of clusters are in AppServiceSlices.
+	// Above 1000 entries, they move there, because an object must not exceed 1.5 MiB.
+	// Below 800 entries, they move back.
+	// +optional
+	ClustersIn ClustersIn `json:"clustersIn,omitempty"`
+
+	// WorstClusters are the 20 entries that need attention most, if the entries are in slices.
+	// Entries that are Ready are omitted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	WorstClusters []ClusterStatus `json:"worstClusters,omitempty"`
+
 	// Clusters has an entry for each cluster of the plan.
 	// It also has an entry for each cluster that may still have objects of the AppService.
 	// The entries are sorted by name.
+	// It is empty if the entries are in slices (see clustersIn).
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
 }
+
+// ClustersIn says which objects have the entries of an AppService.
+// +kubebuilder:validation:Enum=Slices
+type ClustersIn string
+
+// ClustersInSlices: the entries are in AppServiceSlices, and status.clusters is empty.
+const ClustersInSlices ClustersIn = "Slices"
 
 // PlannedSpec identifies a spec that was planned.
 type PlannedSpec struct {
@@ -114,6 +136,9 @@ type ClusterSummary struct {
 	// Removing is the number of entries that are Removing.
 	// +optional
 	Removing int32 `json:"removing,omitempty"`
+	// HubBehind is the number of entries with hubBehind.
+	// +optional
+	HubBehind int32 `json:"hubBehind,omitempty"`
 }
 
 // PlacementStatus explains why clusters are not in the plan.
@@ -352,7 +377,7 @@ type HubBehind struct {
 
 // IsHubBehind reports whether any cluster has objects that this hub never planned.
 func (s *AppServiceStatus) IsHubBehind() bool {
-	return slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool { return c.HubBehind != nil })
+	return s.Summary.HubBehind > 0 || slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool { return c.HubBehind != nil })
 }
 
 // Cluster returns the entry of the named cluster, or nil. The entries must be sorted by name, as the

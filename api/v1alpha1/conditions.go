@@ -55,6 +55,10 @@ const (
 	// the sum of the minimums is higher, or the sum of the maximums is lower. The clusters run what
 	// their bounds allow. Change the bounds or the replicas, or add a member.
 	ReasonReplicasOutOfBounds = "ReplicasOutOfBounds"
+	// ReasonSlicesRefused: the hub refuses the AppServiceSlices with the entries of more than 1000
+	// clusters, for example because of a quota. What is not written is not delivered. Change what
+	// refuses them. The message has the error.
+	ReasonSlicesRefused = "SlicesRefused"
 	// ReasonSuspended: spec.suspend stops all changes. The clusters keep what they run.
 	ReasonSuspended = "Suspended"
 	// ReasonDeleting: the AppService is being deleted. Its workloads are being removed from the

@@ -6,10 +6,12 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of [LabelManagedBy], and the field manager of every server-side apply.
 	ManagedBy = "fleetwright"
-	// LabelAppService is the name of the owning AppService, on objects and pods of a member. The
-	// Deployment and the Service use it as their selector. An adopted Deployment keeps its own
-	// selector and its pods.
+	// LabelAppService is the name of the owning AppService, on objects and pods of a member, and on
+	// AppServiceSlices of the hub. The Deployment and the Service use it as their selector. An
+	// adopted Deployment keeps its own selector and its pods.
 	LabelAppService = "fleetwright.dev/appservice"
+	// LabelSlot is the number of an AppServiceSlice.
+	LabelSlot = "fleetwright.dev/slot"
 
 	// AnnotationHub is the identity of the hub that owns a member's object. An object of another
 	// hub is never changed.

@@ -14,7 +14,7 @@ var SchemeGroupVersion = GroupVersion
 
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &AppService{}, &AppServiceList{}, &MemberCluster{}, &MemberClusterList{})
+	scheme.AddKnownTypes(GroupVersion, &AppService{}, &AppServiceList{}, &AppServiceSlice{}, &AppServiceSliceList{}, &MemberCluster{}, &MemberClusterList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 )
 
 // options are the values of the flags.
@@ -37,6 +38,7 @@ type options struct {
 	memberMaxList           resource.QuantityValue
 	probeInterval           time.Duration
 	secretGrace             time.Duration
+	sliceThreshold          int
 	metricsAddress          string
 	probeAddress            string
 	leaderElect             bool
@@ -97,6 +99,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.IntVar(&o.memberBurst, "member-burst", clusters.DefaultBurst, "maximum burst of requests to one member")
 	f.Var(&o.memberMaxList, "member-max-list", "maximum `size` of a list response of a member, and of its cache; the operator's memory limit should be four times as large")
 	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "interval of the health probes of a member; three consecutive failures make it unreachable")
+	f.IntVar(&o.sliceThreshold, "slice-threshold", appslice.DefaultThreshold, "`number` of entries of one AppService above which they move from its status to AppServiceSlices")
 	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; a MemberCluster with settings of an administrator is kept permanently")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics server; 0 disables it")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
@@ -110,6 +113,10 @@ func (o *options) addFlags(command *cobra.Command) {
 
 // minMemberList is the minimum of --member-max-list, because one object can have 4 MiB.
 const minMemberList = 4 << 20
+
+// maxSliceThreshold is the maximum of --slice-threshold. The status of so many entries without any
+// text still fits into etcd.
+const maxSliceThreshold = 5000
 
 // check returns an error if the options are invalid.
 func (o *options) check() error {
@@ -126,6 +133,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--member-probe-interval %v: want more than 0", o.probeInterval)
 	case o.secretGrace <= 0:
 		return fmt.Errorf("--secret-grace %v: want more than 0", o.secretGrace)
+	case o.sliceThreshold < 1 || o.sliceThreshold > maxSliceThreshold:
+		return fmt.Errorf("--slice-threshold %d: want 1 to %d", o.sliceThreshold, maxSliceThreshold)
 	}
 	if err := o.traces.check(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 
 // hubKinds returns the kinds that the operator watches on the hub.
 func (o *options) hubKinds() []client.Object {
-	kinds := []client.Object{&v1alpha1.AppService{}, &v1alpha1.MemberCluster{}, &corev1.Secret{}}
+	kinds := []client.Object{&v1alpha1.AppService{}, &v1alpha1.AppServiceSlice{}, &v1alpha1.MemberCluster{}, &corev1.Secret{}}
 	if o.clusterProfiles {
 		kinds = append(kinds, &clusterinventory.ClusterProfile{})
 	}

@@ -87,7 +87,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	hub := manager.GetLocalManager()
 	observations := planner.NewObservations()
 	deliverer := delivery.New(hub, hubID, observations)
-	planned, err := planner.SetupWithManager(hub, observations)
+	planned, err := planner.SetupWithManager(hub, observations, planner.Options{SliceThreshold: o.sliceThreshold})
 	err = errors.Join(
 		err,
 		planner.SetupCounterWithManager(hub),
@@ -185,7 +185,7 @@ func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (st
 	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
 		return "", fmt.Errorf("reach the hub at %s: %w", hub.Host, err)
 	}
-	for _, list := range []client.ObjectList{&v1alpha1.AppServiceList{}, &v1alpha1.MemberClusterList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.AppServiceList{}, &v1alpha1.AppServiceSliceList{}, &v1alpha1.MemberClusterList{}} {
 		if err := c.List(ctx, list, client.Limit(1)); meta.IsNoMatchError(err) {
 			return "", fmt.Errorf("the hub at %s lacks the CRDs of Fleetwright (make install, or kubectl apply --server-side -f config/crd/bases): %w", hub.Host, err)
 		} else if err != nil {

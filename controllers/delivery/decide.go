@@ -25,7 +25,7 @@ func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 	switch {
 	case app == nil, entry == nil, entry.Phase == v1alpha1.ClusterDetached:
 		return leave
-	case app.Status.IsHubBehind():
+	case app.Status.IsHubBehind(), entry.HubBehind != nil:
 		return observeOnly
 	case entry.Phase == v1alpha1.ClusterRemoving && app.Spec.Suspend && app.DeletionTimestamp.IsZero():
 		return observeOnly

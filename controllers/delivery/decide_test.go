@@ -177,7 +177,7 @@ func TestDispatch(t *testing.T) {
 				e := &engagement{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())}
 				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{e}
 			}
-			d.dispatch(test.before, test.after)
+			d.dispatch(t.Context(), test.before, test.after)
 			var got []string
 			for _, member := range members {
 				q := d.queueOf(&setup{cluster: member})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 )
 
 // Start dispatches the hub's changes to the members that they concern, until the context ends.
@@ -24,23 +27,31 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	apps, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) {
 			if app, isApp := added.(*v1alpha1.AppService); isApp {
-				d.dispatch(&v1alpha1.AppService{}, app)
+				d.dispatch(ctx, &v1alpha1.AppService{}, app)
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			d.dispatch(before.(*v1alpha1.AppService), after.(*v1alpha1.AppService))
+			d.dispatch(ctx, before.(*v1alpha1.AppService), after.(*v1alpha1.AppService))
 		},
 		DeleteFunc: func(gone any) {
 			if last, isLast := gone.(toolscache.DeletedFinalStateUnknown); isLast {
 				gone = last.Obj
 			}
 			if app, isApp := gone.(*v1alpha1.AppService); isApp {
-				d.dispatchDeleted(app)
+				d.dispatchDeleted(ctx, app)
 			}
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("watch AppServices: %w", err)
+	}
+	sliceInformer, err := d.hub.GetCache().GetInformer(ctx, &v1alpha1.AppServiceSlice{})
+	if err != nil {
+		return fmt.Errorf("watch AppServiceSlices: %w", err)
+	}
+	parts, err := sliceInformer.AddEventHandler(d.sliceEvents())
+	if err != nil {
+		return fmt.Errorf("watch AppServiceSlices: %w", err)
 	}
 	clusters, err := d.hub.GetCache().GetInformer(ctx, &v1alpha1.MemberCluster{})
 	if err != nil {
@@ -51,7 +62,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 		return fmt.Errorf("watch MemberClusters: %w", err)
 	}
 	<-ctx.Done()
-	return errors.Join(informer.RemoveEventHandler(apps), clusters.RemoveEventHandler(members))
+	return errors.Join(informer.RemoveEventHandler(apps), sliceInformer.RemoveEventHandler(parts), clusters.RemoveEventHandler(members))
 }
 
 // memberEvents returns the handler of MemberClusters.
@@ -103,7 +114,11 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 	}
 	var planned []types.NamespacedName
 	for i := range apps.Items {
-		if apps.Items[i].Status.Cluster(cluster) != nil {
+		entry, _, err := entries.Of(ctx, d.hub.GetClient(), &apps.Items[i], cluster)
+		if err != nil {
+			return nil, err
+		}
+		if entry != nil {
 			planned = append(planned, client.ObjectKeyFromObject(&apps.Items[i]))
 		}
 	}
@@ -114,32 +129,92 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 // is included: the entry may have been lost, as by a restore, and what is still there has to be
 // reported. An entry that was Removing goes when the removal is done, which the member's cache may
 // show later; the member checks a removal again by itself.
-func (d *Deliverer) dispatch(before, after *v1alpha1.AppService) {
+func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppService) {
 	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
 		before.Status.IsHubBehind() == after.Status.IsHubBehind() && // on any cluster: it stops all clusters
+		before.Status.ClustersIn == after.Status.ClustersIn &&
 		before.Status.HasSortedClusters() // otherwise members may not have found their entries
-	previous := make(map[string]v1alpha1.ClusterStatus, len(before.Status.Clusters))
-	for _, entry := range before.Status.Clusters {
+	key := client.ObjectKeyFromObject(after)
+	d.dispatchEntries(key, before.Status.Clusters, after.Status.Clusters, same)
+	if after.Status.ClustersIn == v1alpha1.ClustersInSlices && !same {
+		d.dispatchSliced(ctx, after)
+	}
+}
+
+// dispatchEntries enqueues an AppService on each member whose entry changed, and on each member with
+// an entry if the AppService itself is not the same.
+func (d *Deliverer) dispatchEntries(app types.NamespacedName, before, after []v1alpha1.ClusterStatus, same bool) {
+	previous := make(map[string]v1alpha1.ClusterStatus, len(before))
+	for _, entry := range before {
 		previous[entry.Name] = entry
 	}
-	for _, entry := range after.Status.Clusters {
+	for _, entry := range after {
 		if old, found := previous[entry.Name]; !same || !found || !old.SamePlan(entry) {
-			d.enqueue(entry.Name, client.ObjectKeyFromObject(after))
+			d.enqueue(entry.Name, app)
 		}
 		delete(previous, entry.Name)
 	}
 	for name, old := range previous {
 		if old.Phase != v1alpha1.ClusterRemoving {
-			d.enqueue(name, client.ObjectKeyFromObject(after))
+			d.enqueue(name, app)
 		}
 	}
 }
 
+// dispatchSliced enqueues an AppService on each member that has an entry in its slices.
+func (d *Deliverer) dispatchSliced(ctx context.Context, app *v1alpha1.AppService) {
+	stored, err := entries.ReadSlices(ctx, d.hub.GetClient(), app)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Enqueue the plan of an AppService") // the cache only fails when it is closed
+		return
+	}
+	for _, entry := range appslice.Join(stored) {
+		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))
+	}
+}
+
+// sliceEvents returns the handler of AppServiceSlices.
+func (d *Deliverer) sliceEvents() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(added any) {
+			if slice, isSlice := added.(*v1alpha1.AppServiceSlice); isSlice {
+				d.dispatchNewSlice(slice)
+			}
+		},
+		UpdateFunc: func(old, updated any) {
+			before, after := old.(*v1alpha1.AppServiceSlice), updated.(*v1alpha1.AppServiceSlice)
+			d.dispatchEntries(appOf(after), before.Clusters, after.Clusters, before.AppService == after.AppService)
+		},
+	}
+}
+
+// dispatchNewSlice enqueues an AppService on each member that belongs to a new slice. A member without
+// an entry is included: if the slice was deleted by hand, its entry is lost, and what is still there
+// has to be reported.
+func (d *Deliverer) dispatchNewSlice(slice *v1alpha1.AppServiceSlice) {
+	d.mu.Lock()
+	names := slices.Collect(maps.Keys(d.engagements))
+	d.mu.Unlock()
+	for _, name := range names {
+		if appslice.SlotOf(name.String()) == slice.Slot {
+			d.enqueue(name.String(), appOf(slice))
+		}
+	}
+}
+
+// appOf returns the AppService of a slice.
+func appOf(slice *v1alpha1.AppServiceSlice) types.NamespacedName {
+	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.AppService.Name}
+}
+
 // dispatchDeleted enqueues an AppService that is gone on the members of its entries, which then
 // forget it. An AppService goes without a removal when its namespace or its CRD is deleted.
-func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
+func (d *Deliverer) dispatchDeleted(ctx context.Context, app *v1alpha1.AppService) {
 	for _, entry := range app.Status.Clusters {
 		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))
+	}
+	if app.Status.ClustersIn == v1alpha1.ClustersInSlices {
+		d.dispatchSliced(ctx, app)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
@@ -77,7 +78,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request)
 	return result, err
 }
 
-// gather reads what is decided on. There may be no AppService, and no entry. It does not copy the
+// gather reads what is decided on. There may be no AppService, and no entry. While it is not known
+// whether there is an entry, the result is the same as without an AppService. It does not copy the
 // AppService and the MemberCluster of the cache, because an AppService may have a thousand entries.
 // They must not be modified.
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task, error) {
@@ -96,7 +98,11 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	} else if err != nil {
 		return task{}, fmt.Errorf("read MemberCluster: %w", err)
 	}
-	t := task{app: app, entry: app.Status.Cluster(r.cluster), member: member}
+	entry, known, err := entries.Of(ctx, r.hub, app, r.cluster)
+	if err != nil || !known { // the planner writes a missing slice again
+		return task{}, err
+	}
+	t := task{app: app, entry: entry, member: member}
 	if t.entry == nil {
 		r.memories.forget(key)
 	} else {

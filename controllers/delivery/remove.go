@@ -12,6 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -130,7 +131,10 @@ func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
 		return fmt.Errorf("verify with the hub: %w", err)
 	}
-	entry := app.Status.Cluster(r.cluster)
+	entry, _, err := entries.Of(ctx, r.hubLive, app, r.cluster)
+	if err != nil {
+		return fmt.Errorf("verify with the hub: %w", err)
+	}
 	if app.UID != t.app.UID || app.Generation != t.app.Generation || entry == nil || !entry.SamePlan(*t.entry) || app.Status.IsHubBehind() {
 		return errNotVerified
 	}

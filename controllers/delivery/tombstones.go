@@ -12,6 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
@@ -73,7 +74,13 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 	if err := t.hubLive.Get(ctx, key, app); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("read AppService: %w", err)
 	}
-	entry := app.Status.Cluster(t.cluster)
+	entry, known, err := entries.Of(ctx, t.hubLive, app, t.cluster)
+	if err != nil {
+		return 0, err
+	}
+	if !known {
+		return 1, nil // the planner writes the missing slice again
+	}
 	if app.UID == tombstone.UID && entry != nil {
 		if entry.Phase == v1alpha1.ClusterRemoving {
 			return 1, nil // the entry is about to go
@@ -136,7 +143,11 @@ func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (
 	if err := t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list MemberClusters: %w", err)
 	}
-	plan, err := placement.Decide(app, members.Items)
+	all, _, err := entries.Read(ctx, t.hub, app)
+	if err != nil {
+		return false, err
+	}
+	plan, err := placement.Decide(entries.WithEntries(app, all), members.Items)
 	if err != nil {
 		return true, nil //nolint:nilerr // The planner reports an invalid placement; until it is valid, nothing is known.
 	}

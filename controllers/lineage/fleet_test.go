@@ -95,7 +95,7 @@ func (f *fleet) start() {
 	})
 	f.must(err)
 	observations := planner.NewObservations()
-	_, err = planner.SetupWithManager(manager, observations)
+	_, err = planner.SetupWithManager(manager, observations, planner.Options{})
 	f.must(err)
 	o := &operator{deliverer: delivery.New(manager, "hub-1", observations), engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))

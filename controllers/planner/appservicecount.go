@@ -42,6 +42,7 @@ type counter struct {
 func SetupCounterWithManager(hub manager.Manager) error {
 	return ctrl.NewControllerManagedBy(hub).Named("appservice-count").
 		Watches(&v1alpha1.AppService{}, enqueueCount(), builder.WithPredicates(entriesChanged())).
+		Watches(&v1alpha1.AppServiceSlice{}, enqueueCount(), builder.WithPredicates(entriesChanged())).
 		Watches(&v1alpha1.MemberCluster{}, enqueueCount(), builder.WithPredicates(countChanged())).
 		Complete(&counter{hub: hub.GetClient()})
 }
@@ -50,14 +51,16 @@ func SetupCounterWithManager(hub manager.Manager) error {
 // reads the cache's own objects without copying them, and does not modify them.
 func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var apps v1alpha1.AppServiceList
+	var parts v1alpha1.AppServiceSliceList
 	var members v1alpha1.MemberClusterList
 	if err := errors.Join(
 		c.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy),
+		c.hub.List(ctx, &parts, client.UnsafeDisableDeepCopy),
 		c.hub.List(ctx, &members, client.UnsafeDisableDeepCopy),
 	); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list AppServices and MemberClusters: %w", err)
+		return reconcile.Result{}, fmt.Errorf("list AppServices, AppServiceSlices and MemberClusters: %w", err)
 	}
-	counts := countByCluster(apps.Items)
+	counts := countByCluster(apps.Items, parts.Items)
 	var errs []error
 	for i := range members.Items {
 		if member := &members.Items[i]; member.Status.AppServices != counts[member.Name] {
@@ -68,11 +71,21 @@ func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 }
 
 // countByCluster returns the number of AppServices with an entry for each cluster, by cluster name.
-func countByCluster(apps []v1alpha1.AppService) map[string]int32 {
+func countByCluster(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice) map[string]int32 {
 	counts := map[string]int32{}
+	count := func(entries []v1alpha1.ClusterStatus) {
+		for i := range entries {
+			counts[entries[i].Name]++
+		}
+	}
+	sliced := map[types.UID]bool{}
 	for i := range apps {
-		for j := range apps[i].Status.Clusters {
-			counts[apps[i].Status.Clusters[j].Name]++
+		count(apps[i].Status.Clusters)
+		sliced[apps[i].UID] = apps[i].Status.ClustersIn == v1alpha1.ClustersInSlices
+	}
+	for i := range parts {
+		if sliced[parts[i].AppService.UID] {
+			count(parts[i].Clusters)
 		}
 	}
 	return counts
@@ -99,17 +112,28 @@ func enqueueCount() handler.EventHandler {
 	}
 }
 
-// entriesChanged passes the events of AppServices that gain or drop an entry. Entries are sorted by
-// name.
+// entriesChanged passes the events of AppServices and of their slices that gain or drop an entry, or
+// a place of entries. Entries are sorted by name.
 func entriesChanged() predicate.Predicate {
-	hasEntries := func(object client.Object) bool { return len(object.(*v1alpha1.AppService).Status.Clusters) > 0 }
+	entriesOf := func(object client.Object) ([]v1alpha1.ClusterStatus, v1alpha1.ClustersIn) {
+		if slice, isSlice := object.(*v1alpha1.AppServiceSlice); isSlice {
+			return slice.Clusters, ""
+		}
+		app := object.(*v1alpha1.AppService)
+		return app.Status.Clusters, app.Status.ClustersIn
+	}
+	hasEntries := func(object client.Object) bool {
+		entries, in := entriesOf(object)
+		return len(entries) > 0 || in != ""
+	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return hasEntries(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return hasEntries(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*v1alpha1.AppService), e.ObjectNew.(*v1alpha1.AppService)
+			before, inBefore := entriesOf(e.ObjectOld)
+			after, inAfter := entriesOf(e.ObjectNew)
 			sameName := func(a, b v1alpha1.ClusterStatus) bool { return a.Name == b.Name }
-			return !slices.EqualFunc(before.Status.Clusters, after.Status.Clusters, sameName)
+			return inBefore != inAfter || !slices.EqualFunc(before, after, sameName)
 		},
 	}
 }

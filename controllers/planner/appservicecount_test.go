@@ -164,6 +164,6 @@ func BenchmarkCountByCluster(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		countByCluster(apps)
+		countByCluster(apps, nil)
 	}
 }

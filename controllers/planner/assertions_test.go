@@ -95,7 +95,7 @@ func (s *fixture) reconcileOnce() reconcile.Result {
 
 // reconciler returns a second Reconciler for the test to call. Its events are dropped.
 func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
-	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations)
+	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations, s.options)
 }
 
 // versions returns the resource versions of all objects that the planner reads.

@@ -62,7 +62,7 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 	s.createApp()
 	s.waitForCache()
 	recorder := events.NewFakeRecorder(100)
-	r := newReconciler(hub, hub, recorder, s.observations)
+	r := newReconciler(hub, hub, recorder, s.observations, s.options)
 	in := rollout.Input{App: s.app.DeepCopy()}
 	after := v1alpha1.AppServiceStatus{}
 	for i := range 25 {
@@ -84,7 +84,7 @@ func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	reconcile := func(hub client.Client) {
 		t.Helper()
-		r := newReconciler(hub, hub, recorder, NewObservations()) // a new Reconciler, as after a restart
+		r := newReconciler(hub, hub, recorder, NewObservations(), s.options) // a new Reconciler, as after a restart
 		_, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)
 	}
@@ -94,7 +94,7 @@ func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 	cached.ResourceVersion = "1" // an old version: the hub rejects a write that is based on it
 	s.observations = NewObservations()
 	s.observations.Report(s.key(), "east", s.readyObservation())
-	r := newReconciler(staleClient{hub, cached, nil}, hub, recorder, s.observations)
+	r := newReconciler(staleClient{hub, cached, nil}, hub, recorder, s.observations, s.options)
 	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
 		t.Error(err)
 	}
@@ -111,7 +111,7 @@ func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
 	s.report("east", s.removalConfirmed(s.transitionTime("east")))
 	s.waitForEvent(v1alpha1.ReasonRemoved, "east", "east: the AppService was removed from the cluster")
 	recorder := events.NewFakeRecorder(100)
-	_, err := newReconciler(hub, hub, recorder, s.observations).Reconcile(t.Context(), s.request())
+	_, err := newReconciler(hub, hub, recorder, s.observations, s.options).Reconcile(t.Context(), s.request())
 	s.must(err)
 	if got := drainEvents(recorder); got != nil {
 		t.Errorf("events %q", got)

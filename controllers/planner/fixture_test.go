@@ -29,7 +29,8 @@ const patience = time.Minute
 type fixture struct {
 	*testing.T
 	*plannerRun
-	app *v1alpha1.AppService
+	app     *v1alpha1.AppService
+	options Options
 }
 
 // plannerRun is one run of the planner.
@@ -115,7 +116,7 @@ func (s *fixture) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	s.must(err)
-	_, err = SetupWithManager(manager, p.observations)
+	_, err = SetupWithManager(manager, p.observations, s.options)
 	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

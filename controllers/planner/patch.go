@@ -12,27 +12,38 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// statusPatch returns a merge patch that changes the status of an AppService, if no other client has
-// written the AppService in the meantime.
+// statusPatch returns a merge patch that changes the status of an AppService, if it still has this
+// resource version. It returns nil if both statuses are stored alike.
 //
 // A merge patch replaces a list as a whole. So the entries are encoded once, and only the rest of
 // the status is compared field by field. client.MergeFrom encodes both versions of all entries,
 // decodes them again and compares them.
-func statusPatch(app *v1alpha1.AppService, next v1alpha1.AppServiceStatus) (client.Patch, error) {
-	status, err := mergePatch(withoutEntries(app.Status), withoutEntries(next))
+func statusPatch(version string, from, to v1alpha1.AppServiceStatus) (client.Patch, error) {
+	status, err := mergePatch(withoutEntries(from), withoutEntries(to))
 	if err != nil {
 		return nil, fmt.Errorf("compare the status: %w", err)
 	}
-	if !equality.Semantic.DeepEqual(app.Status.Clusters, next.Clusters) {
-		if status["clusters"], err = json.Marshal(next.Clusters); err != nil {
+	if stored := storedEntries(to); !equality.Semantic.DeepEqual(storedEntries(from), stored) {
+		if status["clusters"], err = json.Marshal(stored); err != nil {
 			return nil, fmt.Errorf("encode the entries: %w", err)
 		}
 	}
+	if len(status) == 0 {
+		return nil, nil
+	}
 	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]string{"resourceVersion": app.ResourceVersion},
+		"metadata": map[string]string{"resourceVersion": version},
 		"status":   status,
 	})
 	return client.RawPatch(types.MergePatchType, data), err
+}
+
+// storedEntries returns the entries that are stored in the status itself.
+func storedEntries(status v1alpha1.AppServiceStatus) []v1alpha1.ClusterStatus {
+	if status.ClustersIn == v1alpha1.ClustersInSlices {
+		return nil
+	}
+	return status.Clusters
 }
 
 func withoutEntries(status v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {

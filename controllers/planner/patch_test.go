@@ -18,9 +18,16 @@ func TestStatusPatch_turns_any_status_into_any_other(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: drawStatus(t)}
 		next := drawStatus(t)
-		patch, err := statusPatch(app, next)
+		patch, err := statusPatch(app.ResourceVersion, app.Status, next)
 		if err != nil {
 			t.Fatal(err)
+		}
+		app.Status.Clusters, next.Clusters = storedEntries(app.Status), storedEntries(next)
+		if patch == nil {
+			if diff := cmp.Diff(next, app.Status, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("there is no patch (-want +got):\n%s", diff)
+			}
+			return
 		}
 		data, err := patch.Data(nil)
 		if err != nil {
@@ -50,6 +57,7 @@ func TestStatusPatch_turns_any_status_into_any_other(t *testing.T) {
 func drawStatus(t *rapid.T) v1alpha1.AppServiceStatus {
 	var s v1alpha1.AppServiceStatus
 	s.ObservedGeneration = rapid.Int64Range(0, 2).Draw(t, "generation")
+	s.ClustersIn = rapid.SampledFrom([]v1alpha1.ClustersIn{"", v1alpha1.ClustersInSlices}).Draw(t, "clusters in")
 	s.Replicas = rapid.Int32Range(0, 1).Draw(t, "replicas")
 	s.Summary.Ready = rapid.Int32Range(0, 1).Draw(t, "ready")
 	s.Placement.SpecHash = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "hash")
@@ -78,7 +86,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 		b.Run(fmt.Sprintf("%d entries", entries), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := statusPatch(app, next); err != nil {
+				if _, err := statusPatch(app.ResourceVersion, app.Status, next); err != nil {
 					b.Fatal(err)
 				}
 			}

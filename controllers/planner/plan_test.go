@@ -294,7 +294,7 @@ func TestGather_copies_no_MemberCluster(t *testing.T) {
 	s := newRunning(t, "east")
 	s.waitForCache()
 	labels := func() uintptr {
-		in, err := s.reconciler(s.client).gather(t.Context(), s.app, nil, metav1.Now())
+		in, err := s.reconciler(s.client).gather(t.Context(), stored{app: s.app}, nil, metav1.Now())
 		s.must(err)
 		return reflect.ValueOf(in.Members["east"].Labels).Pointer()
 	}

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,19 +30,22 @@ type Reconciler struct {
 	fleet        *fleet
 	events       events.EventRecorder
 	observations *Observations
+	slices       *sliceStore
 	throttle     throttle
+	options      Options
 	telemetry    *telemetry
 }
 
-func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations) *Reconciler {
+func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
 		hub: hub, live: live, fleet: &fleet{hub: hub}, events: events, observations: observations,
-		throttle: newThrottle(), telemetry: newTelemetry(hub),
+		slices: newSliceStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 	}
 }
 
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=appservices/status,verbs=patch
+// +kubebuilder:rbac:groups=fleetwright.dev,resources=appserviceslices,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -55,14 +59,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.observations.forgetApp(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	r.observations.dropUnanswered(app, seen)
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
 	result, err := r.plan(ctx, app, seen)
 	if err != nil {
 		r.throttle.allowPlan(app.UID) // the work queue backs off instead
 	}
 	record.End(err)
-	if apierrors.IsConflict(err) {
+	switch {
+	case errors.Is(err, errStaleSlices):
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	case apierrors.IsConflict(err):
 		// Another client wrote first. The cache will receive that version shortly.
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
@@ -70,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // plan plans one AppService and writes the result. Each record is written before anything that
-// depends on it.
+// depends on it. The AppService is as the cache has it, without the entries of its slices.
 func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen map[string]observation.Observation) (reconcile.Result, error) {
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
@@ -80,7 +86,13 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	in, err := r.gather(ctx, app, seen, metav1.NewTime(started).Rfc3339Copy())
+	have, err := r.slices.read(ctx, app)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	app = have.app
+	r.observations.dropUnanswered(app, seen)
+	in, err := r.gather(ctx, have, seen, metav1.NewTime(started).Rfc3339Copy())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -100,7 +112,8 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, in, next)
 	}
-	isChanged := !equality.Semantic.DeepEqual(app.Status, next)
+	unwritten := have.unwritten(&next)
+	isChanged := len(unwritten) > 0 || !equality.Semantic.DeepEqual(app.Status, next)
 	if wait := r.throttle.untilWrite(app.UID, time.Now()); isChanged && wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil // the tombstones stay until the entries can be written
 	}
@@ -108,44 +121,58 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 		return reconcile.Result{}, err
 	}
 	if isChanged {
-		if err := r.write(ctx, app, in, next, time.Now()); err != nil {
+		if err := r.write(ctx, app, in, next, unwritten); err != nil {
 			return reconcile.Result{}, err
 		}
+	}
+	if err := r.slices.deleteLeftovers(ctx, app); err != nil {
+		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: decision.RecheckAfter}, nil
 }
 
 // gather reads the inputs of the status and computes the plan. All plans share the members, which
 // must not be modified.
-func (r *Reconciler) gather(ctx context.Context, app *v1alpha1.AppService, seen map[string]observation.Observation, now metav1.Time) (rollout.Input, error) {
+func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]observation.Observation, now metav1.Time) (rollout.Input, error) {
 	members, err := r.fleet.snapshot(ctx)
 	if err != nil {
 		return rollout.Input{}, err
 	}
 	in := rollout.Input{
-		App:          app,
-		Members:      members.members,
-		Secretless:   members.secretless,
-		Observations: seen,
-		Now:          now,
+		App:              have.app,
+		Members:          members.members,
+		Secretless:       members.secretless,
+		Observations:     seen,
+		Now:              now,
+		SliceThreshold:   r.options.SliceThreshold,
+		HasMissingSlices: have.hasMissing,
 	}.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members.all)
 	return in, nil
 }
 
-// write writes a changed status, and then announces the changes.
-func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, now time.Time) error {
-	patch, err := statusPatch(app, next)
-	if err != nil {
-		return err
+// write writes a changed status and the slices that changed, and then announces the changes.
+//
+// If the entries are in slices, the order is: first the parts of the status that limit later plans,
+// then the slices, and then the rest of the status. A crash in between never makes a later plan
+// exceed a limit, and the status never claims a plan that is not in the slices.
+func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, unwritten []*v1alpha1.AppServiceSlice) error {
+	now := time.Now()
+	status, version := app.Status, app.ResourceVersion
+	if len(unwritten) > 0 {
+		limits := status
+		limits.Removals, limits.PlannedSpecs, limits.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
+		var err error
+		if version, err = r.patchStatus(ctx, app, version, status, limits); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		status = limits
+		if err := r.slices.write(ctx, unwritten); err != nil {
+			return errors.Join(err, r.reportRefusal(ctx, app, version, status, err))
+		}
 	}
-	written := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-	err = r.hub.Status().Patch(ctx, written, patch)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("write the status: %w", err)
+	if _, err := r.patchStatus(ctx, app, version, status, next); err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	r.throttle.recordWrite(app.UID, now)
 	r.telemetry.recordStatus(app, next, now)
@@ -154,12 +181,39 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	return nil
 }
 
+// patchStatus changes the status of an AppService from one status to another, and returns its new
+// resource version. It sends nothing if both are stored alike.
+func (r *Reconciler) patchStatus(ctx context.Context, app *v1alpha1.AppService, version string, from, to v1alpha1.AppServiceStatus) (string, error) {
+	patch, err := statusPatch(version, from, to)
+	if err != nil || patch == nil {
+		return version, err
+	}
+	written := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
+	if err := r.hub.Status().Patch(ctx, written, patch); err != nil {
+		return version, fmt.Errorf("write the status: %w", err)
+	}
+	r.slices.recordApp(app, written.ResourceVersion)
+	return written.ResourceVersion, nil
+}
+
+// reportRefusal says in the conditions that the hub refuses slices, for example because of a quota or
+// an admission webhook. The entries are as they were, so nothing else is delivered.
+func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService, version string, current v1alpha1.AppServiceStatus, refusal error) error {
+	next, isRefused := status.WithRefusedSlices(app, current, refusal, metav1.Now().Rfc3339Copy())
+	if !isRefused {
+		return nil
+	}
+	_, err := r.patchStatus(ctx, app, version, current, next)
+	return client.IgnoreNotFound(err)
+}
+
 // isEdited reports whether the AppService was edited or deleted since its status was written.
 func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGeneration != app.Generation }
 
 // release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {
 	r.throttle.forget(in.App.UID)
+	r.slices.forget(in.App)
 	r.telemetry.forget(in.App.UID)
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
 		return nil // other finalizers remain

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
@@ -25,15 +26,23 @@ import (
 // little.
 const workers = 16
 
+// Options configure the planner. The zero value is the default.
+type Options struct {
+	// SliceThreshold is the number of entries above which they move to AppServiceSlices; 0 is
+	// [appslice.DefaultThreshold].
+	SliceThreshold int
+}
+
 // SetupWithManager adds the planner to the hub's manager. It returns the planner's metrics, which
 // only the leader may register. Delivery reports to the same observations.
-func SetupWithManager(hub manager.Manager, observations *Observations) (prometheus.Collector, error) {
-	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations)
+func SetupWithManager(hub manager.Manager, observations *Observations, options Options) (prometheus.Collector, error) {
+	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations, options)
 	queue := newEditQueue()
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(isEdit()))).
 		Watches(&v1alpha1.AppService{}, queue.enqueueEdits(), builder.WithPredicates(isEdit())).
 		Watches(&v1alpha1.MemberCluster{}, r.enqueueAffected()).
+		Watches(&v1alpha1.AppServiceSlice{}, r.enqueueForeignChanges()).
 		WatchesRawSource(source.Func(observations.listen)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: queue.newWorkQueue}).
 		Complete(r)
@@ -66,6 +75,29 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 	}
 }
 
+// enqueueForeignChanges returns an event handler of AppServiceSlices. It enqueues the AppServices of
+// slices that another client changed or deleted.
+func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	appOf := func(slice *v1alpha1.AppServiceSlice) reconcile.Request {
+		return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: slice.Namespace, Name: slice.AppService.Name}}
+	}
+	enqueue := func(object client.Object, q queue) {
+		slice := object.(*v1alpha1.AppServiceSlice)
+		r.slices.noteLeftover(slice)
+		if !r.slices.isOwnWrite(slice) {
+			q.Add(appOf(slice))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			q.Add(appOf(e.Object.(*v1alpha1.AppServiceSlice)))
+		},
+	}
+}
+
 // asMember returns the MemberCluster of an event, or nil if the event has none.
 func asMember(object client.Object) *v1alpha1.MemberCluster {
 	member, _ := object.(*v1alpha1.MemberCluster)
@@ -82,7 +114,9 @@ func (r *Reconciler) affected(ctx context.Context, change placement.MemberChange
 	var requests []reconcile.Request
 	for i := range apps.Items {
 		app := &apps.Items[i]
-		if change.Affects(app) || r.observations.has(client.ObjectKeyFromObject(app), change.Cluster()) {
+		entry, known, err := entries.Of(ctx, r.hub, app, change.Cluster())
+		mayHaveEntry := err != nil || !known || entry != nil
+		if change.Affects(app, mayHaveEntry) || r.observations.has(client.ObjectKeyFromObject(app), change.Cluster()) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
 		}
 	}

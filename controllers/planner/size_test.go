@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,7 +31,8 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 		seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, fmt.Sprintf("%d: %s", i, strings.Repeat("no ", 340))
 		in.Observations[name] = seen
 	}
-	s.must(s.reconciler(hub).write(t.Context(), s.app, in, status.Compute(in, rollout.Plan(in)), time.Now()))
+	in.SliceThreshold = 2000
+	s.must(s.reconciler(hub).write(t.Context(), s.app, in, status.Compute(in, rollout.Plan(in)), nil))
 	s.readApp()
 	if got := s.app.Status.Summary.Failed; got != 1300 {
 		t.Errorf("%d entries are Failed", got)

@@ -104,7 +104,7 @@ func TestDeletion_waits_until_the_namespace_and_the_CRD_are_read(t *testing.T) {
 	s.stop()
 	s.delete()
 	for _, kind := range []string{namespaceKind.Kind, crdKind.Kind} {
-		r := newReconciler(hub, failingReader{hub, kind}, events.NewFakeRecorder(10), s.observations)
+		r := newReconciler(hub, failingReader{hub, kind}, events.NewFakeRecorder(10), s.observations, s.options)
 		if _, err := r.Reconcile(t.Context(), s.request()); err == nil || !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("%s cannot be read: the error is %v", kind, err)
 		}

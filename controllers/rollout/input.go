@@ -1,9 +1,12 @@
 package rollout
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
@@ -27,6 +30,12 @@ type Input struct {
 	Observations map[string]observation.Observation
 	// Now is the timestamp for entries that change.
 	Now metav1.Time
+	// SliceThreshold is the number of entries above which they move to AppServiceSlices; 0 is
+	// [appslice.DefaultThreshold].
+	SliceThreshold int
+	// HasMissingSlices is set if an AppServiceSlice was deleted by another client, and its entries
+	// are lost.
+	HasMissingSlices bool
 }
 
 // IsDeleting reports whether the AppService is being deleted.
@@ -65,6 +74,11 @@ func (in Input) MemberCluster(name string) *v1alpha1.MemberCluster {
 		return member
 	}
 	return in.Secretless[name]
+}
+
+// BelongInSlices reports whether this number of next entries is to be stored in AppServiceSlices.
+func (in Input) BelongInSlices(count int) bool {
+	return appslice.BelongInSlices(count, cmp.Or(in.SliceThreshold, appslice.DefaultThreshold), in.App.Status.ClustersIn == v1alpha1.ClustersInSlices)
 }
 
 // IsPlanned reports whether the AppService is to run on the cluster of an entry.

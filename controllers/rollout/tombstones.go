@@ -81,7 +81,7 @@ func (in Input) TombstonesOfLostStatus() []string {
 	}
 	for _, members := range []map[string]*v1alpha1.MemberCluster{in.Members, in.Secretless} {
 		for name, member := range members {
-			if (in.Members[name] == nil || !member.IsReady()) && !HasTombstone(member, in.App.UID) {
+			if (in.Members[name] == nil || !member.IsReady()) && in.App.Status.Cluster(name) == nil && !HasTombstone(member, in.App.UID) {
 				names = append(names, name)
 			}
 		}

@@ -5,17 +5,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 const (
-	// maxMessages is the maximum number of entries with the same reason that have a message. The
-	// others have only the reason.
+	// maxMessages is the maximum number of entries of one object with the same reason that have a
+	// message. The others have only the reason.
 	maxMessages = 50
-	// entriesBudget is the maximum size of all entries of one AppService, in bytes of JSON. The hub's
+	// objectBudget is the maximum size of the entries of one AppService, in bytes of JSON. The hub's
 	// etcd refuses an object over 1.5 MiB, and the API server adds managed fields. If etcd refused
 	// a status, everything would stop for its AppService: nothing would be planned or delivered.
-	entriesBudget = 1_000_000
+	objectBudget = 1_000_000
+	// sliceBudget is the maximum size of the entries of one AppServiceSlice, in bytes of JSON. It is
+	// lower, because each change of an entry writes and sends its slice.
+	sliceBudget = 300_000
 )
 
 // textLimit limits the texts of each entry.
@@ -36,14 +40,35 @@ var textLimits = []textLimit{
 	{0, 0},
 }
 
-// limitTexts shortens the messages and the addresses of the entries, so that all entries together
-// take at most entriesBudget. Everything else of an entry is never shortened. A text that was
+// limitTextsOfSlices shortens the texts in each AppServiceSlice. A change of one entry then never
+// changes the texts in another slice.
+func limitTextsOfSlices(all []v1alpha1.ClusterStatus) {
+	var parts [appslice.Slots][]*v1alpha1.ClusterStatus
+	for i := range all {
+		slot := appslice.SlotOf(all[i].Name)
+		parts[slot] = append(parts[slot], &all[i])
+	}
+	for _, part := range parts {
+		limitTexts(part, sliceBudget)
+	}
+}
+
+func pointersTo(all []v1alpha1.ClusterStatus) []*v1alpha1.ClusterStatus {
+	pointers := make([]*v1alpha1.ClusterStatus, len(all))
+	for i := range all {
+		pointers[i] = &all[i]
+	}
+	return pointers
+}
+
+// limitTexts shortens the messages and the addresses of the entries of one object, so that these
+// entries take at most the budget. Everything else of an entry is never shortened. A text that was
 // shortened comes back when the budget allows it and the cluster is observed again.
-func limitTexts(entries []v1alpha1.ClusterStatus) {
+func limitTexts(entries []*v1alpha1.ClusterStatus, budget int) {
 	dropMessages(entries)
-	left := entriesBudget
-	for i := range entries {
-		left -= fixedSize(&entries[i])
+	left := budget
+	for _, entry := range entries {
+		left -= fixedSize(entry)
 	}
 	for _, limit := range textLimits {
 		if textSize(entries, limit, left) <= left || limit.message == 0 {
@@ -87,10 +112,9 @@ func digits(number int64) int { return len(strconv.FormatInt(number, 10)) }
 
 // dropMessages drops the messages after the first maxMessages entries with the same reason, in order
 // of name. So a change of one entry changes the message of at most one other.
-func dropMessages(entries []v1alpha1.ClusterStatus) {
+func dropMessages(entries []*v1alpha1.ClusterStatus) {
 	count := map[string]int{}
-	for i := range entries {
-		entry := &entries[i]
+	for _, entry := range entries {
 		if entry.Message == "" {
 			continue
 		}
@@ -104,11 +128,11 @@ func dropMessages(entries []v1alpha1.ClusterStatus) {
 
 // textSize returns the size of all texts in bytes of JSON, with this limit for each entry. It may
 // stop when the size exceeds most.
-func textSize(entries []v1alpha1.ClusterStatus, limit textLimit, most int) int {
+func textSize(entries []*v1alpha1.ClusterStatus, limit textLimit, most int) int {
 	size := 0
-	for i := range entries {
-		size += encodedSize(shorten(entries[i].Message, limit.message))
-		for _, address := range entries[i].Addresses[:min(len(entries[i].Addresses), limit.addresses)] {
+	for _, entry := range entries {
+		size += encodedSize(shorten(entry.Message, limit.message))
+		for _, address := range entry.Addresses[:min(len(entry.Addresses), limit.addresses)] {
 			size += encodedSize(address) + len(`"",`)
 		}
 		if size > most {
@@ -120,9 +144,8 @@ func textSize(entries []v1alpha1.ClusterStatus, limit textLimit, most int) int {
 
 // apply shortens the texts of the entries. It does not modify lists of addresses, because the
 // previous status shares them.
-func (l textLimit) apply(entries []v1alpha1.ClusterStatus) {
-	for i := range entries {
-		entry := &entries[i]
+func (l textLimit) apply(entries []*v1alpha1.ClusterStatus) {
+	for _, entry := range entries {
 		entry.Message = shorten(entry.Message, l.message)
 		if len(entry.Addresses) > l.addresses {
 			entry.Addresses = entry.Addresses[:l.addresses:l.addresses]

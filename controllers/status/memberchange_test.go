@@ -69,7 +69,7 @@ func changeOne(t *rapid.T, app *v1alpha1.AppService, fleet map[string]*v1alpha1.
 	} else if before != nil {
 		after = nil
 	}
-	if placement.NewMemberChange(before, after).Affects(app) {
+	if placement.NewMemberChange(before, after).Affects(app, app.Status.Cluster(name) != nil) {
 		return false
 	}
 	changed := maps.Clone(fleet)
@@ -199,7 +199,7 @@ func BenchmarkMemberChange(b *testing.B) {
 	for b.Loop() {
 		change, planned := placement.NewMemberChange(before, after), 0
 		for _, app := range all {
-			if change.Affects(app) {
+			if change.Affects(app, app.Status.Cluster(change.Cluster()) != nil) {
 				plan(app)
 				planned++
 			}

@@ -12,7 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 	"github.com/fleetwright/fleetwright/controllers/status"
@@ -47,7 +49,7 @@ func TestCompute_for_a_thousand_clusters_is_small(t *testing.T) {
 
 // Data that members report has a budget. Without it, one bad edit would produce a status that etcd
 // refuses.
-func TestCompute_for_three_thousand_failures_fits_into_etcd(t *testing.T) {
+func TestCompute_for_thousands_of_failures_fits_into_etcd(t *testing.T) {
 	tests := map[string]func(name string, i int) observation.Observation{
 		"one reason": func(name string, i int) observation.Observation {
 			return Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, strings.Repeat("x", 1020)+fmt.Sprint(i%10)))
@@ -63,27 +65,116 @@ func TestCompute_for_three_thousand_failures_fits_into_etcd(t *testing.T) {
 			return failed
 		},
 	}
+	places := map[string]struct{ clusters, threshold, limit int }{
+		"in the status": {3000, 3000, 1_000_000},
+		"in slices":     {10_000, 1000, 350_000},
+	}
 	for name, observe := range tests {
-		t.Run(name, func(t *testing.T) {
-			in := NewInput()
-			for i := range 3000 {
-				name := fmt.Sprintf("member-%04d", i)
-				Chosen(name)(&in)
-				Observed(name, observe(name, i))(&in)
+		for place, p := range places {
+			t.Run(name+" "+place, func(t *testing.T) {
+				in := NewInput()
+				in.SliceThreshold = p.threshold
+				for i := range p.clusters {
+					name := fmt.Sprintf("member-%04d", i)
+					in.Plan = append(in.Plan, placement.Decision{Cluster: name, Replicas: 2})
+					Reachable(name)(&in)
+					Observed(name, observe(name, i))(&in)
+				}
+				in = Next(in, Later(time.Minute))
+				size := largestObject(t, in.App)
+				t.Logf("%d bytes", size)
+				if size >= p.limit {
+					t.Errorf("%d bytes, want less than %d", size, p.limit)
+				}
+				if in.App.Status.Clusters[0].Message == "" && !strings.HasPrefix(name, "many reasons") {
+					t.Error("no message is left, although there is space for one of 64 characters")
+				}
+				if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
+					t.Errorf("the next status differs (-first +second):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// largestObject returns the size of the largest object that stores the status, in bytes of JSON.
+func largestObject(t *testing.T, app *v1alpha1.AppService) int {
+	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
+		return len(toJSON(t, app))
+	}
+	rest := *app
+	rest.Status.Clusters = nil
+	size := len(toJSON(t, rest))
+	for _, slice := range appslice.Split(app, app.Status.Clusters) {
+		size = max(size, len(toJSON(t, slice)))
+	}
+	return size
+}
+
+// Without this, one entry that changes often would write all slices.
+func TestChange_of_one_entry_changes_one_slice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := NewInput()
+		in.SliceThreshold = 1
+		for i := range rapid.IntRange(2, 200).Draw(t, "clusters") {
+			name := fmt.Sprintf("member-%d", i)
+			in.Plan = append(in.Plan, placement.Decision{Cluster: name, Replicas: 2})
+			Reachable(name)(&in)
+			Observed(name, drawObservation(t))(&in)
+		}
+		slices.SortFunc(in.Plan, func(a, b placement.Decision) int { return strings.Compare(a.Cluster, b.Cluster) })
+		in = Next(in)
+		changed := rapid.SampledFrom(in.App.Status.Clusters).Draw(t, "changed").Name
+		next := Next(in, Later(time.Minute), Observed(changed, drawObservation(t)))
+		next = Next(next)
+		before, after := appslice.Split(in.App, in.App.Status.Clusters), appslice.Split(in.App, next.App.Status.Clusters)
+		for slot := range before {
+			if int32(slot) != appslice.SlotOf(changed) && !appslice.IsStored(before[slot], after[slot]) {
+				t.Fatalf("%s changed, and slice %d too:\n%s", changed, slot, cmp.Diff(before[slot], after[slot]))
 			}
-			in = Next(in, Later(time.Minute))
-			size := len(toJSON(t, in.App.Status))
-			t.Logf("%d bytes", size)
-			if size >= 1_000_000 {
-				t.Errorf("%d bytes, want less than 1,000,000", size)
-			}
-			if in.App.Status.Clusters[0].Message == "" && !strings.HasPrefix(name, "many reasons") {
-				t.Error("no message is left, although there is space for one of 64 characters")
-			}
-			if diff := cmp.Diff(in.App.Status, StatusOf(in)); diff != "" {
-				t.Errorf("the next status differs (-first +second):\n%s", diff)
-			}
-		})
+		}
+	})
+}
+
+func drawObservation(t *rapid.T) observation.Observation {
+	if rapid.Bool().Draw(t, "is ready") {
+		return Observation(v1alpha1.ClusterReady)
+	}
+	message := strings.Repeat("x", rapid.SampledFrom([]int{1, 1000}).Draw(t, "length"))
+	return Observation(v1alpha1.ClusterFailed, Reporting(rapid.SampledFrom([]string{"A", "B"}).Draw(t, "reason"), message))
+}
+
+func TestCompute_shows_the_worst_entries_of_a_sliced_AppService(t *testing.T) {
+	in := NewInput()
+	in.SliceThreshold = 3
+	for i := range 30 {
+		Chosen(fmt.Sprintf("ready-%02d", i))(&in)
+		Observed(fmt.Sprintf("ready-%02d", i), Observation(v1alpha1.ClusterReady))(&in)
+	}
+	for i := range 5 {
+		Chosen(fmt.Sprintf("failed-%02d", i))(&in)
+		Observed(fmt.Sprintf("failed-%02d", i), Observation(v1alpha1.ClusterFailed, Reporting("Refused", "no")))(&in)
+		Chosen(fmt.Sprintf("gone-%02d", i))(&in)
+		Unreachable(fmt.Sprintf("gone-%02d", i))(&in)
+	}
+	in = Next(in)
+	var worst []string
+	for _, entry := range in.App.Status.WorstClusters {
+		worst = append(worst, entry.Name)
+	}
+	want := []string{"failed-00", "failed-01", "failed-02", "failed-03", "failed-04", "gone-00", "gone-01", "gone-02", "gone-03", "gone-04"}
+	if diff := cmp.Diff(want, worst); diff != "" {
+		t.Errorf("worst (-want +got):\n%s", diff)
+	}
+	for i := range 30 {
+		Observed(fmt.Sprintf("ready-%02d", i), Observation(v1alpha1.ClusterFailed, Reporting("Refused", "no")))(&in)
+	}
+	if n := len(StatusOf(in).WorstClusters); n != 20 {
+		t.Errorf("%d worst entries, want 20", n)
+	}
+	in.SliceThreshold = 1000
+	if s := StatusOf(in); s.ClustersIn != "" || s.WorstClusters != nil || len(s.Clusters) != 40 {
+		t.Errorf("40 entries are in %q, with %d worst entries", s.ClustersIn, len(s.WorstClusters))
 	}
 }
 

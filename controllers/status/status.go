@@ -18,23 +18,33 @@ type report struct {
 	rollout.Decision
 }
 
-// Compute returns the status of an AppService for a decision that was made from this input.
+// Compute returns the status of an AppService for a decision that was made from this input. Clusters
+// has all entries, even if they are to be stored in AppServiceSlices.
 func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceStatus {
 	in := report{from, decision}
-	entries := slices.Clone(decision.Entries)
-	limitTexts(entries)
-	summary := in.summarize(entries)
+	next, clustersIn := slices.Clone(decision.Entries), v1alpha1.ClustersIn("")
+	var worst []v1alpha1.ClusterStatus
+	if in.BelongInSlices(len(next)) {
+		clustersIn = v1alpha1.ClustersInSlices
+		limitTextsOfSlices(next)
+		worst = worstOf(next)
+	} else {
+		limitTexts(pointersTo(next), objectBudget)
+	}
+	summary := in.summarize(next)
 	return v1alpha1.AppServiceStatus{
 		ObservedGeneration: in.App.Generation,
-		Conditions:         in.keepTimes(in.conditions(entries, summary)),
-		Replicas:           in.scaleReplicas(entries),
+		Conditions:         in.keepTimes(in.conditions(next, summary)),
+		Replicas:           in.scaleReplicas(next),
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
 		Placement:          in.placement(),
 		Removals:           in.Removals,
 		PlannedSpecs:       in.PlannedSpecs,
 		AcceptedStamps:     in.AcceptedStamps,
-		Clusters:           entries,
+		ClustersIn:         clustersIn,
+		WorstClusters:      worst,
+		Clusters:           next,
 	}
 }
 
@@ -52,6 +62,9 @@ func (in report) placement() v1alpha1.PlacementStatus {
 func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	for _, entry := range entries {
+		if entry.HubBehind != nil {
+			sum.HubBehind++
+		}
 		if member := in.Members[entry.Name]; member != nil && member.IsReady() {
 			sum.ReadyReplicas = addSaturating(sum.ReadyReplicas, entry.ReadyReplicas)
 		} else {

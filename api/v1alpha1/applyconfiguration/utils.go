@@ -23,6 +23,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AbandonedAppServiceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AppService"):
 		return &apiv1alpha1.AppServiceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AppServiceReference"):
+		return &apiv1alpha1.AppServiceReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AppServiceSlice"):
+		return &apiv1alpha1.AppServiceSliceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AppServiceSpec"):
 		return &apiv1alpha1.AppServiceSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AppServiceStatus"):
@@ -85,6 +89,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ServiceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServicePort"):
 		return &apiv1alpha1.ServicePortApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SliceSummary"):
+		return &apiv1alpha1.SliceSummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Taint"):
 		return &apiv1alpha1.TaintApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Toleration"):

@@ -58,6 +58,42 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.AppServiceStatus
       default:
         observedGeneration: -1
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.AppServiceReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.AppServiceSlice
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: appService
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.AppServiceReference
+    - name: clusters
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterStatus
+          elementRelationship: atomic
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: slot
+      type:
+        scalar: numeric
+    - name: summary
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.SliceSummary
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.AppServiceSpec
   map:
     fields:
@@ -273,6 +309,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: clustersIn
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClustersIn
     - name: conditions
       type:
         list:
@@ -305,6 +344,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: summary
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterSummary
+    - name: worstClusters
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterStatus
+          elementRelationship: atomic
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.Autoscaling
   map:
     fields:
@@ -431,6 +476,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: failed
       type:
         scalar: numeric
+    - name: hubBehind
+      type:
+        scalar: numeric
     - name: lastKnownReadyReplicas
       type:
         scalar: numeric
@@ -464,6 +512,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: type
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.TransitionType
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.ClustersIn
+  scalar: string
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.ConflictPolicy
   scalar: string
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.ContainerPort
@@ -939,6 +989,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: targetPort
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.SliceSummary
+  map:
+    fields:
+    - name: display
+      type:
+        scalar: string
+    - name: failed
+      type:
+        scalar: numeric
+    - name: unknown
+      type:
+        scalar: numeric
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.Taint
   map:
     fields:

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/fleetwright/fleetwright/api/v1alpha1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -14,6 +15,7 @@ import (
 //
 // AppServiceStatus is the state of the AppService on all clusters.
 // The entries of clusters are also the plan.
+// A large AppService has them in AppServiceSlices (see clustersIn).
 // Fleetwright writes an entry before it creates anything on the cluster.
 // It removes the entry after the deletion of all objects there is confirmed.
 type AppServiceStatusApplyConfiguration struct {
@@ -42,9 +44,17 @@ type AppServiceStatusApplyConfiguration struct {
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`
+	// ClustersIn is Slices if the entries of clusters are in AppServiceSlices.
+	// Above 1000 entries, they move there, because an object must not exceed 1.5 MiB.
+	// Below 800 entries, they move back.
+	ClustersIn *apiv1alpha1.ClustersIn `json:"clustersIn,omitempty"`
+	// WorstClusters are the 20 entries that need attention most, if the entries are in slices.
+	// Entries that are Ready are omitted.
+	WorstClusters []ClusterStatusApplyConfiguration `json:"worstClusters,omitempty"`
 	// Clusters has an entry for each cluster of the plan.
 	// It also has an entry for each cluster that may still have objects of the AppService.
 	// The entries are sorted by name.
+	// It is empty if the entries are in slices (see clustersIn).
 	Clusters []ClusterStatusApplyConfiguration `json:"clusters,omitempty"`
 }
 
@@ -135,6 +145,27 @@ func (b *AppServiceStatusApplyConfiguration) WithAcceptedStamps(values ...string
 // If called multiple times, the Removals field is set to the value of the last call.
 func (b *AppServiceStatusApplyConfiguration) WithRemovals(value *RemovalsStatusApplyConfiguration) *AppServiceStatusApplyConfiguration {
 	b.Removals = value
+	return b
+}
+
+// WithClustersIn sets the ClustersIn field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClustersIn field is set to the value of the last call.
+func (b *AppServiceStatusApplyConfiguration) WithClustersIn(value apiv1alpha1.ClustersIn) *AppServiceStatusApplyConfiguration {
+	b.ClustersIn = &value
+	return b
+}
+
+// WithWorstClusters adds the given value to the WorstClusters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WorstClusters field.
+func (b *AppServiceStatusApplyConfiguration) WithWorstClusters(values ...*ClusterStatusApplyConfiguration) *AppServiceStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWorstClusters")
+		}
+		b.WorstClusters = append(b.WorstClusters, *values[i])
+	}
 	return b
 }
 

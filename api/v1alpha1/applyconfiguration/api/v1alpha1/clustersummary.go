@@ -36,6 +36,8 @@ type ClusterSummaryApplyConfiguration struct {
 	Detached *int32 `json:"detached,omitempty"`
 	// Removing is the number of entries that are Removing.
 	Removing *int32 `json:"removing,omitempty"`
+	// HubBehind is the number of entries with hubBehind.
+	HubBehind *int32 `json:"hubBehind,omitempty"`
 }
 
 // ClusterSummaryApplyConfiguration constructs a declarative configuration of the ClusterSummary type for use with
@@ -129,5 +131,13 @@ func (b *ClusterSummaryApplyConfiguration) WithDetached(value int32) *ClusterSum
 // If called multiple times, the Removing field is set to the value of the last call.
 func (b *ClusterSummaryApplyConfiguration) WithRemoving(value int32) *ClusterSummaryApplyConfiguration {
 	b.Removing = &value
+	return b
+}
+
+// WithHubBehind sets the HubBehind field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HubBehind field is set to the value of the last call.
+func (b *ClusterSummaryApplyConfiguration) WithHubBehind(value int32) *ClusterSummaryApplyConfiguration {
+	b.HubBehind = &value
 	return b
 }

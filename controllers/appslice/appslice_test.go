@@ -1,0 +1,110 @@
+package appslice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+var web = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-1"}}
+
+// The slots are stored, so they must never change.
+func TestSlotOf_never_changes(t *testing.T) {
+	got := map[string]int32{}
+	for _, cluster := range []string{"", "east", "west", "cluster-0001.example.com"} {
+		got[cluster] = SlotOf(cluster)
+	}
+	want := map[string]int32{"": 20, "east": 26, "west": 28, "cluster-0001.example.com": 30}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("slots (-want +got):\n%s", diff)
+	}
+}
+
+func TestJoin_returns_what_Split_was_given(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := drawEntries(t)
+		if diff := gocmp.Diff(all, Join(Split(web, all)), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("entries (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func drawEntries(t *rapid.T) []v1alpha1.ClusterStatus {
+	all := make([]v1alpha1.ClusterStatus, rapid.IntRange(0, 300).Draw(t, "entries"))
+	phases := []v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterRemoving}
+	for i := range all {
+		all[i] = v1alpha1.ClusterStatus{Name: fmt.Sprintf("member-%d", i), Phase: rapid.SampledFrom(phases).Draw(t, "phase")}
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.ClusterStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func TestJoin_ignores_entries_that_were_edited_by_hand(t *testing.T) {
+	east := v1alpha1.ClusterStatus{Name: "east", Replicas: 2}
+	stored := Split(web, []v1alpha1.ClusterStatus{east})
+	home := SlotOf("east")
+	other := (home + 1) % Slots
+	stored[home].Clusters = append(stored[home].Clusters, v1alpha1.ClusterStatus{Name: "east", Replicas: 7})
+	stored[other].Clusters = append(stored[other].Clusters, v1alpha1.ClusterStatus{Name: "east", Replicas: 9})
+	stored[(home+2)%Slots] = nil
+	if diff := gocmp.Diff([]v1alpha1.ClusterStatus{east}, Join(stored)); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	if n := stored.Missing(); n != 1 {
+		t.Errorf("%d slices are missing, want 1", n)
+	}
+}
+
+func TestIsStored(t *testing.T) {
+	want := Split(web, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterFailed}})[SlotOf("east")]
+	if want.Summary != (v1alpha1.SliceSummary{Display: "0/1", Failed: 1}) {
+		t.Errorf("summary %+v", want.Summary)
+	}
+	changes := map[string]func(*v1alpha1.AppServiceSlice){
+		"":            func(s *v1alpha1.AppServiceSlice) { s.Labels["team"] = "a" },
+		"an entry":    func(s *v1alpha1.AppServiceSlice) { s.Clusters[0].Replicas = 7 },
+		"its entries": func(s *v1alpha1.AppServiceSlice) { s.Clusters = nil },
+		"its slot":    func(s *v1alpha1.AppServiceSlice) { s.Labels[v1alpha1.LabelSlot] = "x" },
+		"its label":   func(s *v1alpha1.AppServiceSlice) { delete(s.Labels, v1alpha1.LabelAppService) },
+		"its owner":   func(s *v1alpha1.AppServiceSlice) { s.OwnerReferences = nil },
+		"its summary": func(s *v1alpha1.AppServiceSlice) { s.Summary.Failed = 0 },
+		"its UID":     func(s *v1alpha1.AppServiceSlice) { s.AppService.UID = types.UID("uid-2") },
+	}
+	for name, change := range changes {
+		stored := want.DeepCopy()
+		change(stored)
+		if got := IsStored(stored, want); got != (name == "") {
+			t.Errorf("%q differs: IsStored returns %v", name, got)
+		}
+		if name != "its UID" && !IsStored(Replace(stored, want), want) {
+			t.Errorf("%q differs: Replace does not correct it", name)
+		}
+	}
+	if IsStored(nil, want) {
+		t.Error("a missing slice is stored")
+	}
+}
+
+func TestBelongInSlices_has_hysteresis(t *testing.T) {
+	for _, test := range []struct {
+		count, threshold int
+		in, want         bool
+	}{
+		{1000, 1000, false, false}, {1001, 1000, false, true}, {800, 1000, true, true}, {799, 1000, true, false},
+		{3, 3, false, false}, {4, 3, false, true}, {3, 3, true, true}, {2, 3, true, false},
+		{0, 1, true, false}, {1, 1, true, true}, {2, 1, false, true},
+	} {
+		if got := BelongInSlices(test.count, test.threshold, test.in); got != test.want {
+			t.Errorf("%d entries, threshold %d, in slices %v: %v", test.count, test.threshold, test.in, got)
+		}
+	}
+}
