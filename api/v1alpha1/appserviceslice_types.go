@@ -18,7 +18,6 @@ import (
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.summary.failed`
 // +kubebuilder:printcolumn:name="Unknown",type=integer,JSONPath=`.summary.unknown`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.appService.name + '-' + string(self.slot)",message="metadata.name must be the name of the AppService, a dash and the slot, because readers find a slice by its name"
 type AppServiceSlice struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -31,7 +30,6 @@ type AppServiceSlice struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="slot cannot be changed"
 	Slot int32 `json:"slot"`
 	// Summary counts the entries of the slice.
 	// +optional
@@ -43,10 +41,9 @@ type AppServiceSlice struct {
 }
 
 // AppServiceReference identifies an AppService.
-//
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="appService cannot be changed"
 type AppServiceReference struct {
 	// Name is the name of the AppService.
+	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// UID is the UID of the AppService.
 	UID types.UID `json:"uid"`
