@@ -103,12 +103,16 @@ func (s *fixture) versions(from client.Reader) map[string]string {
 	s.Helper()
 	var apps v1alpha1.AppServiceList
 	var members v1alpha1.MemberClusterList
+	var parts v1alpha1.AppServiceSliceList
 	versions := map[string]string{}
-	if err := errors.Join(from.List(s.Context(), &apps, client.InNamespace(s.app.Namespace)), from.List(s.Context(), &members)); err != nil {
+	if err := errors.Join(from.List(s.Context(), &apps, client.InNamespace(s.app.Namespace)), from.List(s.Context(), &parts, client.InNamespace(s.app.Namespace)), from.List(s.Context(), &members)); err != nil {
 		versions["error"] = err.Error() // the cache has not started yet
 	}
 	for _, app := range apps.Items {
 		versions["AppService "+app.Name] = app.ResourceVersion
+	}
+	for _, slice := range parts.Items {
+		versions["AppServiceSlice "+slice.Name] = slice.ResourceVersion
 	}
 	for _, member := range members.Items {
 		versions["MemberCluster "+member.Name] = member.ResourceVersion

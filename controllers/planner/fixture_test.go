@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -186,9 +187,13 @@ func (s *fixture) edit(change func(*v1alpha1.AppService)) {
 	s.must(hub.Patch(s.Context(), s.app, client.MergeFrom(before)))
 }
 
+// readApp reads the AppService with all its entries, also from its slices.
 func (s *fixture) readApp() {
 	s.Helper()
 	s.must(hub.Get(s.Context(), s.key(), s.app))
+	all, _, err := entries.Read(s.Context(), hub, s.app)
+	s.must(err)
+	s.app = entries.WithEntries(s.app, all)
 }
 
 func (s *fixture) delete() {
@@ -209,7 +214,7 @@ func (s *fixture) report(member string, seen observation.Observation) {
 		eventually(s.T, func() error {
 			app := &v1alpha1.AppService{}
 			s.must(s.client.Get(s.Context(), s.key(), app))
-			if app.Status.Cluster(member) == nil {
+			if entry, _, err := entries.Of(s.Context(), s.client, app, member); err != nil || entry == nil {
 				return fmt.Errorf("there is no entry for %s", member)
 			}
 			return nil

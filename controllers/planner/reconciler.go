@@ -68,6 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case errors.Is(err, errStaleSlices):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	case errors.Is(err, errRefusedSlices):
+		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	case apierrors.IsConflict(err):
 		// Another client wrote first. The cache will receive that version shortly.
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
@@ -168,7 +170,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 		}
 		status = limits
 		if err := r.slices.write(ctx, unwritten); err != nil {
-			return errors.Join(err, r.reportRefusal(ctx, app, version, status, err))
+			return r.reportRefusal(ctx, app, version, status, err)
 		}
 	}
 	if _, err := r.patchStatus(ctx, app, version, status, next); err != nil {
@@ -197,14 +199,17 @@ func (r *Reconciler) patchStatus(ctx context.Context, app *v1alpha1.AppService, 
 }
 
 // reportRefusal says in the conditions that the hub refuses slices, for example because of a quota or
-// an admission webhook. The entries are as they were, so nothing else is delivered.
+// an admission webhook. The entries in these slices are as they were, so nothing else is delivered.
+// It returns errRefusedSlices, or the error itself if that may be temporary.
 func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService, version string, current v1alpha1.AppServiceStatus, refusal error) error {
 	next, isRefused := status.WithRefusedSlices(app, current, refusal, metav1.Now().Rfc3339Copy())
 	if !isRefused {
-		return nil
+		return refusal
 	}
-	_, err := r.patchStatus(ctx, app, version, current, next)
-	return client.IgnoreNotFound(err)
+	if _, err := r.patchStatus(ctx, app, version, current, next); err != nil {
+		return errors.Join(refusal, err)
+	}
+	return errRefusedSlices
 }
 
 // isEdited reports whether the AppService was edited or deleted since its status was written.

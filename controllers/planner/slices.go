@@ -25,6 +25,12 @@ const (
 	staleRetry = 50 * time.Millisecond
 )
 
+// refusedRetry is the time until the planner tries again to write slices that the hub has refused.
+const refusedRetry = 10 * time.Second
+
+// errRefusedSlices is returned after the hub has refused slices, and the conditions say so.
+var errRefusedSlices = errors.New("the hub refuses AppServiceSlices")
+
 // errStaleSlices is returned while the cache is older than the planner's own writes.
 var errStaleSlices = errors.New("the cache is behind the AppServiceSlices that were written")
 
@@ -64,6 +70,7 @@ type versions struct {
 type stored struct {
 	// app is the AppService with all entries, wherever they are stored.
 	app    *v1alpha1.AppService
+	// slices are the AppServiceSlices, also if they are left over.
 	slices appslice.Slices
 	// hasMissing is set if another client deleted slices.
 	hasMissing bool
@@ -73,7 +80,8 @@ type stored struct {
 // cache does not have the slices that were last written.
 func (s *sliceStore) read(ctx context.Context, app *v1alpha1.AppService) (stored, error) {
 	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
-		return stored{app: app}, nil
+		left, err := s.readLeftovers(ctx, app)
+		return stored{app: app, slices: left}, err
 	}
 	known, err := s.knownVersions(ctx, app)
 	if err != nil {
@@ -94,6 +102,18 @@ func (s *sliceStore) read(ctx context.Context, app *v1alpha1.AppService) (stored
 		}
 	}
 	return stored{app: entries.WithEntries(app, all), slices: slices, hasMissing: slices.Missing() > 0}, nil
+}
+
+// readLeftovers returns the slices of an AppService whose entries are in its status, for example
+// because the operator was killed while it moved them. They are replaced when the entries move again.
+func (s *sliceStore) readLeftovers(ctx context.Context, app *v1alpha1.AppService) (appslice.Slices, error) {
+	s.mu.Lock()
+	mayHave := s.leftovers[client.ObjectKeyFromObject(app)]
+	s.mu.Unlock()
+	if !mayHave {
+		return appslice.Slices{}, nil
+	}
+	return entries.ReadSlices(ctx, s.hub, app)
 }
 
 // knownVersions returns the newest known versions of the slices. The first time, it reads them live.
@@ -208,22 +228,27 @@ func (s *stored) unwritten(next *v1alpha1.AppServiceStatus) []*v1alpha1.AppServi
 	return unwritten
 }
 
-// write writes slices. An existing slice must have the version that was read. After an error, some
-// slices are written, and the next plan starts from them.
+// write writes slices. An existing slice must have the version that was read. It returns the error of
+// the first slice that fails. The others are written, and the next plan starts from them.
 func (s *sliceStore) write(ctx context.Context, slices []*v1alpha1.AppServiceSlice) error {
+	errs := make([]error, len(slices))
 	var writers errgroup.Group
 	writers.SetLimit(sliceWriters)
-	for _, slice := range slices {
+	for i, slice := range slices {
 		writers.Go(func() error {
-			err := s.writeSlice(ctx, slice)
-			if err != nil {
-				return fmt.Errorf("write AppServiceSlice %s: %w", slice.Name, err)
+			if errs[i] = s.writeSlice(ctx, slice); errs[i] == nil {
+				s.record(slice)
 			}
-			s.record(slice)
 			return nil
 		})
 	}
-	return writers.Wait()
+	_ = writers.Wait()
+	for i, err := range errs { // in order of the slots, so that a refusal is always reported alike
+		if err != nil {
+			return fmt.Errorf("write AppServiceSlice %s: %w", slices[i].Name, err)
+		}
+	}
+	return nil
 }
 
 func (s *sliceStore) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceSlice) error {
@@ -241,6 +266,7 @@ func (s *sliceStore) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceS
 	}
 	if left.AppService.UID == slice.AppService.UID {
 		s.record(left)
+		s.noteLeftover(left)
 		return errStaleSlices
 	}
 	if err := s.delete(ctx, left); err != nil {
@@ -255,16 +281,34 @@ func (s *sliceStore) delete(ctx context.Context, slice *v1alpha1.AppServiceSlice
 	return client.IgnoreNotFound(s.hub.Delete(ctx, slice, exactly))
 }
 
-// deleteLeftovers deletes the slices of an AppService whose entries are in its status. The cache is
-// no evidence for that: the AppService is read live.
+// deleteLeftovers deletes the slices of an AppService whose entries are in its status.
 func (s *sliceStore) deleteLeftovers(ctx context.Context, app *v1alpha1.AppService) error {
-	key := client.ObjectKeyFromObject(app)
-	s.mu.Lock()
-	mayHave := s.leftovers[key]
-	s.mu.Unlock()
-	if !mayHave || app.Status.ClustersIn == v1alpha1.ClustersInSlices {
+	if app.Status.ClustersIn == v1alpha1.ClustersInSlices || !s.takeLeftover(app) {
 		return nil
 	}
+	err := s.deleteSlices(ctx, app)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.leftovers[client.ObjectKeyFromObject(app)] = true
+	}
+	return err
+}
+
+// takeLeftover reports whether an AppService may have slices, and forgets that. A slice that is
+// created from now on is noted again.
+func (s *sliceStore) takeLeftover(app *v1alpha1.AppService) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := client.ObjectKeyFromObject(app)
+	defer delete(s.leftovers, key)
+	return s.leftovers[key]
+}
+
+// deleteSlices deletes the slices of an AppService, unless its entries are there. The cache is no
+// evidence for that: the AppService is read live.
+func (s *sliceStore) deleteSlices(ctx context.Context, app *v1alpha1.AppService) error {
+	key := client.ObjectKeyFromObject(app)
 	current := &v1alpha1.AppService{}
 	if err := s.live.Get(ctx, key, current); err != nil {
 		return client.IgnoreNotFound(err)
@@ -285,7 +329,6 @@ func (s *sliceStore) deleteLeftovers(ctx context.Context, app *v1alpha1.AppServi
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.leftovers, key)
 	delete(s.versions, app.UID)
 	return nil
 }

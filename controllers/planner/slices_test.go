@@ -1,0 +1,478 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/entries"
+)
+
+// sliceThreshold is the threshold of the tests of slices. Four clusters are above it, and the
+// entries move back when there are two.
+const sliceThreshold = 3
+
+var four = []string{"east", "north", "south", "west"}
+
+// newSliced returns a scene with an AppService that four members run, with its entries in slices.
+func newSliced(t *testing.T) *fixture {
+	s := newFixture(t)
+	s.stop()
+	s.options.SliceThreshold = sliceThreshold
+	for _, member := range four {
+		s.join(member)
+	}
+	s.start()
+	s.createApp()
+	s.reportReady(four...)
+	s.waitForSlices(appslice.Slots)
+	return s
+}
+
+// listSlices returns the slices in the namespace of the AppService.
+func (s *fixture) listSlices() []v1alpha1.AppServiceSlice {
+	s.Helper()
+	var list v1alpha1.AppServiceSliceList
+	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	return list.Items
+}
+
+// waitForSlices waits until there are this many slices.
+func (s *fixture) waitForSlices(want int) {
+	s.Helper()
+	eventually(s.T, func() error {
+		if got := len(s.listSlices()); got != want {
+			return fmt.Errorf("%d slices, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// slice returns the slice that a member belongs to.
+func (s *fixture) slice(member string) *v1alpha1.AppServiceSlice {
+	s.Helper()
+	slice := &v1alpha1.AppServiceSlice{}
+	s.must(hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name(s.app.Name, appslice.SlotOf(member))}, slice))
+	return slice
+}
+
+// allReady returns the entries of members that are Ready.
+func (s *fixture) allReady(members ...string) []v1alpha1.ClusterStatus {
+	var all []v1alpha1.ClusterStatus
+	for _, member := range members {
+		all = append(all, s.entry(member, v1alpha1.ClusterReady))
+	}
+	return all
+}
+
+func TestEntries_move_to_slices_and_back(t *testing.T) {
+	s := newSliced(t)
+	raw := &v1alpha1.AppService{}
+	s.must(hub.Get(t.Context(), s.key(), raw))
+	if raw.Status.ClustersIn != v1alpha1.ClustersInSlices || len(raw.Status.Clusters) != 0 || raw.Status.Summary.Display != "4/4" {
+		t.Errorf("the status is %+v", raw.Status)
+	}
+	slice := s.slice("east")
+	if slice.Labels[v1alpha1.LabelAppService] != "web" || slice.Labels[v1alpha1.LabelSlot] != "26" || slice.Summary.Display != "1/1" ||
+		slice.AppService.UID != s.app.UID || len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].UID != s.app.UID {
+		t.Errorf("the slice is %+v", slice)
+	}
+	s.waitForCache()
+	s.checkMemberCounts(four...)
+
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2@2"))
+	s.edit(onlyOn("east", "north"))
+	s.report("east", s.readyObservation())
+	s.report("north", s.readyObservation())
+	removing := func(member string) v1alpha1.ClusterStatus {
+		return s.entry(member, v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2))
+	}
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("north", v1alpha1.ClusterReady), removing("south"), removing("west"))
+	for _, member := range []string{"south", "west"} {
+		s.report(member, s.removalConfirmed(s.transitionTime(member)))
+	}
+	s.waitForEntries(s.allReady("east", "north")...)
+	if s.app.Status.ClustersIn != "" {
+		t.Errorf("two entries are in %s", s.app.Status.ClustersIn)
+	}
+	s.waitForSlices(0)
+	s.checkMemberCounts("east", "north")
+}
+
+// checkMemberCounts waits until exactly these of the four MemberClusters count one AppService.
+func (s *fixture) checkMemberCounts(members ...string) {
+	s.Helper()
+	var apps v1alpha1.AppServiceList
+	var parts v1alpha1.AppServiceSliceList
+	s.must(hub.List(s.Context(), &apps, client.InNamespace(s.app.Namespace)))
+	s.must(hub.List(s.Context(), &parts, client.InNamespace(s.app.Namespace)))
+	want := map[string]int32{}
+	for _, member := range members {
+		want[member] = 1
+	}
+	if diff := cmp.Diff(want, countByCluster(apps.Items, parts.Items)); diff != "" {
+		s.Errorf("AppServices of each member (-want +got):\n%s", diff)
+	}
+}
+
+// Invariant 5: a restart writes nothing, and a changed entry writes one slice and the AppService.
+func TestChange_of_an_entry_in_a_slice_writes_this_slice_and_the_AppService(t *testing.T) {
+	s := newSliced(t)
+	s.restart()
+	s.reconcileOnce()
+	s.checkWrites()
+	failed := s.readyObservation()
+	failed.Phase, failed.Reason, failed.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, "no"
+	s.report("east", failed)
+	s.waitForEntries(append([]v1alpha1.ClusterStatus{s.entry("east", v1alpha1.ClusterFailed, withReason(v1alpha1.ReasonRefused, "no"))}, s.allReady("north", "south", "west")...)...)
+	s.checkWrites("PUT appserviceslices/web-26", statusWrite)
+	if worst := s.app.Status.WorstClusters; len(worst) != 1 || worst[0].Name != "east" {
+		t.Errorf("the worst clusters are %+v", worst)
+	}
+}
+
+// Invariant 8: the entry is in its slice before the status says that the generation is planned. What
+// limits later plans is written first.
+func TestSlices_are_written_before_the_status(t *testing.T) {
+	s := newSliced(t)
+	s.sent.reset()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	old := func(entry *v1alpha1.ClusterStatus) { applied(1, 2)(entry) }
+	var want []v1alpha1.ClusterStatus
+	for _, member := range four {
+		want = append(want, s.entry(member, v1alpha1.ClusterProgressing, old))
+	}
+	s.waitForEntries(want...)
+	writes := s.sent.list()
+	if len(writes) != 6 || writes[0].line != statusWrite || writes[5].line != statusWrite {
+		t.Fatalf("writes %v", s.sent.lines())
+	}
+	if !strings.Contains(writes[0].body, "plannedSpecs") || strings.Contains(writes[0].body, "observedGeneration\":2") {
+		t.Errorf("first write %s", writes[0].body)
+	}
+	if !strings.Contains(writes[5].body, `"observedGeneration":2`) {
+		t.Errorf("last write %s", writes[5].body)
+	}
+}
+
+// Each of these is done by a person, or by a tool that prunes what it does not know.
+func TestSlices_are_corrected(t *testing.T) {
+	update := func(change func(*v1alpha1.AppServiceSlice)) func(*fixture) {
+		return func(s *fixture) {
+			slice := s.slice("east")
+			change(slice)
+			s.must(hub.Update(s.Context(), slice))
+		}
+	}
+	east := v1alpha1.ClusterStatus{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now(), Replicas: 9}
+	tests := map[string]func(*fixture){
+		"an entry that occurs twice": update(func(slice *v1alpha1.AppServiceSlice) { slice.Clusters = append(slice.Clusters, east) }),
+		"an entry of another slot": update(func(slice *v1alpha1.AppServiceSlice) {
+			slice.Clusters = append(slice.Clusters, v1alpha1.ClusterStatus{Name: "west", Phase: v1alpha1.ClusterFailed, LastTransitionTime: metav1.Now()})
+		}),
+		"no label":                          update(func(slice *v1alpha1.AppServiceSlice) { slice.Labels = nil }),
+		"a senseless slot":                  update(func(slice *v1alpha1.AppServiceSlice) { slice.Slot, slice.Labels[v1alpha1.LabelSlot] = 63, "no" }),
+		"the slot label of another slice":   update(func(slice *v1alpha1.AppServiceSlice) { slice.Labels[v1alpha1.LabelSlot] = "7" }),
+		"no owner":                          update(func(slice *v1alpha1.AppServiceSlice) { slice.OwnerReferences = nil }),
+		"the UID of another AppService":     update(func(slice *v1alpha1.AppServiceSlice) { slice.AppService.UID = "uid-of-another" }),
+		"a slice that was deleted":          func(s *fixture) { s.must(hub.Delete(s.Context(), s.slice("east"))) },
+		"an empty slice that was deleted":   func(s *fixture) { s.must(hub.Delete(s.Context(), s.slice("member-in-slot-of-nobody"))) },
+		"a slice that lost all its entries": update(func(slice *v1alpha1.AppServiceSlice) { slice.Clusters = nil }),
+	}
+	for name, damage := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSliced(t)
+			damage(s)
+			eventually(t, func() error {
+				s.readApp()
+				want := appslice.Split(s.app, s.app.Status.Clusters)
+				stored, err := entries.ReadSlices(t.Context(), hub, s.app)
+				s.must(err)
+				for slot := range want {
+					if !appslice.IsStored(stored[slot], want[slot]) {
+						return fmt.Errorf("slice %d is not corrected:\n%s", slot, cmp.Diff(want[slot], stored[slot]))
+					}
+				}
+				if s.app.Status.Cluster("east") == nil || len(s.app.Status.Clusters) != 4 {
+					return fmt.Errorf("entries %+v", s.app.Status.Clusters)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// The name of a slice may be taken by one that a previous AppService left.
+func TestSlices_of_a_previous_AppService_are_replaced(t *testing.T) {
+	s := newFixture(t)
+	s.stop()
+	s.options.SliceThreshold = sliceThreshold
+	previous := s.app.DeepCopy()
+	previous.UID = "uid-of-another"
+	left := appslice.Split(previous, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}})[appslice.SlotOf("east")]
+	s.must(hub.Create(t.Context(), left))
+	for _, member := range four {
+		s.join(member)
+	}
+	s.start()
+	s.createApp()
+	s.reportReady(four...)
+	if slice := s.slice("east"); slice.AppService.UID != s.app.UID {
+		t.Errorf("the slice belongs to %s", slice.AppService.UID)
+	}
+}
+
+// Slices that no status names are left over from a crash, or from a hub that was restored.
+func TestLeftover_slices_are_deleted(t *testing.T) {
+	s := newRunning(t, "east")
+	for _, slice := range appslice.Split(s.app, []v1alpha1.ClusterStatus{{Name: "west", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}}) {
+		s.must(hub.Create(t.Context(), slice))
+	}
+	s.waitForSlices(0)
+	s.waitForEntries(s.allReady("east")...)
+}
+
+// A plan from slices that are older than the planner's own last write could exceed a limit, and would
+// meet no conflict.
+func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {
+	s := newSliced(t)
+	s.stop()
+	r := s.reconciler(hub)
+	_, err := r.Reconcile(t.Context(), s.request()) // reads the versions
+	s.must(err)
+	stale := &staleSlices{Client: hub, slice: s.slice("east")}
+	r.hub, r.slices.hub = stale, stale
+	failed := s.readyObservation()
+	failed.Phase, failed.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
+	r.observations.Report(s.key(), "east", failed)
+	r.throttle.forget(s.app.UID)
+	_, err = r.Reconcile(t.Context(), s.request()) // writes the slice, which the cache does not show
+	s.must(err)
+	for range 2 {
+		r.throttle.forget(s.app.UID)
+		result, err := r.Reconcile(t.Context(), s.request())
+		s.must(err)
+		if result.RequeueAfter != staleRetry {
+			t.Fatalf("the planner planned from a stale slice: %+v", result)
+		}
+		stale.slice = nil // the cache does not even have it
+	}
+	stale.isCurrent = true
+	r.throttle.forget(s.app.UID)
+	result, err := r.Reconcile(t.Context(), s.request())
+	s.must(err)
+	if result.RequeueAfter == staleRetry {
+		t.Error("the planner still waits")
+	}
+}
+
+// A new process reads the versions of the slices once, because the last one may have written them
+// just before.
+func TestSlices_that_another_process_wrote_are_not_planned_from_while_the_cache_is_behind(t *testing.T) {
+	s := newSliced(t)
+	s.stop()
+	stale := &staleSlices{Client: hub, slice: s.slice("east")}
+	newer := s.slice("east")
+	newer.Clusters[0].ReadyReplicas = 1
+	s.must(hub.Update(t.Context(), newer))
+	r := s.reconciler(stale)
+	result, err := r.Reconcile(t.Context(), s.request())
+	s.must(err)
+	if result.RequeueAfter != staleRetry {
+		t.Errorf("the planner planned from a stale slice: %+v", result)
+	}
+}
+
+// staleSlices is a cache that is behind in the slice of the member east: it has an older version of
+// it, or none.
+type staleSlices struct {
+	client.Client
+	slice     *v1alpha1.AppServiceSlice
+	isCurrent bool
+}
+
+func (c *staleSlices) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	slice, isSlice := into.(*v1alpha1.AppServiceSlice)
+	if !isSlice || c.isCurrent || key.Name != appslice.Name("web", appslice.SlotOf("east")) {
+		return c.Client.Get(ctx, key, into, options...)
+	}
+	if c.slice == nil {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("appserviceslices").GroupResource(), key.Name)
+	}
+	c.slice.DeepCopyInto(slice)
+	return nil
+}
+
+// A quota, a policy or a webhook may refuse slices. Then nothing is lost, and a condition says so.
+func TestHub_that_refuses_slices(t *testing.T) {
+	s := newFixture(t)
+	s.stop()
+	s.options.SliceThreshold = sliceThreshold
+	const counted = "count/appserviceslices.fleetwright.dev"
+	none := corev1.ResourceList{counted: resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	s.must(hub.Create(t.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+	s.must(hub.Status().Update(t.Context(), quota)) // there is no quota controller
+	trial := appslice.Split(s.app, nil)[0]
+	trial.OwnerReferences = nil // the AppService does not exist yet
+	eventually(t, func() error { // until the API server knows the quota
+		if err := hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
+		}
+		return nil
+	})
+	for _, member := range four[:3] {
+		s.join(member)
+	}
+	s.start()
+	s.createApp()
+	s.reportReady(four[:3]...)
+	s.join("west")
+	eventually(t, func() error {
+		s.readApp()
+		for _, condition := range s.app.Status.Conditions {
+			if condition.Type == v1alpha1.ConditionStalled && condition.Reason == v1alpha1.ReasonSlicesRefused && strings.Contains(condition.Message, "exceeded quota") {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %+v", s.app.Status.Conditions)
+	})
+	s.waitForEntries(s.allReady(four[:3]...)...)
+	s.must(hub.Delete(t.Context(), quota))
+	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterPending))...)
+	if s.app.Status.ClustersIn != v1alpha1.ClustersInSlices {
+		t.Error("the entries are not in slices")
+	}
+}
+
+func TestDeletion_of_an_AppService_with_slices(t *testing.T) {
+	s := newSliced(t)
+	s.setReady("west", metav1.ConditionFalse)
+	s.waitForEntries(append(s.allReady(four[:3]...), s.unknownEntry("west"))...)
+	s.delete()
+	s.waitForEntries(s.removingEntry("east"), s.removingEntry("north"), s.removingEntry("south"), s.unreachableEntry("west"))
+	for _, member := range four[:3] {
+		s.report(member, s.removalConfirmed(s.transitionTime(member)))
+	}
+	s.waitForEntries(s.unreachableEntry("west"))
+	s.waitForTombstones()
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
+	if left := s.listSlices(); len(left) != 0 {
+		t.Errorf("%d slices are left", len(left))
+	}
+}
+
+// If a slice was deleted, its entries are lost, so every cluster is asked.
+func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
+	s := newSliced(t)
+	s.setReady("west", metav1.ConditionFalse)
+	s.waitForEntries(append(s.allReady(four[:3]...), s.unknownEntry("west"))...)
+	s.stop()
+	for _, member := range []string{"east", "west"} {
+		s.must(hub.Delete(t.Context(), s.slice(member)))
+	}
+	s.must(hub.Delete(t.Context(), s.app))
+	s.start()
+	s.waitForTombstones(s.tombstone())
+	s.readApp()
+	asked := s.removingEntry("east")
+	asked.Replicas, asked.ObservedGeneration, asked.ReadyReplicas = 0, 0, 0
+	s.waitForEntries(asked, s.removingEntry("north"), s.removingEntry("south"))
+}
+
+// The operator is killed at every request while the entries move to slices, and back.
+func TestCrash_at_any_request_while_entries_move(t *testing.T) {
+	s := newFixture(t)
+	s.stop()
+	s.options.SliceThreshold = sliceThreshold
+	for _, member := range four[:3] {
+		s.join(member)
+	}
+	s.must(hub.Create(t.Context(), s.app))
+	s.reconcileUntilKilled(1000)
+	s.readApp()
+	check := func(phase string, killed, want int) {
+		t.Helper()
+		s.readApp()
+		var names []string
+		for _, entry := range s.app.Status.Clusters {
+			names = append(names, entry.Name)
+		}
+		if missing := slices.DeleteFunc(slices.Clone(four[:want]), func(name string) bool { return slices.Contains(names, name) }); len(missing) > 0 {
+			t.Fatalf("%s, killed after %d writes: there is no entry for %v", phase, killed, missing)
+		}
+	}
+	s.join("west")
+	killed := 0
+	for ; s.reconcileUntilKilled(killed); killed += 9 {
+		check("moving to slices", killed, 3)
+	}
+	check("moved to slices", killed, 4)
+	if s.app.Status.ClustersIn != v1alpha1.ClustersInSlices || len(s.listSlices()) != appslice.Slots {
+		t.Fatalf("%d entries in %q, %d slices", len(s.app.Status.Clusters), s.app.Status.ClustersIn, len(s.listSlices()))
+	}
+	for _, member := range four[2:] {
+		s.detach(member)
+	}
+	s.edit(annotate(v1alpha1.AnnotationAbandon, "south,west"))
+	s.reconcileUntilKilled(1000) // Detached
+	for killed = 0; s.reconcileUntilKilled(killed); killed += 9 {
+		check("moving back", killed, 2)
+	}
+	check("moved back", killed, 2)
+	if s.app.Status.ClustersIn != "" || len(s.app.Status.Clusters) != 2 || len(s.listSlices()) != 0 {
+		t.Errorf("%d entries in %q, %d slices", len(s.app.Status.Clusters), s.app.Status.ClustersIn, len(s.listSlices()))
+	}
+}
+
+// reconcileUntilKilled reconciles with a new process until nothing is left to do, or until it has sent
+// this many writes. It reports whether it was killed.
+func (s *fixture) reconcileUntilKilled(writes int) bool {
+	s.Helper()
+	var left atomic.Int64
+	left.Store(int64(writes))
+	var wasKilled atomic.Bool
+	config := rest.CopyConfig(granted)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet && left.Add(-1) < 0 {
+				wasKilled.Store(true)
+				return nil, context.Canceled
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	c, err := client.New(config, client.Options{Scheme: kinds})
+	s.must(err)
+	r := s.reconciler(c)
+	var list v1alpha1.AppServiceSliceList
+	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	for i := range list.Items { // as the events of the start
+		r.slices.noteLeftover(&list.Items[i])
+	}
+	for sent := int64(-1); sent != left.Load() && !wasKilled.Load(); {
+		sent = left.Load()
+		r.throttle.forget(s.app.UID)
+		if _, err := r.Reconcile(s.Context(), s.request()); err != nil && !wasKilled.Load() {
+			s.Fatal(err)
+		}
+	}
+	return wasKilled.Load()
+}
