@@ -69,7 +69,7 @@ type versions struct {
 // stored is what the hub has of an AppService.
 type stored struct {
 	// app is the AppService with all entries, wherever they are stored.
-	app    *v1alpha1.AppService
+	app *v1alpha1.AppService
 	// slices are the AppServiceSlices, also if they are left over.
 	slices appslice.Slices
 	// hasMissing is set if another client deleted slices.

@@ -329,7 +329,7 @@ func TestHub_that_refuses_slices(t *testing.T) {
 	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 	s.must(hub.Status().Update(t.Context(), quota)) // there is no quota controller
 	trial := appslice.Split(s.app, nil)[0]
-	trial.OwnerReferences = nil // the AppService does not exist yet
+	trial.OwnerReferences = nil  // the AppService does not exist yet
 	eventually(t, func() error { // until the API server knows the quota
 		if err := hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
