@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -38,7 +37,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 				gone = last.Obj
 			}
 			if app, isApp := gone.(*v1alpha1.AppService); isApp {
-				d.dispatchDeleted(ctx, app)
+				d.dispatchDeleted(app)
 			}
 		},
 	})
@@ -183,7 +182,11 @@ func (d *Deliverer) sliceEvents() toolscache.ResourceEventHandler {
 		},
 		UpdateFunc: func(old, updated any) {
 			before, after := old.(*v1alpha1.AppServiceSlice), updated.(*v1alpha1.AppServiceSlice)
-			d.dispatchEntries(appOf(after), before.Clusters, after.Clusters, before.AppService == after.AppService)
+			if before.UID != after.UID || before.AppService != after.AppService { // see dispatchNewSlice
+				d.dispatchNewSlice(after)
+				return
+			}
+			d.dispatchEntries(appOf(after), before.Clusters, after.Clusters, true)
 		},
 	}
 }
@@ -192,14 +195,22 @@ func (d *Deliverer) sliceEvents() toolscache.ResourceEventHandler {
 // an entry is included: if the slice was deleted by hand, its entry is lost, and what is still there
 // has to be reported.
 func (d *Deliverer) dispatchNewSlice(slice *v1alpha1.AppServiceSlice) {
-	d.mu.Lock()
-	names := slices.Collect(maps.Keys(d.engagements))
-	d.mu.Unlock()
-	for _, name := range names {
-		if appslice.SlotOf(name.String()) == slice.Slot {
-			d.enqueue(name.String(), appOf(slice))
+	for _, name := range d.engaged() {
+		if appslice.SlotOf(name) == slice.Slot {
+			d.enqueue(name, appOf(slice))
 		}
 	}
+}
+
+// engaged returns the names of the engaged members.
+func (d *Deliverer) engaged() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names := make([]string, 0, len(d.engagements))
+	for name := range d.engagements {
+		names = append(names, name.String())
+	}
+	return names
 }
 
 // appOf returns the AppService of a slice.
@@ -208,13 +219,16 @@ func appOf(slice *v1alpha1.AppServiceSlice) types.NamespacedName {
 }
 
 // dispatchDeleted enqueues an AppService that is gone on the members of its entries, which then
-// forget it. An AppService goes without a removal when its namespace or its CRD is deleted.
-func (d *Deliverer) dispatchDeleted(ctx context.Context, app *v1alpha1.AppService) {
+// forget it. An AppService goes without a removal when its namespace or its CRD is deleted. Its slices
+// may be gone before it, so any member may have had an entry there.
+func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 	for _, entry := range app.Status.Clusters {
 		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))
 	}
 	if app.Status.ClustersIn == v1alpha1.ClustersInSlices {
-		d.dispatchSliced(ctx, app)
+		for _, name := range d.engaged() {
+			d.enqueue(name, client.ObjectKeyFromObject(app))
+		}
 	}
 }
 

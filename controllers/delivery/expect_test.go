@@ -18,7 +18,7 @@ import (
 
 // planned returns the replicas of the current entry.
 func (s *setup) planned() int32 {
-	if entry := s.app.Status.Cluster(s.cluster); entry != nil {
+	if entry := s.entry(); entry != nil {
 		return entry.Replicas
 	}
 	return 0

@@ -25,7 +25,7 @@ func (s *setup) removing(changes ...func(*observation.Observation)) observation.
 
 // confirmed sets GoneSince to the value that confirms the current entry.
 func (s *setup) confirmed(seen *observation.Observation) {
-	seen.GoneSince = s.app.Status.Cluster(s.cluster).LastTransitionTime
+	seen.GoneSince = s.entry().LastTransitionTime
 }
 
 func enteredAgo(age time.Duration) func(*v1alpha1.ClusterStatus) {

@@ -47,6 +47,8 @@ type setup struct {
 	app     *v1alpha1.AppService
 	cluster string
 	config  *rest.Config // for the member
+	// inSlices is set if the test writes the entries to AppServiceSlices.
+	inSlices bool
 }
 
 // operator is one lifetime of a Deliverer that is engaged with one member.
@@ -211,7 +213,11 @@ func (s *setup) writeEntries(entries ...v1alpha1.ClusterStatus) {
 	s.Helper()
 	s.app.Status.PlannedSpecs = lineage.Planned(s.app)
 	s.app.Status.ObservedGeneration = s.app.Generation
-	s.app.Status.Clusters = entries
+	s.app.Status.ClustersIn, s.app.Status.Clusters = "", entries
+	if s.inSlices {
+		s.writeSlices(entries)
+		s.app.Status.ClustersIn, s.app.Status.Clusters = v1alpha1.ClustersInSlices, nil
+	}
 	s.must(onHub.Status().Update(s.Context(), s.app))
 }
 
@@ -278,6 +284,7 @@ func (s *setup) catchUp() {
 		return errors.Join(
 			hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, &v1alpha1.MemberCluster{}),
 			s.compareVersions(hubCached.GetClient(), onHub, &v1alpha1.AppService{}),
+			s.compareSlices(),
 			s.compareVersions(s.member.GetClient(), onMember, &appsv1.Deployment{}),
 			s.compareVersions(s.member.GetClient(), onMember, &corev1.Service{}),
 		)

@@ -125,7 +125,7 @@ func connectHub(ctx context.Context) error {
 	if hubCached, err = cluster.New(config, func(o *cluster.Options) { o.Scheme = kinds }); err != nil {
 		return err
 	}
-	for _, object := range []client.Object{&v1alpha1.AppService{}, &v1alpha1.MemberCluster{}} {
+	for _, object := range []client.Object{&v1alpha1.AppService{}, &v1alpha1.AppServiceSlice{}, &v1alpha1.MemberCluster{}} {
 		if _, err = hubCached.GetCache().GetInformer(ctx, object); err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.Abandoned
 	switch {
 	case app.UID == "":
 		return true, nil
-	case app.Status.IsHubBehind():
+	case app.Status.IsHubBehind(), entry != nil && entry.HubBehind != nil:
 		return false, nil
 	case !app.DeletionTimestamp.IsZero():
 		return true, nil
@@ -136,16 +136,19 @@ func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.Abandoned
 }
 
 // mayBePlaced reports whether the planner is about to place an AppService on this member, or would
-// do so if the member were Ready. It returns true while the placement is invalid, because then the
-// decision is not known.
+// do so if the member were Ready. It returns true while the placement is invalid or entries are not
+// known, because then the decision is not known.
 func (t tombstones) mayBePlaced(ctx context.Context, app *v1alpha1.AppService) (bool, error) {
 	var members v1alpha1.MemberClusterList
 	if err := t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list MemberClusters: %w", err)
 	}
-	all, _, err := entries.Read(ctx, t.hub, app)
+	all, stored, err := entries.Read(ctx, t.hub, app)
 	if err != nil {
 		return false, err
+	}
+	if app.Status.ClustersIn == v1alpha1.ClustersInSlices && stored.Missing() > 0 {
+		return true, nil
 	}
 	plan, err := placement.Decide(entries.WithEntries(app, all), members.Items)
 	if err != nil {
