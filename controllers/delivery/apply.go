@@ -91,6 +91,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		VerifyCached:    isOptional(kind),
 		AppliedHash:     t.memory.applied[kind],
 		Pruned:          t.memory.pruned[kind],
+		Complete:        t.memory.complete[kind],
 		CorrectionDelay: t.memory.drift.wait(time.Now()),
 		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
 		OnRestart: func(existing client.Object, change string) {
@@ -98,6 +99,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 				"adopting %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)
 		},
 	}, desired)
+	t.memory.complete[kind] = result.Complete
 	if err != nil {
 		return false, err
 	}

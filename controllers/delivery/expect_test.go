@@ -221,7 +221,7 @@ func (s *setup) expectOnlyPhase(phase v1alpha1.ClusterPhase) {
 }
 
 // eventually waits until try returns nil.
-func eventually(t *testing.T, try func() error) {
+func eventually(t testing.TB, try func() error) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

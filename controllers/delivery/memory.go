@@ -28,10 +28,13 @@ type memories struct {
 type memory struct {
 	uid     types.UID
 	applied map[string]string // kind → hash of what was applied last
-	created map[string]bool   // optional kinds that the cached Deployment may not list yet
-	pruned  map[string]object.Pruned
-	drift   driftBackoff
-	pods    podDiagnosis
+	// complete has the last comparison of each kind that found nothing to do. It is dropped when the
+	// object or its desired state changes.
+	complete map[string]*object.Comparison
+	created  map[string]bool // optional kinds that the cached Deployment may not list yet
+	pruned   map[string]object.Pruned
+	drift    driftBackoff
+	pods     podDiagnosis
 }
 
 // of returns the memory of an AppService, which is empty for one with another UID than before.
@@ -41,7 +44,10 @@ func (m *memories) of(app *v1alpha1.AppService) *memory {
 	key := client.ObjectKeyFromObject(app)
 	known := m.byApp[key]
 	if known == nil || known.uid != app.UID {
-		known = &memory{uid: app.UID, applied: map[string]string{}, created: map[string]bool{}, pruned: map[string]object.Pruned{}}
+		known = &memory{
+			uid: app.UID, applied: map[string]string{}, complete: map[string]*object.Comparison{},
+			created: map[string]bool{}, pruned: map[string]object.Pruned{},
+		}
 		if m.byApp == nil {
 			m.byApp = map[types.NamespacedName]*memory{}
 		}

@@ -88,6 +88,9 @@ func withExternalScaling(app *v1alpha1.AppService) { app.Spec.ExternallyScaled =
 
 func editImage(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }
 
+// placeEverywhere is an edit that changes nothing on a member.
+func placeEverywhere(app *v1alpha1.AppService) { app.Spec.Placement = &v1alpha1.Placement{} }
+
 func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t, withReplicas(3))
@@ -125,6 +128,21 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.plan()
 	s.expectReport(s.ready())
 	s.expectWorkload("4 × web:3 A=1; ClusterIP 80→8080/TCP")
+}
+
+// The edit changes nothing else on the member, so only its generation says that the replicas are to
+// be decided again.
+func TestReplicas_that_were_left_to_an_autoscaler_are_taken_back_by_the_next_edit(t *testing.T) {
+	t.Parallel()
+	s := deliveredSetup(t, withReplicas(3))
+	scaler := s.createAutoscaler()
+	s.scale(7)
+	s.expectReadyWith(7)
+	s.must(onMember.Delete(t.Context(), scaler))
+	s.edit(placeEverywhere)
+	s.plan()
+	s.expectReport(s.ready())
+	s.expectWorkload("3 × web:1 A=1; ClusterIP 80→8080/TCP")
 }
 
 // Invariant 2: the member's cache does not yet show that the autoscaler has just scaled, and

@@ -158,7 +158,7 @@ func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, 
 
 // connected returns a member's cluster, created and synced as package clusters does, with the
 // options of cmd/fleetwright.
-func connected(ctx context.Context, t *testing.T, config *rest.Config) (cluster.Cluster, *traffic) {
+func connected(ctx context.Context, t testing.TB, config *rest.Config) (cluster.Cluster, *traffic) {
 	t.Helper()
 	sent := &traffic{}
 	config = rest.CopyConfig(config)

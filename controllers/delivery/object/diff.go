@@ -23,6 +23,14 @@ func NewDiffer() Differ {
 	return Differ{types: applyconfigurations.NewTypeConverter(scheme.Scheme)}
 }
 
+// difference is how an object differs from its desired state.
+type difference struct {
+	// missing are the desired fields that the object does not hold.
+	missing *fieldpath.Set
+	// complete reports that the object holds every desired field, so that the member discards none.
+	complete bool
+}
+
 // missing returns the desired fields that the object does not hold. The object must have its kind
 // set.
 func (d Differ) missing(object runtime.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {

@@ -25,7 +25,7 @@
 //	result, err := member.Ensure(ctx, object.Facts{
 //		App: app, Entry: entry, Existing: &existing, Deployment: deployment,
 //		HasRolledOut: hasRolledOut, Verify: verify, OnRestart: onRestart,
-//		AppliedHash: lastAppliedHash, Pruned: lastPruned,
+//		AppliedHash: lastAppliedHash, Pruned: lastPruned, Complete: lastComplete,
 //	}, desired)
 //
 // What to pass, and what to keep:
@@ -34,7 +34,8 @@
 //     functions. Existing and Deployment are nil if the cache has no such object.
 //   - desired is rendered by package workload, which also sets its hash.
 //   - The package keeps no state. The caller remembers AppliedHash and Pruned of the last [Result]
-//     in which they were set, and passes them to the next call. Both may be missing.
+//     in which they were set, and Complete of the last Result, also if it is nil. The caller passes
+//     them to the next call. All may be missing.
 //   - The package emits no events. The caller announces what the Result says.
 //
 // What to do with the outcome:

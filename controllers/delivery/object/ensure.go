@@ -50,6 +50,8 @@ type Facts struct {
 	AppliedHash string
 	// Pruned are the fields that the member is known to discard.
 	Pruned Pruned
+	// Complete is the last comparison if it found nothing to do; otherwise nil.
+	Complete *Comparison
 	// CorrectionDelay is how long drift must not be corrected.
 	CorrectionDelay time.Duration
 	// Verify reads the hub live, and fails if the hub does not confirm what is about to be done.
@@ -94,6 +96,8 @@ type Result struct {
 	AppliedHash string
 	// Pruned is set if it is newly known which fields the member discards.
 	Pruned *Pruned
+	// Complete is the comparison if it found nothing to do, and need not be repeated; otherwise nil.
+	Complete *Comparison
 }
 
 func blocked(blocker *Blocker) (Result, error) {
@@ -113,21 +117,24 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 	if facts.Existing.Newer {
 		return blocked(facts.Existing.Blocker(facts.App.Spec.ConflictPolicy))
 	}
-	desired, err := m.leaveReplicas(ctx, facts, desired)
-	if err != nil {
-		return Result{}, err
+	comparison := comparisonOf(facts, desired)
+	if comparison.isRepeated(facts.Complete) && !needsStamp(facts.App, facts.Existing.Object) {
+		return Result{Action: Unchanged, Object: facts.Existing.Object, Complete: comparison}, nil
 	}
-	missing, complete, err := m.missing(facts, desired)
+	desired, found, err := m.compare(ctx, facts, desired)
 	if err != nil {
 		return Result{}, err
 	}
 	var result Result
-	if missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
+	if found.missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
 		result = Result{Action: Unchanged, Object: facts.Existing.Object}
-	} else if result, err = m.update(ctx, facts, desired, missing); err != nil {
+		if found.complete {
+			result.Complete = comparison
+		}
+	} else if result, err = m.update(ctx, facts, desired, found.missing); err != nil {
 		return Result{}, err
 	}
-	if complete && result.Pruned == nil {
+	if found.complete && result.Pruned == nil {
 		result.Pruned = &Pruned{}
 	}
 	return result, nil

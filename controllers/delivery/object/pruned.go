@@ -40,23 +40,23 @@ func (p Pruned) from(existing client.Object, now time.Time) *fieldpath.Set {
 	return p.Fields
 }
 
-// missing returns the desired fields that an object lacks, other than those that the member is
-// known to discard. It also reports whether the object is complete, so that nothing is discarded.
-func (m *Member) missing(facts Facts, desired *unstructured.Unstructured) (missing *fieldpath.Set, complete bool, err error) {
+// difference returns how an object differs from its desired state. Fields that the member is known
+// to discard are not missing.
+func (m *Member) difference(facts Facts, desired *unstructured.Unstructured) (difference, error) {
 	existing := facts.Existing.Object
-	missing, err = m.Differ.missing(existing, desired)
+	missing, err := m.Differ.missing(existing, desired)
 	if err != nil || missing.Empty() {
-		return missing, err == nil, err
+		return difference{missing: missing, complete: true}, err
 	}
 	known := facts.Pruned.from(existing, time.Now())
 	if known.Empty() {
-		return missing, false, nil
+		return difference{missing: missing}, nil
 	}
 	absent, err := m.Differ.absent(existing, desired)
 	if err != nil {
-		return nil, false, err
+		return difference{}, err
 	}
-	return missing.Leaves().Difference(known.Intersection(absent)), false, nil
+	return difference{missing: missing.Leaves().Difference(known.Intersection(absent))}, nil
 }
 
 // discarded returns the fields that the member has discarded from an object: they are desired and

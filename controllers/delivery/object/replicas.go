@@ -19,47 +19,55 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// leaveReplicas returns the desired state of an existing Deployment without spec.replicas if an
-// autoscaler sets them. Other objects are returned as they are.
-func (m *Member) leaveReplicas(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// compare compares an object with its desired state, and returns both. The desired state of a
+// Deployment has no spec.replicas if an autoscaler sets them.
+func (m *Member) compare(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (*unstructured.Unstructured, difference, error) {
 	existing, isDeployment := facts.Existing.Object.(*appsv1.Deployment)
 	switch {
 	case !isDeployment:
-		return desired, nil
 	case facts.Entry.MaxReplicas > 0 && ptr.Deref(existing.Spec.Replicas, 1) == 0:
-		return workload.WithReplicas(desired, facts.Entry.Replicas), nil // an autoscaler does not start from 0
-	case facts.App.Spec.ExternallyScaled, facts.Entry.MaxReplicas > 0:
-		return desired, nil // which has no replicas
-	case facts.App.Spec.Autoscaling != nil:
-		return desired, nil // the share of the cluster is 0
+		desired = workload.WithReplicas(desired, facts.Entry.Replicas) // an autoscaler does not start from 0
+	case facts.App.Spec.ExternallyScaled, facts.Entry.MaxReplicas > 0: // the desired state has no replicas
+	case facts.App.Spec.Autoscaling != nil: // the share of the cluster is 0
+	default:
+		return m.compareReplicas(ctx, facts, existing, desired)
 	}
+	found, err := m.difference(facts, desired)
+	return desired, found, err
+}
+
+// compareReplicas compares a Deployment with a desired state that has replicas. If an autoscaler that
+// is not Fleetwright's sets them, it returns the desired state without replicas. It asks the member
+// only if something is about to be changed.
+func (m *Member) compareReplicas(ctx context.Context, facts Facts, existing *appsv1.Deployment, desired *unstructured.Unstructured) (*unstructured.Unstructured, difference, error) {
 	without, err := workload.WithoutReplicas(desired)
 	if err != nil {
-		return nil, err
+		return nil, difference{}, err
 	}
-	scaled, err := m.isScaledByOthers(ctx, facts, existing, desired, without)
-	if err != nil || !scaled {
-		return desired, err
-	}
-	return without, nil
+	gaveUp := isDrift(existing, without)
+	if !gaveUp || lineage.Of(existing).Generation < facts.App.Generation {
+		found, err := m.difference(facts, desired)
+		if err != nil || found.missing.Empty() {
+			return desired, found, err
+		}
+		// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
+		// set.
+		scaled, err := m.isScaledByOthers(ctx, facts, existing, gaveUp || isDrift(existing, desired))
+		if err != nil || !scaled {
+			return desired, found, err
+		}
+	} // otherwise given up for this generation: an autoscaler that is gone for a moment loses nothing
+	found, err := m.difference(facts, without)
+	return without, found, err
 }
 
 // isScaledByOthers reports whether an autoscaler that is not Fleetwright's sets the replicas of a
-// Deployment. It asks the member only if something is about to be changed.
-func (m *Member) isScaledByOthers(ctx context.Context, facts Facts, existing *appsv1.Deployment, desired, without *unstructured.Unstructured) (bool, error) {
-	if isDrift(existing, without) && lineage.Of(existing).Generation >= facts.App.Generation {
-		return true, nil // given up for this generation: an autoscaler that is gone for a moment loses nothing
-	}
-	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
-	// set.
-	missing, _, err := m.missing(facts, desired)
-	if err != nil || missing.Empty() {
-		return false, err
-	}
+// Deployment. wasApplied reports whether the present desired state was applied before, with or
+// without replicas.
+func (m *Member) isScaledByOthers(ctx context.Context, facts Facts, existing *appsv1.Deployment, wasApplied bool) (bool, error) {
 	found, err := m.hasAutoscaler(ctx, existing)
 	if apierrors.IsForbidden(err) { // another manager has raised the replicas now or before: perhaps an autoscaler
-		raised := isDrift(existing, desired) || isDrift(existing, without)
-		return raised && ptr.Deref(existing.Spec.Replicas, 1) > facts.Entry.Replicas, nil
+		return wasApplied && ptr.Deref(existing.Spec.Replicas, 1) > facts.Entry.Replicas, nil
 	}
 	return found, err
 }
