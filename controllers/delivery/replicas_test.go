@@ -175,6 +175,40 @@ func TestAutoscaler_is_not_undone_by_a_stale_cache(t *testing.T) {
 	}
 }
 
+// An autoscaler matters only if it may have changed the replicas.
+func TestEdit_asks_for_autoscalers_only_when_the_replicas_differ(t *testing.T) {
+	t.Parallel()
+	const list = "GET horizontalpodautoscalers"
+	s := deliveredSetup(t, withReplicas(3))
+	s.disengage()
+	s.connect()
+	w := s.newReconciler()
+	s.edit(editImage)
+	s.plan()
+	w.reconcileOnce()
+	s.expectRequests("PATCH deployments/web")
+
+	s.sent.reset()
+	s.edit(withReplicas(4))
+	s.plan()
+	w.reconcileOnce()
+	s.expectRequests(list, "PATCH deployments/web")
+	s.expectWorkload("4 × web:2 A=1; ClusterIP 80→8080/TCP")
+
+	// The Deployment has changed since the cache has seen it, so its replicas may have changed too.
+	s.sent.reset()
+	cached := s.deployment()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
+	s.plan()
+	d := s.deployment()
+	s.changeByOther(d, func() { d.Annotations["example.com/note"] = "any" })
+	s.catchUp()
+	_, _, err := s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{cached}})
+	s.must(err)
+	s.expectRequests("PATCH deployments/web", list, "PATCH deployments/web")
+	s.expectWorkload("4 × web:3 A=1; ClusterIP 80→8080/TCP")
+}
+
 func TestAutoscaler_of_another_target_is_ignored(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*setup){

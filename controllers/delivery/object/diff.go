@@ -25,10 +25,13 @@ func NewDiffer() Differ {
 
 // difference is how an object differs from its desired state.
 type difference struct {
+	desired *unstructured.Unstructured
 	// missing are the desired fields that the object does not hold.
 	missing *fieldpath.Set
 	// complete reports that the object holds every desired field, so that the member discards none.
 	complete bool
+	// onlyVersion is the only version of the object that may be changed; empty if any may be.
+	onlyVersion string
 }
 
 // missing returns the desired fields that the object does not hold. The object must have its kind

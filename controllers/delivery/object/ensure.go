@@ -59,6 +59,9 @@ type Facts struct {
 	Verify func(context.Context) error
 	// OnRestart is called before an adoption that replaces pods, with the reason for it.
 	OnRestart func(existing client.Object, change string)
+
+	// cacheIsBehind is set if Existing is not the version that the member has.
+	cacheIsBehind bool
 }
 
 // Action is what Ensure did.
@@ -121,17 +124,23 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 	if comparison.isRepeated(facts.Complete) && !needsStamp(facts.App, facts.Existing.Object) {
 		return Result{Action: Unchanged, Object: facts.Existing.Object, Complete: comparison}, nil
 	}
-	desired, found, err := m.compare(ctx, facts, desired)
+	found, err := m.compare(ctx, facts, desired)
 	if err != nil {
 		return Result{}, err
 	}
-	var result Result
 	if found.missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
-		result = Result{Action: Unchanged, Object: facts.Existing.Object}
+		result := Result{Action: Unchanged, Object: facts.Existing.Object}
 		if found.complete {
-			result.Complete = comparison
+			result.Complete, result.Pruned = comparison, &Pruned{}
 		}
-	} else if result, err = m.update(ctx, facts, desired, found.missing); err != nil {
+		return result, nil
+	}
+	result, err := m.update(ctx, facts, found)
+	if found.onlyVersion != "" && apierrors.IsConflict(err) {
+		facts.cacheIsBehind = true
+		return m.Ensure(ctx, facts, desired)
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	if found.complete && result.Pruned == nil {
@@ -141,8 +150,8 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 }
 
 // update changes an object that lacks fields, or has a stamp to replace.
-func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.Unstructured, missing *fieldpath.Set) (Result, error) {
-	existing := *facts.Existing
+func (m *Member) update(ctx context.Context, facts Facts, found difference) (Result, error) {
+	existing, desired, missing := *facts.Existing, found.desired, found.missing
 	if existing.IsBeingDeleted() {
 		return blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: DeletionPoll, Message: fmt.Sprintf(
 			"the member is deleting %s %s; Fleetwright creates it again afterwards", KindOf(existing.Object), existing.GetName())})
@@ -167,6 +176,7 @@ func (m *Member) update(ctx context.Context, facts Facts, desired *unstructured.
 	}
 	stamped := stamp(facts.App, desired)
 	stamped.SetUID(existing.GetUID()) // an object that took its place is not changed
+	stamped.SetResourceVersion(found.onlyVersion)
 	switch {
 	case existing.Owner == Unmanaged:
 		return m.adopt(ctx, facts, existing, stamped)

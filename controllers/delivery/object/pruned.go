@@ -45,18 +45,20 @@ func (p Pruned) from(existing client.Object, now time.Time) *fieldpath.Set {
 func (m *Member) difference(facts Facts, desired *unstructured.Unstructured) (difference, error) {
 	existing := facts.Existing.Object
 	missing, err := m.Differ.missing(existing, desired)
-	if err != nil || missing.Empty() {
-		return difference{missing: missing, complete: true}, err
+	if err != nil {
+		return difference{}, err
 	}
+	found := difference{desired: desired, missing: missing, complete: missing.Empty()}
 	known := facts.Pruned.from(existing, time.Now())
-	if known.Empty() {
-		return difference{missing: missing}, nil
+	if found.complete || known.Empty() {
+		return found, nil
 	}
 	absent, err := m.Differ.absent(existing, desired)
 	if err != nil {
 		return difference{}, err
 	}
-	return difference{missing: missing.Leaves().Difference(known.Intersection(absent))}, nil
+	found.missing = missing.Leaves().Difference(known.Intersection(absent))
+	return found, nil
 }
 
 // discarded returns the fields that the member has discarded from an object: they are desired and

@@ -19,9 +19,11 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// compare compares an object with its desired state, and returns both. The desired state of a
-// Deployment has no spec.replicas if an autoscaler sets them.
-func (m *Member) compare(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (*unstructured.Unstructured, difference, error) {
+var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
+
+// compare returns how an object differs from its desired state. The desired state of a Deployment
+// has no spec.replicas if an autoscaler sets them.
+func (m *Member) compare(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (difference, error) {
 	existing, isDeployment := facts.Existing.Object.(*appsv1.Deployment)
 	switch {
 	case !isDeployment:
@@ -32,44 +34,39 @@ func (m *Member) compare(ctx context.Context, facts Facts, desired *unstructured
 	default:
 		return m.compareReplicas(ctx, facts, existing, desired)
 	}
-	found, err := m.difference(facts, desired)
-	return desired, found, err
+	return m.difference(facts, desired)
 }
 
-// compareReplicas compares a Deployment with a desired state that has replicas. If an autoscaler that
-// is not Fleetwright's sets them, it returns the desired state without replicas. It asks the member
-// only if something is about to be changed.
-func (m *Member) compareReplicas(ctx context.Context, facts Facts, existing *appsv1.Deployment, desired *unstructured.Unstructured) (*unstructured.Unstructured, difference, error) {
+// compareReplicas compares a Deployment with a desired state that has replicas, which an autoscaler
+// that is not Fleetwright's may set.
+func (m *Member) compareReplicas(ctx context.Context, facts Facts, existing *appsv1.Deployment, desired *unstructured.Unstructured) (difference, error) {
 	without, err := workload.WithoutReplicas(desired)
 	if err != nil {
-		return nil, difference{}, err
+		return difference{}, err
 	}
-	gaveUp := isDrift(existing, without)
-	if !gaveUp || lineage.Of(existing).Generation < facts.App.Generation {
-		found, err := m.difference(facts, desired)
-		if err != nil || found.missing.Empty() {
-			return desired, found, err
-		}
-		// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
-		// set.
-		scaled, err := m.isScaledByOthers(ctx, facts, existing, gaveUp || isDrift(existing, desired))
-		if err != nil || !scaled {
-			return desired, found, err
-		}
-	} // otherwise given up for this generation: an autoscaler that is gone for a moment loses nothing
-	found, err := m.difference(facts, without)
-	return without, found, err
-}
-
-// isScaledByOthers reports whether an autoscaler that is not Fleetwright's sets the replicas of a
-// Deployment. wasApplied reports whether the present desired state was applied before, with or
-// without replicas.
-func (m *Member) isScaledByOthers(ctx context.Context, facts Facts, existing *appsv1.Deployment, wasApplied bool) (bool, error) {
-	found, err := m.hasAutoscaler(ctx, existing)
+	if isDrift(existing, without) && lineage.Of(existing).Generation >= facts.App.Generation {
+		return m.difference(facts, without) // given up for this generation: an autoscaler that is gone for a moment loses nothing
+	}
+	found, err := m.difference(facts, desired)
+	if err != nil || found.missing.Empty() {
+		return found, err
+	}
+	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just set.
+	// An update that leaves the replicas as they are in the cache excludes that by the version.
+	isUpdate := facts.Existing.IsOwned() && !isDrift(existing, desired) && facts.AppliedHash != hashOf(desired)
+	if isUpdate && !found.missing.Has(replicasPath) && !facts.cacheIsBehind {
+		found.onlyVersion = existing.ResourceVersion
+		return found, nil
+	}
+	scaled, err := m.hasAutoscaler(ctx, existing)
 	if apierrors.IsForbidden(err) { // another manager has raised the replicas now or before: perhaps an autoscaler
-		return wasApplied && ptr.Deref(existing.Spec.Replicas, 1) > facts.Entry.Replicas, nil
+		raised := isDrift(existing, desired) || isDrift(existing, without)
+		scaled, err = raised && ptr.Deref(existing.Spec.Replicas, 1) > facts.Entry.Replicas, nil
 	}
-	return found, err
+	if err != nil || !scaled {
+		return found, err
+	}
+	return m.difference(facts, without)
 }
 
 // hasAutoscaler reports whether a HorizontalPodAutoscaler scales the Deployment.
@@ -114,5 +111,5 @@ func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, d
 // ownsReplicas reports whether an entry says that Fleetwright owns the replicas.
 func ownsReplicas(entry metav1.ManagedFieldsEntry) bool {
 	owned, err := fieldsOf(entry)
-	return err == nil && entry.Manager == v1alpha1.ManagedBy && owned.Has(fieldpath.MakePathOrDie("spec", "replicas"))
+	return err == nil && entry.Manager == v1alpha1.ManagedBy && owned.Has(replicasPath)
 }

@@ -50,7 +50,7 @@ func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *u
 
 // replicasOnly has spec.replicas, which pruneUnowned leaves to its other owners: without an owner,
 // the API server would reset it to 1. If it is desired, the apply takes it back.
-var replicasOnly = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
+var replicasOnly = fieldpath.NewSet(replicasPath)
 
 // pruneUnowned applies the desired state again after it has taken over all fields without an owner,
 // so that those that are not desired are removed. An HTTP probe that becomes a command keeps the
