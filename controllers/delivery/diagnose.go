@@ -20,8 +20,9 @@ import (
 
 const (
 	// The pods of a workload that is not ready are listed after firstListing, because a rollout
-	// that goes well takes no longer. The interval then doubles, up to maxListing.
-	firstListing, maxListing = 5 * time.Second, time.Minute
+	// that goes well takes no longer. The interval then doubles, up to maxListing. After a change of
+	// the Deployment or of the diagnosis, it is at most maxListingOfChanged.
+	firstListing, maxListingOfChanged, maxListing = 5 * time.Second, time.Minute, 5 * time.Minute
 	// maxPods is how many pods are listed.
 	maxPods = 50
 	// maxEvents is how many events of one pod are listed.
@@ -31,7 +32,8 @@ const (
 // podDiagnosis is what was last found in the pods of a workload, for one generation of its entry.
 type podDiagnosis struct {
 	generation      int64
-	next            time.Time
+	deployment      string // its resource version when the pods were listed
+	listed, next    time.Time
 	interval        time.Duration
 	reason, message string
 }
@@ -42,6 +44,24 @@ func (p podDiagnosis) forGeneration(generation int64, now time.Time) podDiagnosi
 		return podDiagnosis{generation: generation, next: now.Add(firstListing), interval: firstListing}
 	}
 	return p
+}
+
+// isChanged reports whether the Deployment has changed since its pods were listed.
+func (p podDiagnosis) isChanged(deployment *appsv1.Deployment) bool {
+	return p.deployment != "" && p.deployment != deployment.ResourceVersion
+}
+
+// with returns the diagnosis after the pods were listed.
+func (p podDiagnosis) with(deployment *appsv1.Deployment, reason, message string, now time.Time) podDiagnosis {
+	limit := maxListing
+	if p.isChanged(deployment) || reason != p.reason || message != p.message {
+		limit = maxListingOfChanged
+	}
+	interval := min(2*p.interval, limit)
+	return podDiagnosis{
+		generation: p.generation, deployment: deployment.ResourceVersion,
+		listed: now, next: now.Add(interval), interval: interval, reason: reason, message: message,
+	}
 }
 
 // podReader lists the pods of a workload and their events from the member itself. A cache of them
@@ -61,10 +81,12 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 	}
 	now := time.Now()
 	last := t.memory.pods.forGeneration(t.entry.Generation, now)
+	if soon := last.listed.Add(maxListingOfChanged); last.isChanged(t.objects.deployment) && soon.Before(last.next) {
+		last.next = soon
+	}
 	if !now.Before(last.next) {
-		last.interval = min(2*last.interval, maxListing)
-		last.next = now.Add(last.interval)
-		last.reason, last.message = p.list(ctx, t.objects.deployment)
+		reason, message := p.list(ctx, t.objects.deployment)
+		last = last.with(t.objects.deployment, reason, message, now)
 	}
 	t.memory.pods = last
 	if last.message != "" {

@@ -200,7 +200,7 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	if got := s.sent.count("GET pods"); got > 0 {
 		t.Errorf("listed pods %d times before it was time", got)
 	}
-	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, maxListing, maxListing} {
+	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, maxListing, maxListing} {
 		w.makeListingDue()
 		for range 2 {
 			seen, result := w.reconcileOnce()
@@ -224,6 +224,41 @@ func TestPods_are_listed_rarely(t *testing.T) {
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
 	}
+}
+
+// A change of the Deployment or of the diagnosis shows that the workload is not merely stuck.
+func TestPods_are_listed_more_often_after_a_change(t *testing.T) {
+	t.Parallel()
+	s := unreadySetup(t)
+	pod, w := s.createPod(podtest.Waiting("ErrImagePull", "no")), s.newReconciler()
+	backOff := func() {
+		t.Helper()
+		w.reconcileOnce()
+		for w.memories.of(w.app).pods.interval < maxListing {
+			w.makeListingDue()
+			w.reconcileOnce()
+		}
+		s.sent.reset()
+	}
+	listsWithin := func(listed int, want time.Duration) {
+		t.Helper()
+		_, result := w.reconcileOnce()
+		if got := result.RequeueAfter; s.sent.count("GET pods") != listed || got > want || got < want-2*time.Second {
+			t.Errorf("listed pods %d times, and requeued after %v; want %d times, and %v", s.sent.count("GET pods"), got, listed, want)
+		}
+	}
+	backOff()
+	listsWithin(0, maxListing)
+	s.makeUnavailable(appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated"})
+	listsWithin(0, maxListingOfChanged) // they were listed a moment ago
+	w.memories.of(w.app).pods.listed = time.Now().Add(-maxListingOfChanged)
+	listsWithin(1, maxListingOfChanged)
+	listsWithin(1, maxListingOfChanged)
+
+	backOff()
+	s.setPodStatus(pod, podtest.Waiting("CreateContainerConfigError", "no"))
+	w.makeListingDue()
+	listsWithin(1, maxListingOfChanged)
 }
 
 // The operator lists the pods by itself after the interval.
