@@ -79,6 +79,9 @@ func (r *reconciler) applyService(ctx context.Context, t task, desired *unstruct
 func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
 	kind := desired.GetKind()
 	existing := t.objects.facts[kind]
+	if t.memory.awaitsCache(kind, existing) {
+		return false, errStale
+	}
 	if existing == nil && isOptional(kind) {
 		t.memory.created[kind] = true
 	}
@@ -120,6 +123,8 @@ func (r *reconciler) record(ctx context.Context, t task, kind string, result obj
 		t.memory.setPruned(kind, *result.Pruned)
 	}
 	switch result.Action {
+	case object.Created:
+		t.memory.unseen[kind] = time.Now()
 	case object.Corrected:
 		t.memory.drift.corrected(time.Now())
 		corrections.WithLabelValues(r.cluster).Inc()

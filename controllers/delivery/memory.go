@@ -15,6 +15,10 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
+// maxCacheLag is how long an object that was created is expected to appear in the member's cache. If
+// it does not appear, it was deleted again.
+const maxCacheLag = 10 * time.Second
+
 // memories has a memory for each AppService that has an entry for this member. It is safe for
 // concurrent use.
 type memories struct {
@@ -32,9 +36,11 @@ type memory struct {
 	// object or its desired state changes.
 	complete map[string]*object.Comparison
 	created  map[string]bool // optional kinds that the cached Deployment may not list yet
-	pruned   map[string]object.Pruned
-	drift    driftBackoff
-	pods     podDiagnosis
+	// unseen has when an object was created that the cache has not shown yet, by kind.
+	unseen map[string]time.Time
+	pruned map[string]object.Pruned
+	drift  driftBackoff
+	pods   podDiagnosis
 }
 
 // of returns the memory of an AppService, which is empty for one with another UID than before.
@@ -46,7 +52,7 @@ func (m *memories) of(app *v1alpha1.AppService) *memory {
 	if known == nil || known.uid != app.UID {
 		known = &memory{
 			uid: app.UID, applied: map[string]string{}, complete: map[string]*object.Comparison{},
-			created: map[string]bool{}, pruned: map[string]object.Pruned{},
+			created: map[string]bool{}, unseen: map[string]time.Time{}, pruned: map[string]object.Pruned{},
 		}
 		if m.byApp == nil {
 			m.byApp = map[types.NamespacedName]*memory{}
@@ -61,6 +67,16 @@ func (m *memories) forget(app types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byApp, app)
+}
+
+// awaitsCache reports whether an object was created a moment ago, and the cache does not show it yet.
+// To create it again would be a conflict.
+func (m *memory) awaitsCache(kind string, existing *object.Existing) bool {
+	if existing != nil {
+		delete(m.unseen, kind)
+		return false
+	}
+	return time.Since(m.unseen[kind]) < maxCacheLag
 }
 
 // setPruned records what the member discards from the object of a kind.

@@ -175,5 +175,6 @@ func (r *reconciler) resolveConflict(ctx context.Context, t task) (changed bool,
 	if !hidden {
 		return false, errStale
 	}
+	clear(t.memory.unseen)
 	return r.apply(ctx, t)
 }
