@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -8,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // The watch of one kind may be behind that of the other: the event of the new Deployment comes while
@@ -51,4 +54,18 @@ func TestCreated_object_that_the_cache_does_not_show_yet(t *testing.T) {
 			s.expectWorkload(running)
 		})
 	}
+}
+
+// Nothing appears beside a Deployment that the member does not accept.
+func TestService_is_not_created_without_its_Deployment(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t)
+	s.connect()
+	s.sent.answers(refuse("PATCH deployments/web", http.StatusForbidden, "no"))
+	s.plan()
+	seen, _ := s.newReconciler().reconcileOnce()
+	if seen.Reason != v1alpha1.ReasonRefused {
+		t.Errorf("reported %+v", seen)
+	}
+	s.expectWorkload("no Deployment; no Service")
 }

@@ -50,6 +50,7 @@ type Deliverer struct {
 	hubID    string
 	reporter Reporter
 	differ   object.Differ
+	verifier *verifier
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
@@ -65,6 +66,7 @@ func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 		hubID:       hubID,
 		reporter:    reporter,
 		differ:      object.NewDiffer(),
+		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
@@ -177,7 +179,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,
-		remover:    remover{hubLive: d.hub.GetAPIReader(), cluster: name.String(), objects: objects, announcer: announcer},
+		remover:    remover{verifier: d.verifier, cluster: name.String(), objects: objects, announcer: announcer},
 		tombstones: tombstones{
 			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),
 			cluster: name.String(), reader: reader, objects: objects, announcer: announcer,

@@ -45,8 +45,9 @@
 //     unmanaged one. Objects of an earlier AppService of this hub, namespace and name are
 //     inherited, or deleted if they are not desired.
 //   - Nothing is deleted, adopted or released without a live read of the AppService that
-//     confirms it, and only by the UID that was read. With the deletion policy Orphan, the removal
-//     of an AppService deletes nothing.
+//     confirms it, at most a second old, and only by the UID that was read. A removal is confirmed
+//     only by live reads of the member. With the deletion policy Orphan, the removal of an
+//     AppService deletes nothing.
 //   - While any member has an object of the AppService that this hub cannot account for (see
 //     package lineage), nothing of the AppService is created, changed or deleted, until a user
 //     accepts that. It is reported only after a live read of the hub and of the member.

@@ -37,10 +37,11 @@ type memory struct {
 	complete map[string]*object.Comparison
 	created  map[string]bool // optional kinds that the cached Deployment may not list yet
 	// unseen has when an object was created that the cache has not shown yet, by kind.
-	unseen map[string]time.Time
-	pruned map[string]object.Pruned
-	drift  driftBackoff
-	pods   podDiagnosis
+	unseen  map[string]time.Time
+	pruned  map[string]object.Pruned
+	drift   driftBackoff
+	pods    podDiagnosis
+	removal removal
 }
 
 // of returns the memory of an AppService, which is empty for one with another UID than before.

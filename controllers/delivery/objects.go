@@ -75,6 +75,9 @@ func (o objects) lists(k optionalKind) bool {
 	return o.isManaged() && slices.Contains(strings.Split(o.deployment.Annotations[v1alpha1.AnnotationOwnedKinds], ","), k.kind)
 }
 
+// listsAny reports whether the Deployment lists any kind.
+func (o objects) listsAny() bool { return slices.ContainsFunc(optionalKinds, o.lists) }
+
 // mayHave reports whether an optional object may exist: the Deployment lists its kind, or the
 // Deployment is missing or another one has taken its place.
 func (o objects) mayHave(k optionalKind) bool { return !o.isManaged() || o.lists(k) }
@@ -93,9 +96,15 @@ func (r reader) fromCache(ctx context.Context, app *v1alpha1.AppService) (object
 
 // fromMember returns the objects that the member itself has, with optional ones.
 func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
+	return r.fromMemberWithout(ctx, app, false)
+}
+
+// fromMemberWithout returns the objects that the member itself has. If it is known that there are no
+// optional ones, it does not look for them unless there is a Deployment.
+func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, hasNoOptional bool) (objects, error) {
 	found, err := r.read(ctx, r.live, app)
-	if err != nil {
-		return objects{}, err
+	if err != nil || hasNoOptional && found.deployment == nil {
+		return found, err
 	}
 	for _, k := range optionalKinds {
 		if !found.mayHave(k) {

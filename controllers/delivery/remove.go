@@ -2,10 +2,11 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,49 +20,98 @@ import (
 // removalPoll is when to check again on a removal, beside the events of the watch.
 const removalPoll = object.DeletionPoll
 
-// errNotVerified is returned when a live read of the hub does not confirm a change that cannot be
-// undone. The cache is about to follow.
-var errNotVerified = errors.New("a live read of the hub does not confirm the change")
-
 // remove deletes the AppService's objects from the member, or releases them as its deletion policy
-// says. It reads the member itself, because the cache may not show yet what was created a moment
-// ago. Objects of other owners stay, and do not count.
+// says. Objects of other owners stay, and do not count. A removal is confirmed only by a read of the
+// member itself, because the cache may not show yet what was created a moment ago.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
+	removal := t.memory.removalOf(t.entry)
+	if removal.usesCache(t) {
+		if blocker := removalBlocker(t); blocker != nil {
+			return r.reportBlocked(ctx, t, blocker)
+		}
+		err := r.deleteOwned(ctx, t, removal, r.objects.DeleteVersion)
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			removal.noteDeployment(t.objects)
+			return r.reportRemoving(ctx, t, err)
+		}
+		// The cache is behind.
+	}
 	var err error
-	if t.objects, err = r.reader.fromMember(ctx, t.app); err != nil {
+	if t.objects, err = r.reader.fromMemberWithout(ctx, t.app, removal.hasNoOptional); err != nil {
 		return r.handleError(ctx, t, err)
 	}
 	if blocker := removalBlocker(t); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
 	}
-	act, orphans := r.remover.delete, t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
-	if orphans {
-		act = r.remover.release
+	if t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
+		err = r.releaseOwned(ctx, &t)
+	} else {
+		err = r.deleteOwned(ctx, t, removal, r.objects.Delete)
 	}
-	var left []string
-	for _, existing := range t.objects.owned() {
-		left = append(left, object.KindOf(existing))
-		if err := act(ctx, t, existing); err != nil {
-			return r.handleError(ctx, t, err)
-		}
-	}
-	if len(left) > 0 && orphans {
-		if t.objects, err = r.reader.fromMember(ctx, t.app); err == nil && len(t.objects.owned()) > 0 {
-			err = fmt.Errorf("another manager restores Fleetwright's labels and annotations on %s: stop it, so that the objects can be released", strings.Join(left, ", "))
-		}
-		if err != nil {
-			return r.handleError(ctx, t, err) // the queue backs off
-		}
-		left = nil
-	}
-	if len(left) > 0 {
-		message := "waiting for the member to finish deleting: " + strings.Join(left, ", ")
-		r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
-		return reconcile.Result{RequeueAfter: removalPoll}, nil
+	if err != nil || len(t.objects.owned()) > 0 {
+		return r.reportRemoving(ctx, t, err)
 	}
 	r.memories.forget(client.ObjectKeyFromObject(t.app))
 	r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, GoneSince: t.entry.LastTransitionTime})
 	return reconcile.Result{RequeueAfter: removalPoll}, nil // until the planner has removed the entry
+}
+
+// reportRemoving reports what is left, or why it could not be removed.
+func (r *reconciler) reportRemoving(ctx context.Context, t task, err error) (reconcile.Result, error) {
+	if err != nil {
+		return r.handleError(ctx, t, err)
+	}
+	message := "waiting for the member to finish deleting: " + kindsOf(t.objects.owned())
+	r.report(t, observation.Observation{Phase: v1alpha1.ClusterRemoving, Message: message})
+	return reconcile.Result{RequeueAfter: removalPoll}, nil
+}
+
+// deleteOwned deletes the AppService's objects after one live read of the hub. Objects that are being
+// deleted, or whose version was deleted a moment ago, are left alone.
+func (r *reconciler) deleteOwned(ctx context.Context, t task, done *removal, del func(context.Context, client.Object) error) error {
+	todo := slices.DeleteFunc(t.objects.owned(), func(e object.Existing) bool { return e.IsBeingDeleted() || done.hasDeleted(e) })
+	if len(todo) == 0 {
+		return nil
+	}
+	if err := r.remover.verifyWithHub(ctx, t); err != nil {
+		return err
+	}
+	for i, existing := range todo {
+		if err := del(ctx, existing.Object); err != nil {
+			r.remover.announceDeleted(ctx, t, todo[:i])
+			return err
+		}
+		done.deleted[object.KindOf(existing)] = existing.GetResourceVersion()
+	}
+	r.remover.announceDeleted(ctx, t, todo)
+	return nil
+}
+
+// releaseOwned releases the AppService's objects, and reads again what is left of them.
+func (r *reconciler) releaseOwned(ctx context.Context, t *task) error {
+	owned := t.objects.owned()
+	if len(owned) == 0 {
+		return nil
+	}
+	for _, existing := range owned {
+		if err := r.remover.release(ctx, *t, existing); err != nil {
+			return err
+		}
+	}
+	var err error
+	if t.objects, err = r.reader.fromMember(ctx, t.app); err == nil && len(t.objects.owned()) > 0 {
+		err = fmt.Errorf("another manager restores Fleetwright's labels and annotations on %s: stop it, so that the objects can be released", kindsOf(owned))
+	}
+	return err // the queue backs off
+}
+
+// kindsOf names the kinds of objects.
+func kindsOf(all []object.Existing) string {
+	var kinds []string
+	for _, existing := range all {
+		kinds = append(kinds, object.KindOf(existing))
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // removalBlocker returns why nothing may be removed: the hub's identity has changed, or the hub is
@@ -80,7 +130,7 @@ func removalBlocker(t task) *object.Blocker {
 
 // remover deletes and releases objects of one member, after a live read of the hub.
 type remover struct {
-	hubLive   client.Reader
+	verifier  *verifier
 	cluster   string
 	objects   *object.Member
 	announcer announcer
@@ -105,10 +155,18 @@ func (r remover) delete(ctx context.Context, t task, existing object.Existing) e
 	if err := r.objects.Delete(ctx, existing.Object); err != nil {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted", "kind", object.KindOf(existing), "generation", t.app.Generation)
-	r.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove", "%s %s was deleted, as AppService %s requires",
-		object.KindOf(existing), existing.GetName(), client.ObjectKeyFromObject(t.app))
+	r.announceDeleted(ctx, t, []object.Existing{existing})
 	return nil
+}
+
+// announceDeleted announces objects that were deleted, in one event.
+func (r remover) announceDeleted(ctx context.Context, t task, deleted []object.Existing) {
+	if len(deleted) == 0 {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted", "kinds", kindsOf(deleted), "generation", t.app.Generation)
+	r.announcer.announce(nil, deleted[0].Object, v1alpha1.ReasonRemoved, "Remove", "deleted as AppService %s requires: %s",
+		client.ObjectKeyFromObject(t.app), kindsOf(deleted))
 }
 
 // release leaves an object of the AppService running without Fleetwright's marks.
@@ -127,15 +185,26 @@ func (r remover) release(ctx context.Context, t task, existing object.Existing) 
 // verifyWithHub reads the AppService live: it must be the same one, of the same generation, and ask
 // the same of this member. No cluster may be ahead of the hub.
 func (r remover) verifyWithHub(ctx context.Context, t task) error {
-	app := &v1alpha1.AppService{}
-	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
-		return fmt.Errorf("verify with the hub: %w", err)
+	var sliced *v1alpha1.AppService
+	confirms := func(entry *v1alpha1.ClusterStatus) bool { return entry != nil && entry.SamePlan(*t.entry) }
+	err := r.verifier.verify(ctx, client.ObjectKeyFromObject(t.app), func(app *v1alpha1.AppService) bool {
+		if app.UID != t.app.UID || app.Generation != t.app.Generation || app.Status.IsHubBehind() {
+			return false
+		}
+		if app.Status.ClustersIn == v1alpha1.ClustersInSlices {
+			sliced = app
+			return true
+		}
+		return confirms(app.Status.Cluster(r.cluster))
+	})
+	if err != nil || sliced == nil {
+		return err
 	}
-	entry, _, err := entries.Of(ctx, r.hubLive, app, r.cluster)
+	entry, _, err := entries.Of(ctx, r.verifier.hubLive, sliced, r.cluster)
 	if err != nil {
 		return fmt.Errorf("verify with the hub: %w", err)
 	}
-	if app.UID != t.app.UID || app.Generation != t.app.Generation || entry == nil || !entry.SamePlan(*t.entry) || app.Status.IsHubBehind() {
+	if !confirms(entry) {
 		return errNotVerified
 	}
 	return nil

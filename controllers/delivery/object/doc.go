@@ -61,6 +61,6 @@
 //     behind the last apply.
 //   - spec.replicas always has an owner, so that it never falls back to its default.
 //
-// [Member.Delete] and [Member.Release] check nothing. The caller must have read the hub live, and
-// have found there that the object is to be deleted or released.
+// [Member.Delete], [Member.DeleteVersion] and [Member.Release] check nothing. The caller must have
+// read the hub live, and have found there that the object is to be deleted or released.
 package object

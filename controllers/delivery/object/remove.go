@@ -16,12 +16,22 @@ import (
 // object has dependents to wait for, and the wait never ends where the member's garbage collector
 // does not run.
 func (m *Member) Delete(ctx context.Context, object client.Object) error {
-	uid, propagation := object.GetUID(), metav1.DeletePropagationBackground
+	return client.IgnoreNotFound(m.deleteOnly(ctx, object, client.Preconditions{UID: new(object.GetUID())}))
+}
+
+// DeleteVersion deletes an object like [Member.Delete], but only this version of it. If the object
+// has changed since the cache has seen it, the error is a conflict, or NotFound.
+func (m *Member) DeleteVersion(ctx context.Context, object client.Object) error {
+	return m.deleteOnly(ctx, object, client.Preconditions{UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion())})
+}
+
+func (m *Member) deleteOnly(ctx context.Context, object client.Object, only client.Preconditions) error {
+	propagation := metav1.DeletePropagationBackground
 	if isDeployment(object) {
 		propagation = metav1.DeletePropagationForeground
 	}
-	err := m.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
-	if client.IgnoreNotFound(err) != nil {
+	err := m.Client.Delete(ctx, object, only, client.PropagationPolicy(propagation))
+	if err != nil {
 		return fmt.Errorf("delete %s: %w", KindOf(object), err)
 	}
 	return nil

@@ -1,0 +1,148 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Each request counts for each AppService on each member. The test does not run in parallel, because
+// all tests share the hub.
+func TestRemoval_sends_few_requests(t *testing.T) {
+	s := deliveredSetup(t)
+	s.sent.reset()
+	hubRequests.reset()
+	s.plan(withPhase(v1alpha1.ClusterRemoving))
+	s.expectReport(s.removing(s.confirmed))
+	want := []string{
+		"DELETE deployments/web", "DELETE services/web",
+		"GET deployments/web", "GET services/web", // they confirm that both are gone
+		"POST events",
+	}
+	eventually(t, func() error {
+		got := slices.Sorted(slices.Values(s.sent.all()))
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("sent to the member (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+	if diff := cmp.Diff([]string{"GET appservices/web"}, hubRequests.all()); diff != "" {
+		t.Errorf("sent to the hub (-want +got):\n%s", diff)
+	}
+	note := fmt.Sprintf("Deployment web: deleted as AppService %s requires: Deployment, Service (by hub %s)", s.key(), testHubID)
+	if diff := cmp.Diff([]string{note}, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// The cache shows what to delete, and the member has something else.
+func TestRemoval_with_a_stale_cache(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*setup)
+		want   string
+	}{
+		"leaves everything if another hub has taken an object over": {
+			func(s *setup) {
+				d := s.deployment()
+				s.changeByOther(d, func() { d.Annotations[v1alpha1.AnnotationHub] = "hub-2" })
+			},
+			running,
+		},
+		"deletes an object that has only changed": {
+			func(s *setup) {
+				d := s.deployment()
+				s.changeByOther(d, func() { d.Annotations["example.com/note"] = "any" })
+			},
+			"no Deployment; no Service",
+		},
+		"deletes an optional object that the Deployment did not list yet": {
+			func(s *setup) {
+				d := s.deployment()
+				s.changeByOther(d, func() { d.Annotations[v1alpha1.AnnotationOwnedKinds] = "HorizontalPodAutoscaler" })
+				s.createAutoscaler(func(scaler *autoscalingv2.HorizontalPodAutoscaler) {
+					scaler.Name, scaler.Labels = s.app.Name, d.Labels
+					scaler.Annotations = map[string]string{v1alpha1.AnnotationHub: testHubID, v1alpha1.AnnotationUID: string(s.app.UID)}
+				})
+			},
+			"no Deployment; no Service",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := deliveredSetup(t)
+			s.disengage()
+			s.connect()
+			w := s.newReconciler()
+			deployment, service := s.deployment(), s.service()
+			test.change(s)
+			s.plan(withPhase(v1alpha1.ClusterRemoving))
+			current := w.reader.cached
+			w.reader.cached = staleClient{s.member.GetClient(), []client.Object{deployment, service}}
+			w.reconcileOnce()
+			w.reader.cached = current
+			eventually(t, func() error {
+				seen, _ := w.reconcileOnce()
+				left := s.has(&autoscalingv2.HorizontalPodAutoscaler{})
+				if left && !seen.GoneSince.IsZero() {
+					t.Fatal("the removal is confirmed while the autoscaler is left")
+				}
+				if got := s.describeWorkload(); got != test.want || left {
+					return fmt.Errorf("the member runs %s", got)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// What the cache shows is deleted once, although the next event may come before that of the deletion.
+func TestRemoval_deletes_nothing_twice(t *testing.T) {
+	t.Parallel()
+	s := deliveredSetup(t)
+	s.disengage()
+	s.connect()
+	w := s.newReconciler()
+	w.reader.cached = staleClient{s.member.GetClient(), []client.Object{s.deployment(), s.service()}}
+	s.plan(withPhase(v1alpha1.ClusterRemoving))
+	for range 2 {
+		if _, result := w.reconcileOnce(); result.RequeueAfter != removalPoll {
+			t.Errorf("requeued after %v", result.RequeueAfter)
+		}
+	}
+	if diff := cmp.Diff([]string{"DELETE deployments/web", "DELETE services/web"}, slices.DeleteFunc(s.sent.all(), func(r string) bool { return r == "POST events" })); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+
+	// The cache is not trusted for long.
+	w.memories.of(s.app).removal.begun = time.Now().Add(-removalPoll)
+	seen, _ := w.reconcileOnce()
+	if diff := cmp.Diff(s.removing(s.confirmed), seen); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+}
+
+// A removal leaves nothing behind that decides on a later one.
+func TestRemoval_after_another_one_looks_for_optional_objects(t *testing.T) {
+	t.Parallel()
+	var m memory
+	first := entry("east", v1alpha1.ClusterRemoving, 2)
+	m.removalOf(&first).hasNoOptional = true
+	if !m.removalOf(&first).hasNoOptional {
+		t.Error("the removal is forgotten")
+	}
+	second := first
+	second.LastTransitionTime = metav1.NewTime(first.LastTransitionTime.Add(time.Second))
+	if m.removalOf(&second).hasNoOptional {
+		t.Error("the next removal is taken for the one before")
+	}
+}
