@@ -8,12 +8,12 @@
 //	deliverer := delivery.New(hub, hubID, reporter)
 //	err := manager.Add(deliverer)
 //
-// A [Deliverer] dispatches the changes of AppServices and MemberClusters on the hub to the members
-// that they concern. Add it to a manager of multicluster-runtime, which starts it and calls
+// A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the hub
+// to the members that they concern. Add it to a manager of multicluster-runtime, which starts it and calls
 // [Deliverer.Engage] with each member. Without such a manager, call Engage: it starts the controller
 // of a member, which ends with the context. All arguments of New are required:
 //
-//   - hub has a cache of AppServices and MemberClusters, and may patch memberclusters/status.
+//   - hub has a cache of AppServices, AppServiceSlices and MemberClusters, and may patch memberclusters/status.
 //   - hubID is the identity of the hub. It must never change: objects with another one are foreign.
 //   - reporter receives the observations. It is usually planner.Observations.
 //
@@ -38,7 +38,8 @@
 // # Invariants
 //
 //   - Nothing is sent for an entry that the planner has not written, nor for a generation that it
-//     has not planned, nor while the AppService is suspended.
+//     has not planned, nor while the AppService is suspended. While the AppServiceSlice of the entry is
+//     missing, nothing is sent and nothing is reported.
 //   - Nothing is sent when the member's objects hold every desired field.
 //   - Fields that the member discards are reported and not sent again. They hold up nothing else.
 //   - Objects of other owners are never touched, unless the conflict policy allows the adoption of an

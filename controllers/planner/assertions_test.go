@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -142,4 +144,10 @@ func eventually(t *testing.T, try func() error) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// delayWrites delays the writes of an AppService that do not follow from an edit by an hour.
+func (t *throttle) delayWrites(app types.UID) {
+	t.of(app).writes = rate.NewLimiter(rate.Every(time.Hour), 1)
+	t.recordWrite(app, time.Now())
 }

@@ -2,9 +2,10 @@
 // state to the status of the AppService. It reads the caches of the hub and the observations of
 // delivery. It has no connection to any member.
 //
-// The planner is the only writer of an AppService's status and of our finalizer. Of a MemberCluster
-// it writes two fields of the status, and nothing else: it adds and removes tombstones
-// (status.abandoned), and counts AppServices (status.appServices). Delivery also removes tombstones.
+// The planner is the only writer of an AppService's status, of AppServiceSlices and of our finalizer.
+// Of a MemberCluster it writes two fields of the status, and nothing else: it adds and removes
+// tombstones (status.abandoned), and counts AppServices (status.appServices). Delivery also removes
+// tombstones.
 //
 // # Contract
 //
@@ -12,9 +13,12 @@
 //     only after delivery has confirmed that nothing is left there, or after the cluster has left the
 //     fleet or was abandoned.
 //   - The plan of an edit is written at once. A status that follows from the fleet or from observations
-//     is written at once the first time, and then at most once per second for each AppService. Its
+//     is written at once the first three times, and then once per second for each AppService. Its
 //     plans take at most a twentieth of a processor. So neither the number of writes nor the time for
 //     planning depends on the number of clusters that change.
+//   - More than [Options.SliceThreshold] entries are in AppServiceSlices. What limits later plans is
+//     written first, then the slices that changed, and then the rest of the status. No plan is made
+//     from an AppService or a slice that is older than the planner's own last write.
 //   - AppServices that need a plan are reconciled before AppServices with new observations, regardless
 //     of the number of queued observations. After 16 of them in a row, one of the others is reconciled.
 //   - A change of a MemberCluster plans only the AppServices that it may affect (see
@@ -34,10 +38,10 @@
 // # Usage
 //
 //	observations := planner.NewObservations()
-//	metrics, err := planner.SetupWithManager(hub, observations)      // delivery reports to observations
+//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{}) // delivery reports to observations
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
-// The scheme of the manager hub has v1alpha1, and its cache has the AppServices of all namespaces and
-// the MemberClusters. Both controllers run only while the replica leads. Register the returned
+// The scheme of the manager hub has v1alpha1, and its cache has the AppServices and the
+// AppServiceSlices of all namespaces, and the MemberClusters. Both controllers run only while the replica leads. Register the returned
 // metrics only while it leads, too.
 package planner

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -15,17 +16,23 @@ import (
 )
 
 // Observations holds the last observation of each AppService on each cluster, and enqueues an
-// AppService when one of its observations changes. It is kept in memory only: after a restart,
+// AppService shortly after one of its observations has changed. It is kept in memory only: after a restart,
 // delivery reports everything again. It is safe for concurrent use.
 type Observations struct {
 	mu    sync.Mutex
 	byApp map[types.NamespacedName]map[string]observation.Observation
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// delay is the time in which the observations of one AppService are gathered.
+	delay time.Duration
 }
+
+// gatherTime is the delay of a new Observations. Members finish an edit at nearly the same time, and
+// one write is enough for all of them.
+const gatherTime = 50 * time.Millisecond
 
 // NewObservations returns an empty Observations.
 func NewObservations() *Observations {
-	return &Observations{byApp: map[types.NamespacedName]map[string]observation.Observation{}}
+	return &Observations{byApp: map[types.NamespacedName]map[string]observation.Observation{}, delay: gatherTime}
 }
 
 // Report replaces the observation of an AppService on a cluster.
@@ -110,6 +117,6 @@ func (o *Observations) listen(_ context.Context, queue workqueue.TypedRateLimiti
 
 func (o *Observations) enqueue(app types.NamespacedName) {
 	if o.queue != nil { // before the start, because the start enqueues every AppService
-		o.queue.Add(reconcile.Request{NamespacedName: app})
+		o.queue.AddAfter(reconcile.Request{NamespacedName: app}, o.delay)
 	}
 }

@@ -23,7 +23,10 @@ func TestThrottle(t *testing.T) {
 		}
 	}
 	at("a", 0, 0)
-	p.recordWrite("a", begin)
+	for range statusBurst {
+		at("a", 0, 0)
+		p.recordWrite("a", begin)
+	}
 	at("a", 0, statusInterval)
 	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
 	at("a", statusInterval, 0)
@@ -59,6 +62,7 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 	failed := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
 
 	o := NewObservations()
+	o.delay = 0
 	o.Report(web, "east", ready) // there is no queue yet
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()

@@ -179,11 +179,12 @@ func TestPlanner_at_rest_writes_nothing(t *testing.T) {
 	}
 }
 
-// The status is written once per second, regardless of the number of reports and clusters.
+// The status is written once per second after the first writes, regardless of the number of reports
+// and clusters.
 func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 	members := []string{"east", "north", "south", "west"}
 	s := newRunning(t, members...)
-	<-time.After(time.Until(s.sent.list()[len(s.sent.list())-1].at.Add(statusInterval)))
+	<-time.After(time.Until(s.sent.list()[len(s.sent.list())-1].at.Add(statusBurst * statusInterval)))
 	// Start near the end of a second, because a throttle with whole seconds would allow a second
 	// write.
 	<-time.After(time.Until(time.Now().Truncate(time.Second).Add(1800 * time.Millisecond)))
@@ -210,8 +211,13 @@ func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 	if first := writes[0].at.Sub(begin); first > statusInterval/2 {
 		t.Errorf("the first report waited for %v", first)
 	}
+	for i := range writes[min(len(writes), statusBurst):] {
+		if gap := writes[i+statusBurst].at.Sub(writes[i].at); gap < statusInterval*3/4 {
+			t.Errorf("%d writes within %v", statusBurst+1, gap)
+		}
+	}
 	for i := range writes[1:] {
-		if gap := writes[i+1].at.Sub(writes[i].at); gap < statusInterval*3/4 {
+		if gap := writes[i+1].at.Sub(writes[i].at); gap < gatherTime*3/4 {
 			t.Errorf("two writes within %v", gap)
 		}
 	}
@@ -231,7 +237,7 @@ func TestMembers_that_join_are_planned_in_one_write_per_second(t *testing.T) {
 	s.waitForEntries(want...)
 	took, writes := time.Since(begin), len(s.sent.list())
 	t.Logf("40 members joined in %v: %d writes", took, writes)
-	if most := int(took/statusInterval) + 2; writes > most {
+	if most := int(took/statusInterval) + statusBurst + 1; writes > most {
 		t.Errorf("%d writes within %v, want at most %d", writes, took, most)
 	}
 }
@@ -241,7 +247,7 @@ func TestPlan_is_written_at_once(t *testing.T) {
 	s := newRunning(t, "east")
 	s.stop()
 	r := s.reconciler(hub)
-	r.throttle.recordWrite(s.app.UID, time.Now().Add(time.Hour))
+	r.throttle.delayWrites(s.app.UID)
 	reconcile := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), s.request())

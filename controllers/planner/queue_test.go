@@ -33,7 +33,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	}
 	eventually(t, func() error { // until the throttle delays none of the observations
 		writes := s.sent.list()
-		if age := time.Since(writes[len(writes)-1].at); age < 2*statusInterval {
+		if age := time.Since(writes[len(writes)-1].at); age < (statusBurst+1)*statusInterval {
 			return fmt.Errorf("the last write was %v ago", age)
 		}
 		return nil

@@ -30,7 +30,7 @@ type Reconciler struct {
 	fleet        *fleet
 	events       events.EventRecorder
 	observations *Observations
-	slices       *sliceStore
+	store        *store
 	throttle     throttle
 	options      Options
 	telemetry    *telemetry
@@ -39,7 +39,7 @@ type Reconciler struct {
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
 		hub: hub, live: live, fleet: &fleet{hub: hub}, events: events, observations: observations,
-		slices: newSliceStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
+		store: newStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 	}
 }
 
@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	record.End(err)
 	switch {
-	case errors.Is(err, errStaleSlices):
+	case errors.Is(err, errStaleCache):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	case errors.Is(err, errRefusedSlices):
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
@@ -81,14 +81,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // depends on it. The AppService is as the cache has it, without the entries of its slices.
 func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen map[string]observation.Observation) (reconcile.Result, error) {
 	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
-		return reconcile.Result{}, client.IgnoreNotFound(r.setFinalizer(ctx, app, controllerutil.AddFinalizer))
+		var err error
+		if app, err = r.setFinalizer(ctx, app, controllerutil.AddFinalizer); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		r.store.recordApp(app, app.ResourceVersion)
 	}
 	started := time.Now()
 	r.telemetry.recordGeneration(app, started)
 	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	have, err := r.slices.read(ctx, app)
+	have, err := r.store.read(ctx, app)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -127,7 +131,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 			return reconcile.Result{}, err
 		}
 	}
-	if err := r.slices.deleteLeftovers(ctx, app); err != nil {
+	if err := r.store.deleteLeftovers(ctx, app); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: decision.RecheckAfter}, nil
@@ -169,7 +173,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 			return client.IgnoreNotFound(err)
 		}
 		status = limits
-		if err := r.slices.write(ctx, unwritten); err != nil {
+		if err := r.store.write(ctx, unwritten); err != nil {
 			return r.reportRefusal(ctx, app, version, status, err)
 		}
 	}
@@ -194,7 +198,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, app *v1alpha1.AppService, 
 	if err := r.hub.Status().Patch(ctx, written, patch); err != nil {
 		return version, fmt.Errorf("write the status: %w", err)
 	}
-	r.slices.recordApp(app, written.ResourceVersion)
+	r.store.recordApp(app, written.ResourceVersion)
 	return written.ResourceVersion, nil
 }
 
@@ -218,27 +222,28 @@ func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGenerat
 // release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {
 	r.throttle.forget(in.App.UID)
-	r.slices.forget(in.App)
+	r.store.forget(in.App)
 	r.telemetry.forget(in.App.UID)
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
-	if err := r.setFinalizer(ctx, in.App, controllerutil.RemoveFinalizer); err != nil {
+	if _, err := r.setFinalizer(ctx, in.App, controllerutil.RemoveFinalizer); err != nil {
 		return client.IgnoreNotFound(err) // deleted and announced before
 	}
 	r.announce(in, next)
 	return nil
 }
 
-// setFinalizer adds or removes our finalizer, and changes nothing else.
-func (r *Reconciler) setFinalizer(ctx context.Context, app *v1alpha1.AppService, change func(client.Object, string) bool) error {
+// setFinalizer adds or removes our finalizer, and changes nothing else. It returns the AppService as
+// the hub has it now.
+func (r *Reconciler) setFinalizer(ctx context.Context, app *v1alpha1.AppService, change func(client.Object, string) bool) (*v1alpha1.AppService, error) {
 	updated := app.DeepCopy()
 	if !change(updated, v1alpha1.Finalizer) {
-		return nil
+		return app, nil
 	}
 	patch := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
 	if err := r.hub.Patch(ctx, updated, patch); err != nil {
-		return fmt.Errorf("write the finalizer: %w", err)
+		return nil, fmt.Errorf("write the finalizer: %w", err)
 	}
-	return nil
+	return updated, nil
 }

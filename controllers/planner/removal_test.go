@@ -315,7 +315,7 @@ func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 	r := s.reconciler(staleClient{hub, cached, confirm})
 	_, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
-	if next := r.throttle.next[s.app.UID].plan; !next.IsZero() {
+	if next := r.throttle.of(s.app.UID).nextPlan; !next.IsZero() {
 		t.Errorf("a status that could not be written delays the next plan until %v", next)
 	}
 	r.hub = hub

@@ -84,8 +84,8 @@ func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
 	}
 	enqueue := func(object client.Object, q queue) {
 		slice := object.(*v1alpha1.AppServiceSlice)
-		r.slices.noteLeftover(slice)
-		if !r.slices.isOwnWrite(slice) {
+		r.store.noteLeftover(slice)
+		if !r.store.isOwnWrite(slice) {
 			q.Add(appOf(slice))
 		}
 	}

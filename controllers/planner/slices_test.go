@@ -255,7 +255,7 @@ func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {
 	_, err := r.Reconcile(t.Context(), s.request()) // reads the versions
 	s.must(err)
 	stale := &staleSlices{Client: hub, slice: s.slice("east")}
-	r.hub, r.slices.hub = stale, stale
+	r.hub, r.store.hub = stale, stale
 	failed := s.readyObservation()
 	failed.Phase, failed.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
 	r.observations.Report(s.key(), "east", failed)
@@ -465,7 +465,7 @@ func (s *fixture) reconcileUntilKilled(writes int) bool {
 	var list v1alpha1.AppServiceSliceList
 	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	for i := range list.Items { // as the events of the start
-		r.slices.noteLeftover(&list.Items[i])
+		r.store.noteLeftover(&list.Items[i])
 	}
 	for sent := int64(-1); sent != left.Load() && !wasKilled.Load(); {
 		sent = left.Load()

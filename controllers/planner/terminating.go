@@ -58,7 +58,7 @@ func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input
 // namespace or the CRD, because nothing can be created in a terminating namespace.
 func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, deleted *metav1.PartialObjectMetadata) error {
 	r.throttle.forget(app.UID)
-	r.slices.forget(app)
+	r.store.forget(app)
 	r.telemetry.forget(app.UID)
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
@@ -66,7 +66,7 @@ func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha
 	if err := r.addTombstones(ctx, &in, in.TombstonesOfTermination()); err != nil {
 		return err
 	}
-	if err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
+	if _, err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	kept := 0

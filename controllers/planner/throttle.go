@@ -4,13 +4,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
-	// statusInterval is the minimum time between two status writes of one AppService that do not
-	// follow from an edit.
+	// statusInterval is the mean time between two status writes of one AppService that do not follow
+	// from an edit. After a time without writes, statusBurst of them are made at once: an edit
+	// usually has that many results.
 	statusInterval = time.Second
+	statusBurst    = 3
 	// planPause is the minimum time between two plans of one AppService that do not follow from an
 	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
 	// twentieth of a processor.
@@ -19,24 +22,35 @@ const (
 	maxPlanPause = 10 * time.Second
 )
 
-// throttle limits the plans and the status writes that do not follow from an edit. The first is
-// made at once. It is safe for concurrent use.
+// throttle limits the plans and the status writes that do not follow from an edit. The first ones
+// are made at once. It is safe for concurrent use.
 type throttle struct {
 	mu   sync.Mutex
-	next map[types.UID]nextTimes
+	apps map[types.UID]*appThrottle
 }
 
-// nextTimes are the earliest times of the next plan and of the next write.
-type nextTimes struct{ plan, write time.Time }
+// appThrottle limits the plans and the writes of one AppService.
+type appThrottle struct {
+	nextPlan time.Time // the earliest time of the next plan
+	writes   *rate.Limiter
+}
 
-func newThrottle() throttle { return throttle{next: map[types.UID]nextTimes{}} }
+func newThrottle() throttle { return throttle{apps: map[types.UID]*appThrottle{}} }
+
+// of returns the throttle of one AppService. The caller holds the lock.
+func (t *throttle) of(app types.UID) *appThrottle {
+	if t.apps[app] == nil {
+		t.apps[app] = &appThrottle{writes: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
+	}
+	return t.apps[app]
+}
 
 // untilPlan returns the time until the next plan of an AppService is allowed; 0 if it is allowed
 // now.
 func (t *throttle) untilPlan(app types.UID, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(0, t.next[app].plan.Sub(now))
+	return max(0, t.of(app).nextPlan.Sub(now))
 }
 
 // untilWrite returns the time until the next write of an AppService is allowed; 0 if it is allowed
@@ -44,25 +58,24 @@ func (t *throttle) untilPlan(app types.UID, now time.Time) time.Duration {
 func (t *throttle) untilWrite(app types.UID, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(0, t.next[app].write.Sub(now))
+	writes := t.of(app).writes
+	missing := 1 - writes.TokensAt(now)
+	return max(0, time.Duration(missing/float64(writes.Limit())*float64(time.Second)))
 }
 
 // recordPlan records that an AppService was planned, and how long that took.
 func (t *throttle) recordPlan(app types.UID, now time.Time, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := t.next[app]
-	next.plan = now.Add(min(planPause*took, maxPlanPause))
-	t.next[app] = next
+	t.of(app).nextPlan = now.Add(min(planPause*took, maxPlanPause))
 }
 
 // allowPlan allows the next plan of an AppService at once.
 func (t *throttle) allowPlan(app types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if next, found := t.next[app]; found {
-		next.plan = time.Time{}
-		t.next[app] = next
+	if known, found := t.apps[app]; found {
+		known.nextPlan = time.Time{}
 	}
 }
 
@@ -70,14 +83,12 @@ func (t *throttle) allowPlan(app types.UID) {
 func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := t.next[app]
-	next.write = now.Add(statusInterval)
-	t.next[app] = next
+	t.of(app).writes.AllowN(now, 1)
 }
 
 // forget removes a deleted AppService.
 func (t *throttle) forget(app types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.next, app)
+	delete(t.apps, app)
 }

@@ -144,7 +144,7 @@ func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 	s.stop()
 	taint()
 	r := s.reconciler(hub)
-	r.throttle.recordWrite(s.app.UID, time.Now().Add(time.Hour))
+	r.throttle.delayWrites(s.app.UID)
 	result, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
 	if result.RequeueAfter < 59*time.Minute {

@@ -31,28 +31,27 @@ const refusedRetry = 10 * time.Second
 // errRefusedSlices is returned after the hub has refused slices, and the conditions say so.
 var errRefusedSlices = errors.New("the hub refuses AppServiceSlices")
 
-// errStaleSlices is returned while the cache is older than the planner's own writes.
-var errStaleSlices = errors.New("the cache is behind the AppServiceSlices that were written")
+// errStaleCache is returned while the cache is older than the planner's own writes.
+var errStaleCache = errors.New("the cache is behind what was written")
 
-// sliceStore reads AppServiceSlices from the cache, and writes them. It never returns slices that
-// are older than its own last writes. Otherwise a plan could exceed a limit that counts over all
-// entries, such as the removal limit, and would meet no write conflict, because the slices of an
-// AppService are separate objects. It is safe for concurrent use, but one AppService is planned by
-// one worker at a time.
-type sliceStore struct {
+// store reads AppServices with all their entries from the cache, and writes AppServiceSlices. It never
+// returns what is older than the planner's own last writes. Otherwise a plan from old slices could
+// exceed a limit that counts over all entries, such as the removal limit, and would meet no write
+// conflict, because the slices of an AppService are separate objects. It is safe for concurrent use,
+// but one AppService is planned by one worker at a time.
+type store struct {
 	hub  client.Client // cached
 	live client.Reader
 
 	mu sync.Mutex
-	// versions are the newest known versions of each AppService. Those of the slices are read live
-	// once, because another process may have written slices just before this one started.
+	// versions are the newest known versions of each AppService.
 	versions map[types.UID]*versions
 	// leftovers are the AppServices that may have slices although their entries are not there.
 	leftovers map[types.NamespacedName]bool
 }
 
-func newSliceStore(hub client.Client, live client.Reader) *sliceStore {
-	return &sliceStore{
+func newStore(hub client.Client, live client.Reader) *store {
+	return &store{
 		hub: hub, live: live,
 		versions:  map[types.UID]*versions{},
 		leftovers: map[types.NamespacedName]bool{},
@@ -62,8 +61,10 @@ func newSliceStore(hub client.Client, live client.Reader) *sliceStore {
 // versions are the newest known resource versions of an AppService and of its slices, by slot. They
 // are empty for what was not read or written yet.
 type versions struct {
-	app    string
-	slices [appslice.Slots]string
+	app string
+	// slices is nil until the slices were read live once, because another process may have written
+	// them just before this one started.
+	slices *[appslice.Slots]string
 }
 
 // stored is what the hub has of an AppService.
@@ -76,9 +77,12 @@ type stored struct {
 	hasMissing bool
 }
 
-// read adds the entries of its slices to an AppService of the cache. It returns errStaleSlices if the
+// read adds the entries of its slices to an AppService of the cache. It returns errStaleCache if the
 // cache does not have the slices that were last written.
-func (s *sliceStore) read(ctx context.Context, app *v1alpha1.AppService) (stored, error) {
+func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, error) {
+	if s.isStale(app) {
+		return stored{}, errStaleCache
+	}
 	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
 		left, err := s.readLeftovers(ctx, app)
 		return stored{app: app, slices: left}, err
@@ -91,14 +95,11 @@ func (s *sliceStore) read(ctx context.Context, app *v1alpha1.AppService) (stored
 	if err != nil {
 		return stored{}, err
 	}
-	if isOlder(app.ResourceVersion, known.app) {
-		return stored{}, errStaleSlices
-	}
 	for slot, slice := range slices {
-		if isCurrent, err := s.isCurrent(ctx, app, int32(slot), slice, known.slices[slot]); err != nil {
+		if isCurrent, err := s.isCurrent(ctx, app, int32(slot), slice, known[slot]); err != nil {
 			return stored{}, err
 		} else if !isCurrent {
-			return stored{}, errStaleSlices
+			return stored{}, errStaleCache
 		}
 	}
 	return stored{app: entries.WithEntries(app, all), slices: slices, hasMissing: slices.Missing() > 0}, nil
@@ -106,7 +107,7 @@ func (s *sliceStore) read(ctx context.Context, app *v1alpha1.AppService) (stored
 
 // readLeftovers returns the slices of an AppService whose entries are in its status, for example
 // because the operator was killed while it moved them. They are replaced when the entries move again.
-func (s *sliceStore) readLeftovers(ctx context.Context, app *v1alpha1.AppService) (appslice.Slices, error) {
+func (s *store) readLeftovers(ctx context.Context, app *v1alpha1.AppService) (appslice.Slices, error) {
 	s.mu.Lock()
 	mayHave := s.leftovers[client.ObjectKeyFromObject(app)]
 	s.mu.Unlock()
@@ -116,15 +117,23 @@ func (s *sliceStore) readLeftovers(ctx context.Context, app *v1alpha1.AppService
 	return entries.ReadSlices(ctx, s.hub, app)
 }
 
-// knownVersions returns the newest known versions of the slices. The first time, it reads them live.
-func (s *sliceStore) knownVersions(ctx context.Context, app *v1alpha1.AppService) (versions, error) {
+// isStale reports whether an AppService of the cache is older than the planner's last write.
+func (s *store) isStale(app *v1alpha1.AppService) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	known := s.versions[app.UID]
+	return known != nil && known.app != "" && isOlder(app.ResourceVersion, known.app)
+}
+
+// knownVersions returns the newest known versions of the slices. The first time, it reads them live.
+func (s *store) knownVersions(ctx context.Context, app *v1alpha1.AppService) ([appslice.Slots]string, error) {
+	s.mu.Lock()
+	isRead := s.versionsOf(app.UID).slices != nil
 	s.mu.Unlock()
-	if known == nil {
+	if !isRead {
 		var list v1alpha1.AppServiceSliceList
 		if err := s.live.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
-			return versions{}, fmt.Errorf("list AppServiceSlices: %w", err)
+			return [appslice.Slots]string{}, fmt.Errorf("list AppServiceSlices: %w", err)
 		}
 		for i := range list.Items {
 			if list.Items[i].AppService.UID == app.UID {
@@ -134,20 +143,29 @@ func (s *sliceStore) knownVersions(ctx context.Context, app *v1alpha1.AppService
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return *s.versionsOf(app.UID), nil
+	return *s.slicesOf(app.UID), nil
 }
 
 // versionsOf returns the known versions of an AppService. The caller holds the lock.
-func (s *sliceStore) versionsOf(app types.UID) *versions {
+func (s *store) versionsOf(app types.UID) *versions {
 	if s.versions[app] == nil {
 		s.versions[app] = &versions{}
 	}
 	return s.versions[app]
 }
 
+// slicesOf returns the known versions of the slices of an AppService. The caller holds the lock.
+func (s *store) slicesOf(app types.UID) *[appslice.Slots]string {
+	known := s.versionsOf(app)
+	if known.slices == nil {
+		known.slices = &[appslice.Slots]string{}
+	}
+	return known.slices
+}
+
 // isCurrent reports whether a slice of the cache, or nil, is as new as a known version. If the slice
 // is missing, the hub decides whether the cache is behind or the slice was deleted.
-func (s *sliceStore) isCurrent(ctx context.Context, app *v1alpha1.AppService, slot int32, cached *v1alpha1.AppServiceSlice, known string) (bool, error) {
+func (s *store) isCurrent(ctx context.Context, app *v1alpha1.AppService, slot int32, cached *v1alpha1.AppServiceSlice, known string) (bool, error) {
 	switch {
 	case known == "":
 		return true, nil
@@ -169,41 +187,39 @@ func isOlder(version, than string) bool {
 }
 
 // record records the version of a slice, unless a newer one is known.
-func (s *sliceStore) record(slice *v1alpha1.AppServiceSlice) {
+func (s *store) record(slice *v1alpha1.AppServiceSlice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := &s.versionsOf(slice.AppService.UID).slices[slice.Slot]
+	known := &s.slicesOf(slice.AppService.UID)[slice.Slot]
 	if *known == "" || isOlder(*known, slice.ResourceVersion) {
 		*known = slice.ResourceVersion
 	}
 }
 
-// recordApp records the version of an AppService whose status was written.
-func (s *sliceStore) recordApp(app *v1alpha1.AppService, version string) {
+// recordApp records the version of an AppService that was written.
+func (s *store) recordApp(app *v1alpha1.AppService, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.versions[app.UID]; known != nil {
-		known.app = version
-	}
+	s.versionsOf(app.UID).app = version
 }
 
 // isOwnWrite reports whether an event shows what the planner wrote itself.
-func (s *sliceStore) isOwnWrite(slice *v1alpha1.AppServiceSlice) bool {
+func (s *store) isOwnWrite(slice *v1alpha1.AppServiceSlice) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.versions[slice.AppService.UID]
-	return known != nil && known.slices[slice.Slot] == slice.ResourceVersion
+	return known != nil && known.slices != nil && known.slices[slice.Slot] == slice.ResourceVersion
 }
 
 // noteLeftover records that an AppService may have slices.
-func (s *sliceStore) noteLeftover(slice *v1alpha1.AppServiceSlice) {
+func (s *store) noteLeftover(slice *v1alpha1.AppServiceSlice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leftovers[types.NamespacedName{Namespace: slice.Namespace, Name: slice.AppService.Name}] = true
 }
 
 // forget drops what is known of a deleted AppService.
-func (s *sliceStore) forget(app *v1alpha1.AppService) {
+func (s *store) forget(app *v1alpha1.AppService) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.versions, app.UID)
@@ -230,7 +246,7 @@ func (s *stored) unwritten(next *v1alpha1.AppServiceStatus) []*v1alpha1.AppServi
 
 // write writes slices. An existing slice must have the version that was read. It returns the error of
 // the first slice that fails. The others are written, and the next plan starts from them.
-func (s *sliceStore) write(ctx context.Context, slices []*v1alpha1.AppServiceSlice) error {
+func (s *store) write(ctx context.Context, slices []*v1alpha1.AppServiceSlice) error {
 	errs := make([]error, len(slices))
 	var writers errgroup.Group
 	writers.SetLimit(sliceWriters)
@@ -251,7 +267,7 @@ func (s *sliceStore) write(ctx context.Context, slices []*v1alpha1.AppServiceSli
 	return nil
 }
 
-func (s *sliceStore) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceSlice) error {
+func (s *store) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceSlice) error {
 	if slice.ResourceVersion != "" {
 		return s.hub.Update(ctx, slice)
 	}
@@ -267,7 +283,7 @@ func (s *sliceStore) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceS
 	if left.AppService.UID == slice.AppService.UID {
 		s.record(left)
 		s.noteLeftover(left)
-		return errStaleSlices
+		return errStaleCache
 	}
 	if err := s.delete(ctx, left); err != nil {
 		return err
@@ -276,13 +292,13 @@ func (s *sliceStore) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceS
 }
 
 // delete deletes exactly this version of a slice.
-func (s *sliceStore) delete(ctx context.Context, slice *v1alpha1.AppServiceSlice) error {
+func (s *store) delete(ctx context.Context, slice *v1alpha1.AppServiceSlice) error {
 	exactly := client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}
 	return client.IgnoreNotFound(s.hub.Delete(ctx, slice, exactly))
 }
 
 // deleteLeftovers deletes the slices of an AppService whose entries are in its status.
-func (s *sliceStore) deleteLeftovers(ctx context.Context, app *v1alpha1.AppService) error {
+func (s *store) deleteLeftovers(ctx context.Context, app *v1alpha1.AppService) error {
 	if app.Status.ClustersIn == v1alpha1.ClustersInSlices || !s.takeLeftover(app) {
 		return nil
 	}
@@ -297,7 +313,7 @@ func (s *sliceStore) deleteLeftovers(ctx context.Context, app *v1alpha1.AppServi
 
 // takeLeftover reports whether an AppService may have slices, and forgets that. A slice that is
 // created from now on is noted again.
-func (s *sliceStore) takeLeftover(app *v1alpha1.AppService) bool {
+func (s *store) takeLeftover(app *v1alpha1.AppService) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := client.ObjectKeyFromObject(app)
@@ -307,7 +323,7 @@ func (s *sliceStore) takeLeftover(app *v1alpha1.AppService) bool {
 
 // deleteSlices deletes the slices of an AppService, unless its entries are there. The cache is no
 // evidence for that: the AppService is read live.
-func (s *sliceStore) deleteSlices(ctx context.Context, app *v1alpha1.AppService) error {
+func (s *store) deleteSlices(ctx context.Context, app *v1alpha1.AppService) error {
 	key := client.ObjectKeyFromObject(app)
 	current := &v1alpha1.AppService{}
 	if err := s.live.Get(ctx, key, current); err != nil {
