@@ -23,10 +23,12 @@ func TestThrottle(t *testing.T) {
 		}
 	}
 	at("a", 0, 0)
-	for range statusBurst {
-		at("a", 0, 0)
-		p.recordWrite("a", begin)
-	}
+	at("a", 0, 0)
+	p.recordWrite("a", begin)
+	at("a", 0, gatherTime)
+	at("a", gatherTime, 0)
+	p.recordWrite("a", begin)
+	p.recordWrite("a", begin)
 	at("a", 0, statusInterval)
 	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
 	at("a", statusInterval, 0)

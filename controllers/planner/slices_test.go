@@ -139,10 +139,14 @@ func TestChange_of_an_entry_in_a_slice_writes_this_slice_and_the_AppService(t *t
 	failed.Phase, failed.Reason, failed.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, "no"
 	s.report("east", failed)
 	s.waitForEntries(append([]v1alpha1.ClusterStatus{s.entry("east", v1alpha1.ClusterFailed, withReason(v1alpha1.ReasonRefused, "no"))}, s.allReady("north", "south", "west")...)...)
+	eventually(t, func() error {
+		s.readApp()
+		if worst := s.app.Status.WorstClusters; len(worst) != 1 || worst[0].Name != "east" {
+			return fmt.Errorf("the worst clusters are %+v", worst)
+		}
+		return nil
+	})
 	s.checkWrites("PUT appserviceslices/web-26", statusWrite)
-	if worst := s.app.Status.WorstClusters; len(worst) != 1 || worst[0].Name != "east" {
-		t.Errorf("the worst clusters are %+v", worst)
-	}
 }
 
 // Invariant 8: the entry is in its slice before the status says that the generation is planned. What

@@ -31,8 +31,9 @@ type throttle struct {
 
 // appThrottle limits the plans and the writes of one AppService.
 type appThrottle struct {
-	nextPlan time.Time // the earliest time of the next plan
-	writes   *rate.Limiter
+	nextPlan  time.Time // the earliest time of the next plan
+	nextWrite time.Time // the earliest time of the next write
+	writes    *rate.Limiter
 }
 
 func newThrottle() throttle { return throttle{apps: map[types.UID]*appThrottle{}} }
@@ -58,9 +59,10 @@ func (t *throttle) untilPlan(app types.UID, now time.Time) time.Duration {
 func (t *throttle) untilWrite(app types.UID, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	writes := t.of(app).writes
-	missing := 1 - writes.TokensAt(now)
-	return max(0, time.Duration(missing/float64(writes.Limit())*float64(time.Second)))
+	known := t.of(app)
+	missing := 1 - known.writes.TokensAt(now)
+	untilToken := time.Duration(missing / float64(known.writes.Limit()) * float64(time.Second))
+	return max(0, untilToken, known.nextWrite.Sub(now))
 }
 
 // recordPlan records that an AppService was planned, and how long that took.
@@ -83,7 +85,9 @@ func (t *throttle) allowPlan(app types.UID) {
 func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(app).writes.AllowN(now, 1)
+	known := t.of(app)
+	known.writes.AllowN(now, 1)
+	known.nextWrite = now.Add(gatherTime)
 }
 
 // forget removes a deleted AppService.
