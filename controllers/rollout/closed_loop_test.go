@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
@@ -28,13 +29,18 @@ import (
 func TestClosedLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{simulation: newSimulation(rapid.IntRange(1, 6).Draw(t, "clusters")), leftWithoutEdit: map[string]bool{}}
+		l.sliceThreshold = rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "slice threshold")
 		if rapid.Bool().Draw(t, "starts at rest") {
 			l.editPlacement(func(p *v1alpha1.Placement) { p.ClusterSelector = inRegion("eu") })
 			l.converge(t)
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "actions") {
 			l.act(t)
-			if rapid.IntRange(0, 2).Draw(t, "plans") > 0 {
+			switch rapid.IntRange(0, 5).Draw(t, "plans") {
+			case 0, 1:
+			case 2:
+				l.crash(t)
+			default:
 				l.step(t)
 			}
 		}
@@ -121,6 +127,31 @@ func (l *loop) step(t *rapid.T) {
 	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) && status.Summary.Removing == 0 {
 		l.editing = false
 	}
+}
+
+// crash makes one decision, and kills the operator while it writes the decision. The planner writes
+// what limits later plans first, then the slices in any order, and then the rest of the status.
+func (l *loop) crash(t *rapid.T) {
+	in := l.input()
+	decided := StatusOf(in)
+	written := l.app.Status
+	if decided.ClustersIn == v1alpha1.ClustersInSlices {
+		written.Removals, written.PlannedSpecs, written.AcceptedStamps = decided.Removals, decided.PlannedSpecs, decided.AcceptedStamps
+	}
+	if written.ClustersIn == v1alpha1.ClustersInSlices && decided.ClustersIn == v1alpha1.ClustersInSlices {
+		stored := appslice.Split(l.app, written.Clusters)
+		for slot, next := range appslice.Split(l.app, decided.Clusters) {
+			isNew := !appslice.IsStored(stored[slot], next)
+			if isNew && rapid.Bool().Draw(t, fmt.Sprintf("slice %d is written", slot)) {
+				stored[slot] = next
+			}
+		}
+		written.Clusters = appslice.Join(stored)
+	}
+	l.recordLeftWithoutEdit(in)
+	l.check(t, in, written)
+	l.write(written)
+	clear(l.seen)
 }
 
 // recordLeftWithoutEdit records which clusters left the plan without an edit.

@@ -66,8 +66,8 @@
 //   - Without an edit of spec.placement, a removal waits until another cluster of the plan is known
 //     to be ready. Where the clusters divide the replicas, it waits until all clusters of the plan
 //     are ready.
-//   - While the plan chooses no cluster, removal from the last cluster that is known to be ready
-//     needs approval.
+//   - While the plan chooses no cluster, or only clusters with 0 replicas, removal from the last
+//     cluster that is known to be ready needs approval.
 //   - The removal limit: at most a fifth of the clusters are in removal at the same time, and at
 //     least one may be. The fifth counts the clusters that have applied the AppService, and those
 //     that left it without an edit within an hour, so that the limit does not fall while removals

@@ -65,6 +65,25 @@ func TestPlan_of_former_defects(t *testing.T) {
 	}
 }
 
+// An override gives replicas to other clusters than the plan has now. No cluster of the plan will
+// ever be ready, so waiting for them would never end.
+func TestRemoval_from_the_only_cluster_with_replicas_needs_approval(t *testing.T) {
+	in := Clusters("rd")
+	in.App.Spec.Replicas = new(int32(0))
+	in.App.Spec.Overrides = []v1alpha1.Override{{Name: "us", Replicas: new(int32(2))}}
+	SetDecision(&in, placement.Decision{Cluster: ClusterName(0)})
+	entry := in.App.Status.Cluster(ClusterName(0))
+	entry.Replicas, entry.ReadyReplicas = 0, 0
+	Observed(ClusterName(0), Observation(v1alpha1.ClusterReady, func(o *observation.Observation) { o.Planned, o.Replicas, o.ReadyReplicas = 0, 0, 0 }))(&in)
+	got := StatusOf(in)
+	if letters := Letters(got); letters != "rh" {
+		t.Fatalf("states %s, want the removal to need approval: %+v", letters, got.Clusters[1])
+	}
+	if message := got.Clusters[1].Message; !strings.HasPrefix(message, "the plan has 0 replicas on the other clusters, and no other cluster is known to be ready") {
+		t.Errorf("message %q", message)
+	}
+}
+
 func TestStatus_after_a_restart_keeps_pending_removals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")

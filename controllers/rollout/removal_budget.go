@@ -25,16 +25,16 @@ type removalBudget struct {
 	in      Input
 	counted v1alpha1.RemovalsStatus
 
-	leaving         []*entryPlan // no longer in the plan, removal not started
-	blocked         []*entryPlan // of leaving: wait for other clusters to become ready
-	waiting         []*entryPlan // of leaving: wait for other removals
-	onHold          []*entryPlan // of leaving: wait for a user's approval
-	unintended      int32        // clusters that left the plan within an hour, without an edit and without approval
-	removing        []string     // removal in progress, reachable
-	unreachable     int          // number of unreachable clusters with a removal in progress: they must not block others
-	maxConcurrent   int32        // removal limit: approved removals start regardless of it, but count while they are in progress
-	planHasClusters bool         // whether the plan chooses any cluster
-	serving         int          // clusters that are known to be ready and keep running
+	leaving       []*entryPlan // no longer in the plan, removal not started
+	blocked       []*entryPlan // of leaving: wait for other clusters to become ready
+	waiting       []*entryPlan // of leaving: wait for other removals
+	onHold        []*entryPlan // of leaving: wait for a user's approval
+	unintended    int32        // clusters that left the plan within an hour, without an edit and without approval
+	removing      []string     // removal in progress, reachable
+	unreachable   int          // number of unreachable clusters with a removal in progress: they must not block others
+	maxConcurrent int32        // removal limit: approved removals start regardless of it, but count while they are in progress
+	planCanServe  bool         // whether the plan has a cluster on which pods are to run
+	serving       int          // clusters that are known to be ready and keep running
 }
 
 func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsStatus) *removalBudget {
@@ -64,7 +64,7 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 				unintendedRemoving++
 			}
 		default:
-			b.planHasClusters = true
+			b.planCanServe = b.planCanServe || in.canServe(e)
 		}
 	}
 	recent := in.recentRemovals(counted)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 // heldBefore is the message of an entry whose removal needs approval while there is no plan.
@@ -120,6 +121,8 @@ func (b *removalBudget) explainBlocked() string {
 // whyHeld returns the reason why a user must approve a removal.
 func (b *removalBudget) whyHeld(e *entryPlan) string {
 	switch {
+	case b.isLast(e) && slices.ContainsFunc(b.in.Plan, placement.Decision.Chosen):
+		return "the plan has 0 replicas on the other clusters, and no other cluster is known to be ready"
 	case b.isLast(e):
 		return "the plan chooses no cluster, and no other cluster is known to be ready"
 	case e.entry.Transition.Cause == v1alpha1.CauseRecovered:

@@ -24,6 +24,9 @@ type simulation struct {
 	members map[string]*simulatedMember
 	seen    map[string]observation.Observation
 	now     metav1.Time
+	// sliceThreshold is the number of entries above which they are in AppServiceSlices; 0 is the
+	// default.
+	sliceThreshold int
 }
 
 // simulatedMember is a simulated member cluster and its actual workload.
@@ -84,6 +87,7 @@ func (w *simulation) input() rollout.Input {
 			members = append(members, *in.Members[name])
 		}
 	}
+	in.SliceThreshold = w.sliceThreshold
 	in = in.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members)
 	return in
