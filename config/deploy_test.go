@@ -260,7 +260,13 @@ func runDocumentBlock(t *testing.T, start string) (string, error) {
 // documentBlock returns the code block of docs/install.md that starts with the given text.
 func documentBlock(t *testing.T, start string) string {
 	t.Helper()
-	content, err := os.ReadFile("../docs/install.md")
+	return documentBlockOf(t, "../docs/install.md", start)
+}
+
+// documentBlockOf returns the code block of a document that starts with the given text.
+func documentBlockOf(t *testing.T, document, start string) string {
+	t.Helper()
+	content, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +275,7 @@ func documentBlock(t *testing.T, start string) string {
 			return found
 		}
 	}
-	t.Fatalf("docs/install.md has no code block that starts with %q", start)
+	t.Fatalf("%s has no code block that starts with %q", document, start)
 	return ""
 }
 
