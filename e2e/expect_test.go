@@ -131,10 +131,10 @@ func checkRemoved(ctx context.Context, member *framework.Cluster, app *v1alpha1.
 }
 
 // checkStatus returns an error unless the status is of the present generation, the condition Ready
-// has this value, and status.clusters has these entries and no others.
+// has this value, and the AppService has these entries and no others.
 func (f *fleet) checkStatus(ctx context.Context, app *v1alpha1.AppService, ready metav1.ConditionStatus, phases map[string]v1alpha1.ClusterPhase) error {
-	current := &v1alpha1.AppService{}
-	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
+	current, err := f.ReadApp(ctx, app)
+	if err != nil {
 		return err
 	}
 	errs := []error{framework.IsObserved(current)}
@@ -153,20 +153,20 @@ func (f *fleet) checkStatus(ctx context.Context, app *v1alpha1.AppService, ready
 
 // checkPhase returns an error unless the AppService has this phase on a member.
 func (f *fleet) checkPhase(ctx context.Context, app *v1alpha1.AppService, member string, want v1alpha1.ClusterPhase) error {
-	current := &v1alpha1.AppService{}
-	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
+	current, err := f.ReadApp(ctx, app)
+	if err != nil {
 		return err
 	}
 	switch cluster := current.Status.Cluster(member); {
 	case cluster == nil:
-		return fmt.Errorf("status.clusters has no entry for %s", member)
+		return fmt.Errorf("there is no entry for %s", member)
 	case cluster.Phase != want:
 		return fmt.Errorf("%s is %s, want %s", member, cluster.Phase, want)
 	}
 	return nil
 }
 
-// entry is the part of an entry of status.clusters that is the same in each run.
+// entry is the part of an entry of an AppService that is the same in each run.
 type entry struct {
 	Phase  v1alpha1.ClusterPhase
 	Reason string
@@ -181,7 +181,7 @@ func allReady(members ...string) map[string]entry {
 	return entries
 }
 
-// awaitEntries waits until status.clusters has these entries and no others, for the present
+// awaitEntries waits until the AppService has these entries and no others, for the present
 // generation.
 func (f *fleet) awaitEntries(t *testing.T, app *v1alpha1.AppService, want map[string]entry) {
 	t.Helper()

@@ -159,8 +159,9 @@ func (f *fleet) logWrites(t *testing.T, since time.Time) {
 	}
 }
 
-// restartWith stops the operator, in any state, and starts replicas, of which one leads.
-func (f *fleet) restartWith(t *testing.T, replicas int) {
+// restartWith stops the operator, in any state, and starts replicas, of which one leads, with further
+// arguments.
+func (f *fleet) restartWith(t *testing.T, replicas int, args ...string) {
 	t.Helper()
 	ctx := context.Background()
 	if err := f.Operator.Stop(ctx); err != nil {
@@ -169,7 +170,7 @@ func (f *fleet) restartWith(t *testing.T, replicas int) {
 		}
 	}
 	started := time.Now()
-	if err := f.startOperator(ctx, replicas); err != nil {
+	if err := f.startOperator(ctx, replicas, args...); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitLeader(t, started)

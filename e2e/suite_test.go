@@ -146,7 +146,7 @@ func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 	return f, f.startOperator(ctx, 1)
 }
 
-// startOperator starts the operator with all optional features.
-func (f *fleet) startOperator(ctx context.Context, replicas int) error {
-	return f.StartOperator(ctx, replicas, "--publish-cluster-profiles", "--secret-grace=5s")
+// startOperator starts the operator with all optional features and with further arguments.
+func (f *fleet) startOperator(ctx context.Context, replicas int, args ...string) error {
+	return f.StartOperator(ctx, replicas, append([]string{"--publish-cluster-profiles", "--secret-grace=5s"}, args...)...)
 }

@@ -41,35 +41,10 @@ func (f *fleet) mountMissingConfigMap(t *testing.T, member string, app *v1alpha1
 		volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
 		s.Volumes = []v1alpha1.Volume{volume}
 	})
-	api := f.Members[member].Client
-	var pod *corev1.Pod
-	f.Eventually(t, "a pod of "+app.Name+" on "+member+" with the volume", func(ctx context.Context) error {
-		pods := &corev1.PodList{}
-		if err := api.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
-			return err
-		}
-		i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
-			return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "settings" })
-		})
-		if i < 0 {
-			return errors.New("the AppService has no pod")
-		}
-		pod = &pods.Items[i]
-		return nil
+	pod, deletePod := f.schedulePod(t, member, app, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "settings" })
 	})
-	end = func() {
-		uncordon()
-		if err := api.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
-			t.Errorf("delete the pod without a kubelet: %v", err)
-		}
-	}
-	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "without-kubelet"}}
-	if err := api.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
-		t.Fatalf("schedule a pod on %s: %v", member, err)
-	}
-	if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-		t.Fatal(err)
-	}
+	api := f.Members[member].Client
 	before := pod.DeepCopy()
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "app", Image: app.Spec.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
@@ -88,5 +63,40 @@ func (f *fleet) mountMissingConfigMap(t *testing.T, member string, app *v1alpha1
 	if err := errors.Join(api.Status().Patch(t.Context(), pod, client.MergeFrom(before)), api.Create(t.Context(), event)); err != nil {
 		t.Fatalf("set the status of a pod on %s: %v", member, err)
 	}
-	return end
+	return func() {
+		uncordon()
+		deletePod()
+	}
+}
+
+// schedulePod waits for a pod of an AppService on a member whose nodes are cordoned, and schedules it to
+// a node without a kubelet, so that the test can report the status of the pod. It returns the pod and
+// a function that deletes it.
+func (f *fleet) schedulePod(t *testing.T, member string, app *v1alpha1.AppService, isWanted func(*corev1.Pod) bool) (pod *corev1.Pod, deletePod func()) {
+	t.Helper()
+	api := f.Members[member].Client
+	f.Eventually(t, "a new pod of "+app.Name+" on "+member, func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := api.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return isWanted(&p) })
+		if i < 0 {
+			return errors.New("the AppService has no such pod")
+		}
+		pod = &pods.Items[i]
+		return nil
+	})
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "without-kubelet"}}
+	if err := api.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
+		t.Fatalf("schedule a pod on %s: %v", member, err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod, func() {
+		if err := api.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			t.Errorf("delete the pod without a kubelet: %v", err)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 )
 
 // Change is a change of an AppService's spec.
@@ -101,12 +102,32 @@ func (f *Fleet) EditApp(t testing.TB, app *v1alpha1.AppService, changes ...Chang
 	}
 }
 
-// RefreshApp updates app from the hub.
+// RefreshApp updates app from the hub. Its status.clusters has all entries, as in [Fleet.ReadApp].
 func (f *Fleet) RefreshApp(t testing.TB, app *v1alpha1.AppService) {
 	t.Helper()
-	if err := f.Hub.Client.Get(t.Context(), client.ObjectKeyFromObject(app), app); err != nil {
+	current, err := f.ReadApp(t.Context(), app)
+	if err != nil {
 		t.Fatalf("get AppService %s: %v", app.Name, err)
 	}
+	*app = *current
+}
+
+// ReadApp returns an AppService as it is on the hub. Its status.clusters has all entries, even if the
+// hub has them in AppServiceSlices.
+func (f *Fleet) ReadApp(ctx context.Context, app *v1alpha1.AppService) (*v1alpha1.AppService, error) {
+	current := &v1alpha1.AppService{}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
+		return nil, err
+	}
+	return f.withEntries(ctx, current)
+}
+
+func (f *Fleet) withEntries(ctx context.Context, app *v1alpha1.AppService) (*v1alpha1.AppService, error) {
+	all, _, err := entries.Read(ctx, f.Hub.Client, app)
+	if err != nil {
+		return nil, err
+	}
+	return entries.WithEntries(app, all), nil
 }
 
 // CheckReady returns an error unless the AppService is Ready at its present generation.

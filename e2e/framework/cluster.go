@@ -53,8 +53,8 @@ func (c *Cluster) WasStarting(at time.Time) bool {
 	return slices.ContainsFunc(c.starts, func(i interval) bool { return !at.Before(i.begin) && at.Before(i.end) })
 }
 
-// Kubectl runs kubectl of the bin directory against the cluster.
-func (c *Cluster) Kubectl(t testing.TB, bin string, args ...string) {
+// Kubectl runs kubectl of the bin directory against the cluster, and returns its output.
+func (c *Cluster) Kubectl(t testing.TB, bin string, args ...string) string {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, c.Kubeconfig(), 0o600); err != nil {
@@ -65,6 +65,7 @@ func (c *Cluster) Kubectl(t testing.TB, bin string, args ...string) {
 	if err != nil {
 		t.Fatalf("kubectl %v: %v\n%s", args, err, output)
 	}
+	return string(output)
 }
 
 // CheckAbsent returns an error if the cluster has the object.

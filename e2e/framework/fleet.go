@@ -136,7 +136,12 @@ func (f *Fleet) LogState(t testing.TB) {
 		t.Logf("cannot list the AppServices and MemberClusters: %v", err)
 	}
 	for i := range apps.Items {
-		t.Logf("AppService:\n%s", AsYAML(&apps.Items[i]))
+		app, err := f.withEntries(ctx, &apps.Items[i])
+		if err != nil {
+			t.Logf("cannot read the entries of AppService %s: %v", apps.Items[i].Name, err)
+			app = &apps.Items[i]
+		}
+		t.Logf("AppService, with all its entries:\n%s", AsYAML(app))
 	}
 	for i := range members.Items {
 		t.Logf("MemberCluster:\n%s", AsYAML(&members.Items[i]))
