@@ -421,6 +421,8 @@ func TestDispatch_of_slices(t *testing.T) {
 			var cached []client.Object
 			for _, slice := range test.hub {
 				if slice != nil {
+					slice = slice.DeepCopy()
+					slice.UID = "slice-1"
 					cached = append(cached, slice)
 				}
 			}
