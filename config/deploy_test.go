@@ -183,8 +183,8 @@ func TestUndeploy(t *testing.T) {
 			if left := findExisting(t, namespace, operators...); left != nil {
 				t.Errorf("not deleted: %v\n%s", left, out)
 			}
-			if kept := findExisting(t, namespace, "crd"); len(kept) != 2 {
-				t.Errorf("CRDs: %v, want both", kept)
+			if kept := findExisting(t, namespace, "crd"); len(kept) != 3 {
+				t.Errorf("CRDs: %v, want all three", kept)
 			}
 			for _, object := range []client.Object{app, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "east"}}} {
 				if err := hub.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() != nil {
