@@ -188,7 +188,8 @@ func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	var sliced *v1alpha1.AppService
 	confirms := func(entry *v1alpha1.ClusterStatus) bool { return entry != nil && entry.SamePlan(*t.entry) }
 	err := r.verifier.verify(ctx, client.ObjectKeyFromObject(t.app), func(app *v1alpha1.AppService) bool {
-		if app.UID != t.app.UID || app.Generation != t.app.Generation || app.Status.IsHubBehind() {
+		if app.UID != t.app.UID || app.Generation != t.app.Generation || app.Status.IsHubBehind() ||
+			app.Status.ClustersIn != t.app.Status.ClustersIn {
 			return false
 		}
 		if app.Status.ClustersIn == v1alpha1.ClustersInSlices {

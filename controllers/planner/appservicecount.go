@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 )
 
 // countDelay is the time between a change and the count. Changes of many AppServices then cost one
@@ -84,8 +85,8 @@ func countByCluster(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice
 		sliced[apps[i].UID] = apps[i].Status.ClustersIn == v1alpha1.ClustersInSlices
 	}
 	for i := range parts {
-		if sliced[parts[i].AppService.UID] {
-			count(parts[i].Clusters)
+		if part := &parts[i]; sliced[part.AppService.UID] && part.Name == appslice.Name(part.AppService.Name, part.Slot) {
+			count(part.Clusters)
 		}
 	}
 	return counts

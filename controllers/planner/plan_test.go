@@ -217,7 +217,7 @@ func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
 		}
 	}
 	for i := range writes[1:] {
-		if gap := writes[i+1].at.Sub(writes[i].at); gap < gatherTime*3/4 {
+		if gap := writes[i+1].at.Sub(writes[i].at); gap < statusGap*3/4 {
 			t.Errorf("two writes within %v", gap)
 		}
 	}

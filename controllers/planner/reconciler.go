@@ -61,18 +61,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
 	result, err := r.plan(ctx, app, seen)
-	if err != nil {
-		r.throttle.allowPlan(app.UID) // the work queue backs off instead
-	}
 	record.End(err)
 	switch {
+	case err == nil:
 	case errors.Is(err, errStaleCache):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	case errors.Is(err, errRefusedSlices):
+		r.throttle.recordRefusal(app, time.Now())
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	case apierrors.IsConflict(err):
 		// Another client wrote first. The cache will receive that version shortly.
+		r.throttle.allowPlan(app.UID)
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	default:
+		r.throttle.allowPlan(app.UID) // the work queue backs off instead
 	}
 	return result, err
 }
@@ -85,11 +87,14 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 		if app, err = r.setFinalizer(ctx, app, controllerutil.AddFinalizer); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
-		r.store.recordApp(app, app.ResourceVersion)
+		r.store.versions.recordApp(app, app.ResourceVersion)
 	}
 	started := time.Now()
 	r.telemetry.recordGeneration(app, started)
 	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !isEdited(app) {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if wait := r.throttle.untilRetry(app, started); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	have, err := r.store.read(ctx, app)
@@ -159,25 +164,29 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 
 // write writes a changed status and the slices that changed, and then announces the changes.
 //
-// If the entries are in slices, the order is: first the parts of the status that limit later plans,
-// then the slices, and then the rest of the status. A crash in between never makes a later plan
-// exceed a limit, and the status never claims a plan that is not in the slices.
+// If the entries are in slices, the order is: first the parts of the status that limit later plans and
+// delivery, then the slices, and then the rest of the status. A crash in between never makes a later
+// plan exceed a limit, and the status never claims a plan that is not in the slices.
 func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, unwritten []*v1alpha1.AppServiceSlice) error {
 	now := time.Now()
-	status, version := app.Status, app.ResourceVersion
+	current, version := app.Status, app.ResourceVersion
 	if len(unwritten) > 0 {
-		limits := status
-		limits.Removals, limits.PlannedSpecs, limits.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
+		if isRefused(current) { // what is refused again must not be counted again
+			if err := r.store.isStillRefused(ctx, unwritten[0]); err != nil {
+				return r.reportRefusal(ctx, app, version, current, err)
+			}
+		}
+		limits := withLimits(current, next)
 		var err error
-		if version, err = r.patchStatus(ctx, app, version, status, limits); err != nil {
+		if version, err = r.patchStatus(ctx, app, version, current, limits); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		status = limits
+		current = limits
 		if err := r.store.write(ctx, unwritten); err != nil {
-			return r.reportRefusal(ctx, app, version, status, err)
+			return r.reportRefusal(ctx, app, version, current, err)
 		}
 	}
-	if _, err := r.patchStatus(ctx, app, version, status, next); err != nil {
+	if _, err := r.patchStatus(ctx, app, version, current, next); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	r.throttle.recordWrite(app.UID, now)
@@ -185,6 +194,19 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.announce(in, next)
 	return nil
+}
+
+// withLimits returns the current status with those parts of the next one that limit later plans and
+// delivery: counted removals, planned specs, accepted stamps, and that the hub is behind a cluster.
+func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
+	current.Removals, current.PlannedSpecs, current.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
+	current.Summary.HubBehind = max(current.Summary.HubBehind, next.Summary.HubBehind)
+	return current
+}
+
+// isRefused reports whether the hub refused slices at the last write.
+func isRefused(current v1alpha1.AppServiceStatus) bool {
+	return reasonOf(current.Conditions) == v1alpha1.ReasonSlicesRefused
 }
 
 // patchStatus changes the status of an AppService from one status to another, and returns its new
@@ -198,7 +220,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, app *v1alpha1.AppService, 
 	if err := r.hub.Status().Patch(ctx, written, patch); err != nil {
 		return version, fmt.Errorf("write the status: %w", err)
 	}
-	r.store.recordApp(app, written.ResourceVersion)
+	r.store.versions.recordApp(app, written.ResourceVersion)
 	return written.ResourceVersion, nil
 }
 

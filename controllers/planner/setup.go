@@ -84,8 +84,8 @@ func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
 	}
 	enqueue := func(object client.Object, q queue) {
 		slice := object.(*v1alpha1.AppServiceSlice)
-		r.store.noteLeftover(slice)
-		if !r.store.isOwnWrite(slice) {
+		r.store.noteSlice(slice)
+		if !r.store.versions.isOwnWrite(slice) {
 			q.Add(appOf(slice))
 		}
 	}

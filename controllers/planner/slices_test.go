@@ -469,7 +469,7 @@ func (s *fixture) reconcileUntilKilled(writes int) bool {
 	var list v1alpha1.AppServiceSliceList
 	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	for i := range list.Items { // as the events of the start
-		r.store.noteLeftover(&list.Items[i])
+		r.store.noteSlice(&list.Items[i])
 	}
 	for sent := int64(-1); sent != left.Load() && !wasKilled.Load(); {
 		sent = left.Load()

@@ -63,6 +63,7 @@ func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha
 	if !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		return nil // other finalizers remain
 	}
+	in.App = app // without entries that only ask whether a cluster has objects
 	if err := r.addTombstones(ctx, &in, in.TombstonesOfTermination()); err != nil {
 		return err
 	}

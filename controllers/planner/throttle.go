@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 const (
@@ -14,6 +16,8 @@ const (
 	// usually has that many results.
 	statusInterval = time.Second
 	statusBurst    = 3
+	// statusGap is the minimum time between two of these writes.
+	statusGap = 50 * time.Millisecond
 	// planPause is the minimum time between two plans of one AppService that do not follow from an
 	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
 	// twentieth of a processor.
@@ -34,6 +38,9 @@ type appThrottle struct {
 	nextPlan  time.Time // the earliest time of the next plan
 	nextWrite time.Time // the earliest time of the next write
 	writes    *rate.Limiter
+	// retryTime is the earliest time of another plan of a generation whose slices the hub refused.
+	retryTime         time.Time
+	refusedGeneration int64
 }
 
 func newThrottle() throttle { return throttle{apps: map[types.UID]*appThrottle{}} }
@@ -72,6 +79,26 @@ func (t *throttle) recordPlan(app types.UID, now time.Time, took time.Duration) 
 	t.of(app).nextPlan = now.Add(min(planPause*took, maxPlanPause))
 }
 
+// recordRefusal records that the hub refused the slices of an AppService.
+func (t *throttle) recordRefusal(app *v1alpha1.AppService, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.of(app.UID)
+	known.retryTime, known.refusedGeneration = now.Add(refusedRetry), app.Generation
+}
+
+// untilRetry returns the time until another plan of an AppService whose slices the hub refused is
+// allowed; 0 if it is allowed now, or if the AppService was edited since.
+func (t *throttle) untilRetry(app *v1alpha1.AppService, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.of(app.UID)
+	if known.refusedGeneration != app.Generation {
+		return 0
+	}
+	return max(0, known.retryTime.Sub(now))
+}
+
 // allowPlan allows the next plan of an AppService at once.
 func (t *throttle) allowPlan(app types.UID) {
 	t.mu.Lock()
@@ -87,7 +114,7 @@ func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	defer t.mu.Unlock()
 	known := t.of(app)
 	known.writes.AllowN(now, 1)
-	known.nextWrite = now.Add(gatherTime)
+	known.nextWrite = now.Add(statusGap)
 }
 
 // forget removes a deleted AppService.
