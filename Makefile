@@ -70,7 +70,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench-members record-release
+.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench bench-members record-release
 verify: verify-generated manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
@@ -129,6 +129,10 @@ record-release: build ## record the objects of a release, from which e2e/upgrade
 	$(call need,$(CLUSTER))
 	@[[ '$(RELEASE)' == v* ]] || { echo 'RELEASE is missing: make record-release RELEASE=v0.1.0' >&2; exit 1; }
 	go test ./e2e/upgrade -run TestRecord -record '$(RELEASE)' -count=1 -timeout 10m -v
+
+bench: ## compare the operator with a naked writer; some 40 minutes: BENCH='-repeat 3 -scenarios B1,B2 -profile'
+	$(call need,etcd kube-apiserver)
+	exec go run ./e2e/bench $(BENCH)
 
 bench-members: build ## measure the cost of a member, and how fast members join; on an idle machine
 	$(call need,$(CLUSTER))

@@ -41,14 +41,32 @@ func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byt
 			return nil, err
 		}
 	}
+	return requestToken(ctx, api, admin, OperatorAccount)
+}
+
+// requestToken returns the kubeconfig of a ServiceAccount for the same server.
+func requestToken(ctx context.Context, api client.Client, kubeconfig []byte, name string) ([]byte, error) {
 	account := &corev1.ServiceAccount{}
-	account.Namespace, account.Name = SecretNamespace, OperatorAccount
+	account.Namespace, account.Name = SecretNamespace, name
 	seconds := int64(tokenLifetime.Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := api.SubResource("token").Create(ctx, account, request); err != nil {
-		return nil, fmt.Errorf("request a token of the operator: %w", err)
+		return nil, fmt.Errorf("request a token of ServiceAccount %s: %w", name, err)
 	}
-	return WithToken(admin, request.Status.Token)
+	return WithToken(kubeconfig, request.Status.Token)
+}
+
+// RequestMemberKubeconfig is [MemberKubeconfig] for a cluster without a controller manager, which
+// would create the token of token.yaml: it requests a token.
+func RequestMemberKubeconfig(ctx context.Context, admin []byte, config string) ([]byte, error) {
+	api, err := NewClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := ApplyFile(ctx, api, filepath.Join(config, "member", "rbac.yaml")); err != nil {
+		return nil, err
+	}
+	return requestToken(ctx, api, admin, MemberAccount)
 }
 
 // MemberKubeconfig applies the shipped permissions of a member, config/member, with the

@@ -36,6 +36,9 @@ func newPorts(dir string) *ports {
 	return &ports{dir: dir, next: firstPort + int(hash.Sum32()%(lastPort-firstPort))}
 }
 
+// FreePorts returns n free ports of 127.0.0.1, for processes whose files are in the directory.
+func FreePorts(dir string, n int) ([]int, error) { return newPorts(dir).take(n) }
+
 // take returns n free ports, and never the same port twice.
 func (p *ports) take(n int) ([]int, error) {
 	p.mu.Lock()

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+	"github.com/fleetwright/fleetwright/e2e/framework"
+)
+
+// namespace is the namespace of all AppServices and their objects.
+const namespace = "bench"
+
+func newNamespace() *corev1.Namespace {
+	object := &corev1.Namespace{}
+	object.Name = namespace
+	return object
+}
+
+// replicas is the number of replicas of a Deployment.
+const replicas = 2
+
+// app is an AppService, or its objects as the naked writer applies them.
+type app struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+// batch returns AppServices with numbered names.
+func batch(prefix string, n int) []app {
+	apps := make([]app, 0, n)
+	for i := range n {
+		apps = append(apps, app{Name: fmt.Sprintf("%s-%03d", prefix, i), Image: image("1.0.0")})
+	}
+	return apps
+}
+
+func image(tag string) string { return "registry.example/team/web:" + tag }
+
+// withImage returns the same AppServices with another image.
+func withImage(apps []app, to string) []app {
+	edited := make([]app, 0, len(apps))
+	for _, a := range apps {
+		edited = append(edited, app{Name: a.Name, Image: to})
+	}
+	return edited
+}
+
+func namesOf(apps []app) map[string]bool {
+	names := map[string]bool{}
+	for _, a := range apps {
+		names[a.Name] = true
+	}
+	return names
+}
+
+// appService returns the AppService.
+func (a app) appService() *v1alpha1.AppService {
+	return framework.NewAppService(namespace, a.Name, framework.Image(a.Image), framework.Replicas(replicas), framework.Env("MODE", "production"))
+}
+
+// render returns the Deployment and the Service, as the operator renders them for a member.
+func (a app) render() ([]*unstructured.Unstructured, error) {
+	rendered := a.appService()
+	rendered.UID = types.UID("7d9f3c52-4b1e-4a8e-9c36-0a1b2c3d4e5f") // as long as a real one
+	rendered.Generation = 1
+	objects, err := workload.Render(rendered, &v1alpha1.ClusterStatus{Replicas: replicas}, &v1alpha1.MemberCluster{}, "8e0a4d63-5c2f-4b9f-8d47-1b2c3d4e5f60")
+	if err != nil {
+		return nil, err
+	}
+	return []*unstructured.Unstructured{workload.Stamp(objects.Deployment, 1), workload.Stamp(objects.Service, 1)}, nil
+}

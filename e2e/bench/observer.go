@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// observer watches the hub and the members by itself, for every writer in the same way. It knows
+// the time at which each change was visible.
+type observer struct {
+	mu           sync.Mutex
+	err          error // of a watch
+	failed       chan struct{}
+	present      map[objectKey]client.Object
+	lastChange   map[string]time.Time // by cluster
+	expectations map[*expectation]bool
+	// onDeployment is called for each change of a member's Deployment.
+	onDeployment func(cluster string, deployment *appsv1.Deployment)
+}
+
+// objectKey identifies an object by its cluster, kind and name. All have one namespace, or none.
+type objectKey struct{ cluster, kind, name string }
+
+// change is a change that was seen.
+type change struct {
+	objectKey
+	object client.Object
+	gone   bool
+}
+
+// expectation is a number of objects that shall reach a state.
+type expectation struct {
+	matches func(change) bool
+	missing int
+	reached map[objectKey]bool
+	last    time.Time // when the last one reached it
+	done    chan struct{}
+}
+
+func newObserver() *observer {
+	return &observer{
+		failed:       make(chan struct{}),
+		present:      map[objectKey]client.Object{},
+		lastChange:   map[string]time.Time{},
+		expectations: map[*expectation]bool{},
+		onDeployment: func(string, *appsv1.Deployment) {},
+	}
+}
+
+// observe watches the servers until the context ends.
+func (o *observer) observe(ctx context.Context, s *servers) error {
+	for _, list := range []client.ObjectList{&v1alpha1.AppServiceList{}, &v1alpha1.MemberClusterList{}} {
+		if err := o.watch(ctx, s.hub, list); err != nil {
+			return err
+		}
+	}
+	for _, member := range s.members {
+		for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}} {
+			if err := o.watch(ctx, member, list); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// watch starts a watch of the objects with the operator's label on a member, or of all objects of a
+// kind on the hub. There are none yet.
+func (o *observer) watch(ctx context.Context, on *server, list client.ObjectList) error {
+	selector := client.MatchingLabels{}
+	if on.name != hubName {
+		selector[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
+	}
+	if err := on.api.List(ctx, list, selector); err != nil {
+		return fmt.Errorf("list on %s: %w", on.name, err)
+	}
+	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watchFunc(func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		return on.api.Watch(ctx, list, selector, &client.ListOptions{Raw: &options})
+	}))
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", on.name, err)
+	}
+	go func() {
+		for event := range watcher.ResultChan() {
+			o.see(on.name, event)
+		}
+		if ctx.Err() == nil {
+			o.fail(fmt.Errorf("the watch of %T on %s ended", list, on.name))
+		}
+	}()
+	return nil
+}
+
+type watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
+
+// WatchWithContext is part of [cache.WatcherWithContext].
+func (f watchFunc) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return f(ctx, options)
+}
+
+func (o *observer) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.err = err
+		close(o.failed)
+	}
+}
+
+func (o *observer) see(cluster string, event watch.Event) {
+	now := time.Now()
+	object, isObject := event.Object.(client.Object)
+	if event.Type == watch.Error || !isObject {
+		o.fail(fmt.Errorf("a watch of %s: %v", cluster, event.Object))
+		return
+	}
+	c := change{objectKey{cluster, fmt.Sprintf("%T", object), object.GetName()}, object, event.Type == watch.Deleted}
+	o.mu.Lock()
+	o.lastChange[cluster] = now
+	if c.gone {
+		delete(o.present, c.objectKey)
+	} else {
+		o.present[c.objectKey] = object
+	}
+	for e := range o.expectations {
+		if e.see(c, now) {
+			delete(o.expectations, e)
+		}
+	}
+	o.mu.Unlock()
+	if deployment, ok := object.(*appsv1.Deployment); ok && !c.gone {
+		o.onDeployment(cluster, deployment)
+	}
+}
+
+// see reports whether nothing is missing any more.
+func (e *expectation) see(c change, now time.Time) bool {
+	if e.reached[c.objectKey] || !e.matches(c) {
+		return false
+	}
+	e.reached[c.objectKey] = true
+	if e.missing--; e.missing > 0 {
+		return false
+	}
+	e.last = now
+	close(e.done)
+	return true
+}
+
+// expect returns an expectation that n objects match from now on, each at any time. Changes before
+// do not count.
+func (o *observer) expect(n int, matches func(change) bool) *expectation {
+	e := &expectation{matches: matches, missing: n, reached: map[objectKey]bool{}, done: make(chan struct{})}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.expectations[e] = true
+	return e
+}
+
+// expectState is expect, and the present state counts.
+func (o *observer) expectState(n int, matches func(change) bool) *expectation {
+	e := o.expect(n, matches)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, object := range o.present {
+		if o.expectations[e] && e.see(change{key, object, false}, time.Now()) {
+			delete(o.expectations, e)
+		}
+	}
+	return e
+}
+
+// await waits until nothing is missing, and returns when that was.
+func (o *observer) await(ctx context.Context, e *expectation, timeout time.Duration, what string) (time.Time, error) {
+	select {
+	case <-e.done:
+		return e.last, nil
+	case <-o.failed:
+		return time.Time{}, o.err
+	case <-ctx.Done():
+		return time.Time{}, context.Cause(ctx)
+	case <-time.After(timeout):
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return time.Time{}, fmt.Errorf("waited %s for %s: %d objects are missing", timeout, what, e.missing)
+	}
+}
+
+// patience is the longest time that a step may take.
+const patience = 3 * time.Minute
+
+// awaitMembers waits until n members are Ready.
+func (o *observer) awaitMembers(ctx context.Context, n int) error {
+	_, err := o.await(ctx, o.expectState(n, func(c change) bool {
+		member, ok := c.object.(*v1alpha1.MemberCluster)
+		return ok && member.IsReady()
+	}), patience, "the members to be Ready")
+	return err
+}
+
+// awaitQuiet waits until nothing has changed on any cluster for some time.
+func (o *observer) awaitQuiet(ctx context.Context, quiet time.Duration) error {
+	deadline := time.After(patience)
+	for {
+		o.mu.Lock()
+		var last time.Time
+		for _, at := range o.lastChange {
+			if at.After(last) {
+				last = at
+			}
+		}
+		o.mu.Unlock()
+		left := quiet - time.Since(last)
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-deadline:
+			return errors.New("the objects do not stop changing")
+		case <-time.After(left):
+		}
+	}
+}
+
+// hasApp reports whether the hub has an AppService.
+func (o *observer) hasApp(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, found := o.present[objectKey{hubName, "*v1alpha1.AppService", name}]
+	return found
+}
+
+// deployments returns the Deployments of all members, by cluster.
+func (o *observer) deployments() map[string][]*appsv1.Deployment {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := map[string][]*appsv1.Deployment{}
+	for key, object := range o.present {
+		if deployment, ok := object.(*appsv1.Deployment); ok {
+			all[key.cluster] = append(all[key.cluster], deployment)
+		}
+	}
+	return all
+}
+
+// isObject matches the Deployments and Services of AppServices.
+func isObject(apps []app) func(change) bool {
+	names := namesOf(apps)
+	return func(c change) bool { return !c.gone && c.cluster != hubName && names[c.name] }
+}
+
+// isGone matches the objects of AppServices that are gone, and the AppServices themselves.
+func isGone(apps []app) func(change) bool {
+	names := namesOf(apps)
+	return func(c change) bool { return c.gone && names[c.name] }
+}
+
+// hasImage matches the Deployments of AppServices with an image.
+func hasImage(apps []app) func(change) bool {
+	images := map[string]string{}
+	for _, a := range apps {
+		images[a.Name] = a.Image
+	}
+	return func(c change) bool {
+		deployment, ok := c.object.(*appsv1.Deployment)
+		return ok && !c.gone && deployment.Spec.Template.Spec.Containers[0].Image == images[c.name]
+	}
+}
+
+// isAppService matches AppServices for which a function returns true.
+func isAppService(apps []app, is func(*v1alpha1.AppService) bool) func(change) bool {
+	names := namesOf(apps)
+	return func(c change) bool {
+		a, ok := c.object.(*v1alpha1.AppService)
+		return ok && !c.gone && names[c.name] && is(a)
+	}
+}

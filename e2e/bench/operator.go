@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // for the profiler
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/e2e/bench/machine"
+	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
+)
+
+// configDir is the directory of the shipped manifests.
+const configDir = "config"
+
+// profiler is a file that an overlay of the build adds to the operator: it serves profiles. The
+// operator as it is shipped has no such endpoint.
+//
+//go:embed profiler.go.txt
+var profiler []byte
+
+// profilerVariable is the environment variable with the address of the profiler.
+const profilerVariable = "FLEETWRIGHT_BENCH_PROFILER"
+
+// buildOperator builds the operator of a source tree.
+func buildOperator(ctx context.Context, tree, dir, program string, profiled bool) error {
+	absolute, err := filepath.Abs(tree)
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", program}
+	if profiled {
+		file, overlay := filepath.Join(dir, "profiler.go"), filepath.Join(dir, "overlay.json")
+		content, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute, "cmd", "fleetwright", "profiler_bench.go"): file}})
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.WriteFile(file, profiler, 0o600), os.WriteFile(overlay, content, 0o600)); err != nil {
+			return err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/fleetwright")...)
+	cmd.Dir = absolute
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the operator of %s: %w\n%s", absolute, err, output)
+	}
+	return nil
+}
+
+// operator is the operator as a process.
+type operator struct {
+	fleet    *fleet
+	program  string
+	hub      []byte // the kubeconfig
+	process  *machine.Process
+	metrics  string // the address
+	profiler string // the address, or nothing
+}
+
+// start starts the process and does not wait.
+func (o *operator) start() error {
+	ports, err := kwok.FreePorts(o.fleet.dir, 3)
+	if err != nil {
+		return err
+	}
+	hub := filepath.Join(o.fleet.dir, "hub.kubeconfig")
+	if err := os.WriteFile(hub, o.hub, 0o600); err != nil {
+		return err
+	}
+	o.metrics = address(ports[0])
+	cmd := exec.Command(o.program, "--kubeconfig="+hub, "--allow-loopback-members", "--leader-elect=false",
+		"--metrics-bind-address="+o.metrics, "--health-probe-bind-address="+address(ports[1]))
+	if o.fleet.profiles != "" {
+		o.profiler = address(ports[2])
+		cmd.Env = append(os.Environ(), profilerVariable+"="+o.profiler)
+	}
+	o.process, err = o.fleet.group.Start("the operator", cmd, filepath.Join(o.fleet.dir, "operator.log"))
+	return err
+}
+
+// startAndJoin starts the operator, and waits until all members are Ready.
+func (o *operator) startAndJoin(ctx context.Context) error {
+	if err := o.start(); err != nil {
+		return err
+	}
+	return o.explain(o.fleet.observer.awaitMembers(ctx, len(o.fleet.servers.members)))
+}
+
+// explain adds the end of the operator's log to an error.
+func (o *operator) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; the operator's log ends:\n%s", err, tailOf(o.process.Log))
+}
+
+// editors is the number of AppServices that are edited at a time.
+const editors = 32
+
+// apply creates or edits AppServices.
+func (o *operator) apply(ctx context.Context, apps []app) error {
+	return o.each(ctx, apps, func(a app) error {
+		if o.fleet.observer.hasApp(a.Name) {
+			patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, a.Image)
+			return o.fleet.servers.hub.api.Patch(ctx, a.appService(), client.RawPatch("application/merge-patch+json", patch))
+		}
+		return o.fleet.servers.hub.api.Create(ctx, a.appService())
+	})
+}
+
+// remove deletes AppServices.
+func (o *operator) remove(ctx context.Context, apps []app) error {
+	return o.each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Delete(ctx, a.appService()) })
+}
+
+func (o *operator) each(ctx context.Context, apps []app, do func(app) error) error {
+	errs := make([]error, len(apps))
+	workqueue.ParallelizeUntil(ctx, editors, len(apps), func(i int) { errs[i] = do(apps[i]) })
+	return errors.Join(errs...)
+}
+
+func (o *operator) running() *machine.Process { return o.process }
+
+// join joins the members with the given kubeconfigs, by name.
+func (f *fleet) join(ctx context.Context, kubeconfigs map[string][]byte) error {
+	for name, kubeconfig := range kubeconfigs {
+		if err := environment.JoinWith(ctx, f.servers.hub.api, name, kubeconfig, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// profile starts a CPU profile, if profiles are asked for. The function that it returns ends the
+// profile and writes it and a heap profile.
+func (o *operator) profile(ctx context.Context, phase string) (func() error, error) {
+	if o.profiler == "" {
+		return func() error { return nil }, nil
+	}
+	file := func(kind string) string {
+		return filepath.Join(o.fleet.profiles, fmt.Sprintf("%s-%d.%s.pprof", phase, time.Now().Unix(), kind))
+	}
+	if err := o.askProfiler(ctx, "start", file("cpu")); err != nil {
+		return nil, err
+	}
+	return func() error {
+		return errors.Join(o.askProfiler(ctx, "stop", ""), o.askProfiler(ctx, "heap", file("heap")))
+	}, nil
+}
+
+func (o *operator) askProfiler(ctx context.Context, what, file string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+o.profiler+"/"+what+"?file="+url.QueryEscape(file), bytes.NewReader(nil))
+	if err != nil {
+		return err
+	}
+	_, err = do(http.DefaultClient, request)
+	return err
+}

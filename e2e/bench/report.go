@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/fleetwright/fleetwright/e2e/bench/figures"
+)
+
+// goals are the goals of the operator.
+func (s settings) goals() []figures.Goal {
+	key := func(scenario, name string) figures.Key { return figures.Key{Scenario: scenario, Name: name} }
+	naked := func(scenario, name string, limit float64) figures.Goal {
+		return figures.Goal{Figure: key(scenario, name), To: key(scenario, name), ToWriter: nakedWriter, Limit: limit}
+	}
+	return []figures.Goal{
+		naked("B1", tookP50, 2),
+		naked("B1", tookP99, 2),
+		naked("B2", tookAll, 1.5),
+		naked("B2", cpuOfAll, 2),
+		{Figure: key("B2", hubWrites), Per: float64(s.apps), Limit: 6},
+		{Figure: key("B2", peakRSS), Limit: 128},
+		naked("B3", tookAll, 1.5),
+		{Figure: key("B4", tookP50), Limit: 0.05},
+		{Figure: key("B4", tookAll), Limit: 1.5},
+		{Figure: key("B5", tookAll), Limit: 2},
+		{Figure: key("B5", extraWrites), Limit: 0},
+		{Figure: key("B6", allWrites), Limit: 0},
+		{Figure: key("B6", reads), To: key("B6 without AppServices", reads), Limit: 1.1},
+		{Figure: key("B7", tookP50), To: key("B1", tookP50), Limit: 1.1},
+		{Figure: key("B7", tookP99), To: key("B1", tookP99), Limit: 1.1},
+		naked("B9", tookAll, 2),
+	}
+}
+
+// document is the JSON file.
+type document struct {
+	At      time.Time        `json:"at"`
+	Commit  string           `json:"commit"`
+	Machine string           `json:"machine"`
+	Members int              `json:"members"`
+	Apps    int              `json:"apps"`
+	Rest    string           `json:"rest"`
+	Goals   []figures.Result `json:"goals"`
+	Samples figures.Samples  `json:"samples"`
+}
+
+// report writes the results to files and prints the tables.
+func (r *run) report() error {
+	d := document{
+		At: time.Now().UTC(), Commit: commit(), Machine: describeMachine(), Members: r.members, Apps: r.apps, Rest: r.rest.String(),
+		Goals: r.samples.Judge(r.goals(), operatorWriter), Samples: r.samples,
+	}
+	content, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return err
+	}
+	text := d.markdown(r.repetitions)
+	fmt.Println(text)
+	name := filepath.Join(r.out, "bench")
+	return errors.Join(os.WriteFile(name+".json", content, 0o600), os.WriteFile(name+".md", []byte(text), 0o600))
+}
+
+func (d document) markdown(repetitions int) string {
+	return fmt.Sprintf(`%s, commit %s, %s. %d members, %d AppServices at once, %d repetitions.
+
+A value is the median and, in parentheses, the range. \* Other programs or the host took a tenth of the
+machine or more, in at least half of the repetitions.
+
+%s
+%s`, d.At.Format("2 January 2006"), d.Commit, d.Machine, d.Members, d.Apps, repetitions,
+		d.Samples.GoalTable(d.Goals, operatorWriter), d.Samples.FigureTable(nakedWriter, operatorWriter))
+}
+
+// commit returns the commit of the source tree.
+func commit() string {
+	output, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// describeMachine returns the processor, the memory and the kernel.
+func describeMachine() string {
+	field := func(file, name string) string {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "unknown"
+		}
+		for line := range strings.Lines(string(content)) {
+			if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == name {
+				return strings.TrimSpace(value)
+			}
+		}
+		return "unknown"
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		release = []byte("unknown")
+	}
+	return fmt.Sprintf("%d × %s, memory %s, Linux %s, %s", runtime.NumCPU(), field("/proc/cpuinfo", "model name"),
+		field("/proc/meminfo", "MemTotal"), strings.TrimSpace(string(release)), runtime.Version())
+}
