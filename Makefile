@@ -70,7 +70,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench bench-members record-release
+.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench bench-compare bench-members record-release
 verify: verify-generated manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
@@ -133,6 +133,11 @@ record-release: build ## record the objects of a release, from which e2e/upgrade
 bench: ## compare the operator with a naked writer; some 40 minutes: BENCH='-repeat 3 -scenarios B1,B2 -profile'
 	$(call need,etcd kube-apiserver)
 	exec go run ./e2e/bench $(BENCH)
+
+bench-compare: ## compare the operator with that of another commit, and fail if it is worse: BASE=<commit>
+	$(call need,etcd kube-apiserver)
+	@[[ -n '$(BASE)' ]] || { echo 'BASE is missing: make bench-compare BASE=main' >&2; exit 1; }
+	exec go run ./e2e/bench -base '$(BASE)' $(BENCH)
 
 bench-members: build ## measure the cost of a member, and how fast members join; on an idle machine
 	$(call need,$(CLUSTER))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -76,12 +75,4 @@ func (s settings) checkFiles() error {
 		return fmt.Errorf("%d open files are needed, the limit is %d: raise ulimit -n", need, limit.Max)
 	}
 	return nil
-}
-
-// build builds the operators of the run, and returns the programs by the name of the writer. The
-// program of the naked writer is empty.
-func (s settings) build(ctx context.Context, dir string) (map[string]string, error) {
-	program := filepath.Join(dir, operatorWriter)
-	say("building the operator")
-	return map[string]string{operatorWriter: program}, buildOperator(ctx, ".", dir, program, s.profile)
 }

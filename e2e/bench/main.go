@@ -35,23 +35,25 @@ type settings struct {
 	bin, out    string
 	members     int
 	apps        int
+	crowd       int
+	foreign     int
 	repetitions int
 	scenarios   []string
 	rest        time.Duration
 	profile     bool
-	base        string
+	base        string // the commit to compare with, or nothing
 }
 
-// known are the scenarios.
-var known = []string{"B1", "B2", "B3", "B4", "B5", "B6", "B7", "B9"}
+var (
+	// usual are the scenarios that are measured by default, and known are all.
+	usual = []string{"B1", "B2", "B3", "B4", "B5", "B6", "B7", "B9"}
+	known = append(slices.Clone(usual), "B8", "B10", "B11")
+)
 
 // has reports whether one of the scenarios is to be measured.
 func (s settings) has(scenarios ...string) bool {
 	return slices.ContainsFunc(scenarios, func(scenario string) bool { return slices.Contains(s.scenarios, scenario) })
 }
-
-// compares reports whether two commits are compared.
-func (s settings) compares() bool { return s.base != "" }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -86,9 +88,12 @@ func runBench(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		r := &run{fleet: f, settings: s}
+		r := &run{fleet: f, settings: s, delivered: map[string]string{}}
 		if err := r.repeat(ctx, programs); err != nil {
 			return err
+		}
+		if s.base != "" {
+			return r.reportChanges()
 		}
 		return r.report()
 	})
@@ -100,24 +105,32 @@ func parse(args []string) (s settings, err error) {
 	flags.StringVar(&s.out, "out", "dist/bench", "directory of the results")
 	flags.IntVar(&s.members, "members", 10, "number of members")
 	flags.IntVar(&s.apps, "apps", 50, "number of AppServices at once")
+	flags.IntVar(&s.crowd, "crowd", 500, "number of AppServices that are edited in B11")
+	flags.IntVar(&s.foreign, "foreign", 10000, "number of Deployments of others on a member in B8")
 	flags.IntVar(&s.repetitions, "repeat", 5, "number of repetitions")
-	scenarios := flags.String("scenarios", strings.Join(known, ","), "what to measure")
+	scenarios := flags.String("scenarios", strings.Join(usual, ","), "what to measure; or all, with B8, B10 and B11, which take long")
 	flags.DurationVar(&s.rest, "rest", 2*time.Minute, "how long the operator rests in B6")
 	flags.BoolVar(&s.profile, "profile", false, "leave CPU and heap profiles of the operator in each phase in -out")
+	flags.StringVar(&s.base, "base", "", "compare this tree with a `commit`, instead of the naked writer; fails if it is worse")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
-	s.scenarios = strings.Split(*scenarios, ",")
+	if s.scenarios = strings.Split(*scenarios, ","); *scenarios == "all" {
+		s.scenarios = known
+	}
 	for _, scenario := range s.scenarios {
 		if !slices.Contains(known, scenario) {
 			return s, fmt.Errorf("-scenarios: unknown scenario %q: use some of %s", scenario, strings.Join(known, ","))
 		}
 	}
-	if s.members < 1 || s.apps < 2 || s.repetitions < 1 || s.rest <= 0 {
-		return s, errors.New("-members, -repeat and -rest must be positive, and -apps at least 2")
+	if s.base != "" && s.profile {
+		return s, errors.New("-profile works without -base only")
+	}
+	if s.members < 1 || s.apps < 2 || s.crowd < 1 || s.foreign < 1 || s.repetitions < 1 || s.rest <= 0 {
+		return s, errors.New("-members, -crowd, -foreign, -repeat and -rest must be positive, and -apps at least 2")
 	}
 	if s.out, err = filepath.Abs(s.out); err != nil {
 		return s, err

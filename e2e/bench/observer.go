@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -255,6 +257,23 @@ func (o *observer) deployments() map[string][]*appsv1.Deployment {
 		}
 	}
 	return all
+}
+
+// describe returns what writers set on the Deployment and the Service of an AppService on a member,
+// without what is different for every AppService.
+func (o *observer) describe(cluster, name string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := ""
+	if deployment, ok := o.present[objectKey{cluster, "*v1.Deployment", name}].(*appsv1.Deployment); ok {
+		text += fmt.Sprintf("labels %v, annotations %v, spec %s; ", deployment.Labels, slices.Sorted(maps.Keys(deployment.Annotations)), deployment.Spec.String())
+	}
+	if service, ok := o.present[objectKey{cluster, "*v1.Service", name}].(*corev1.Service); ok {
+		spec := service.Spec.DeepCopy()
+		spec.ClusterIP, spec.ClusterIPs = "", nil
+		text += fmt.Sprintf("labels %v, annotations %v, spec %s", service.Labels, slices.Sorted(maps.Keys(service.Annotations)), spec.String())
+	}
+	return text
 }
 
 // isObject matches the Deployments and Services of AppServices.

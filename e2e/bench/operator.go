@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed" // for the profiler
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -24,42 +24,6 @@ import (
 
 // configDir is the directory of the shipped manifests.
 const configDir = "config"
-
-// profiler is a file that an overlay of the build adds to the operator: it serves profiles. The
-// operator as it is shipped has no such endpoint.
-//
-//go:embed profiler.go.txt
-var profiler []byte
-
-// profilerVariable is the environment variable with the address of the profiler.
-const profilerVariable = "FLEETWRIGHT_BENCH_PROFILER"
-
-// buildOperator builds the operator of a source tree.
-func buildOperator(ctx context.Context, tree, dir, program string, profiled bool) error {
-	absolute, err := filepath.Abs(tree)
-	if err != nil {
-		return err
-	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", program}
-	if profiled {
-		file, overlay := filepath.Join(dir, "profiler.go"), filepath.Join(dir, "overlay.json")
-		content, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute, "cmd", "fleetwright", "profiler_bench.go"): file}})
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(os.WriteFile(file, profiler, 0o600), os.WriteFile(overlay, content, 0o600)); err != nil {
-			return err
-		}
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/fleetwright")...)
-	cmd.Dir = absolute
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the operator of %s: %w\n%s", absolute, err, output)
-	}
-	return nil
-}
 
 // operator is the operator as a process.
 type operator struct {
@@ -90,14 +54,6 @@ func (o *operator) start() error {
 	}
 	o.process, err = o.fleet.group.Start("the operator", cmd, filepath.Join(o.fleet.dir, "operator.log"))
 	return err
-}
-
-// startAndJoin starts the operator, and waits until all members are Ready.
-func (o *operator) startAndJoin(ctx context.Context) error {
-	if err := o.start(); err != nil {
-		return err
-	}
-	return o.explain(o.fleet.observer.awaitMembers(ctx, len(o.fleet.servers.members)))
 }
 
 // explain adds the end of the operator's log to an error.
@@ -143,6 +99,24 @@ func (f *fleet) join(ctx context.Context, kubeconfigs map[string][]byte) error {
 		}
 	}
 	return nil
+}
+
+// goroutines returns the number of goroutines, from the operator's metrics.
+func (o *operator) goroutines(ctx context.Context) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	content, err := do(http.DefaultClient, request)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(content)) {
+		if text, found := strings.CutPrefix(line, "go_goroutines "); found {
+			return strconv.Atoi(strings.TrimSpace(text))
+		}
+	}
+	return 0, errors.New("the operator's metrics lack go_goroutines")
 }
 
 // profile starts a CPU profile, if profiles are asked for. The function that it returns ends the

@@ -36,7 +36,13 @@ func (s settings) goals() []figures.Goal {
 		{Figure: key("B6", reads), To: key("B6 without AppServices", reads), Limit: 1.1},
 		{Figure: key("B7", tookP50), To: key("B1", tookP50), Limit: 1.1},
 		{Figure: key("B7", tookP99), To: key("B1", tookP99), Limit: 1.1},
+		{Figure: key("B8", residentMemory+" with foreign Deployments"), To: key("B8", residentMemory), Limit: 1.05},
 		naked("B9", tookAll, 2),
+		naked("B1 +50 ms", tookP50, 2),
+		naked("B1 +200 ms", tookP50, 2),
+		naked("B2 +50 ms", tookAll, 1.5),
+		naked("B2 +200 ms", tookAll, 1.5),
+		{Figure: key("B11", "new"), To: key("B1", tookP50), Limit: 10},
 	}
 }
 
@@ -77,6 +83,52 @@ machine or more, in at least half of the repetitions.
 %s
 %s`, d.At.Format("2 January 2006"), d.Commit, d.Machine, d.Members, d.Apps, repetitions,
 		d.Samples.GoalTable(d.Goals, operatorWriter), d.Samples.FigureTable(nakedWriter, operatorWriter))
+}
+
+// compared are the figures of a comparison of two commits.
+func compared() []figures.Key {
+	var keys []figures.Key
+	for _, scenario := range []struct {
+		name    string
+		figures []string
+	}{
+		{"B1", []string{tookP50, tookP99, cpuOfWriter}},
+		{"B2", []string{tookAll, cpuOfWriter, cpuOfAll, peakRSS, hubWrites}},
+		{"B3", []string{tookAll, cpuOfWriter, cpuOfAll, hubWrites}},
+		{"B4", []string{tookP50, tookAll}},
+		{"B5", []string{tookAll, extraWrites}},
+		{"B6", []string{cpuOfWriter, allWrites, reads}},
+		{"B7", []string{tookP50}},
+		{"B8", []string{residentMemory}},
+		{"B9", []string{tookAll, cpuOfWriter, cpuOfAll}},
+		{"B11", []string{"new"}},
+	} {
+		for _, name := range scenario.figures {
+			keys = append(keys, figures.Key{Scenario: scenario.name, Name: name})
+		}
+	}
+	return keys
+}
+
+// reportChanges prints how the figures of two commits differ, and returns an error if one is worse.
+func (r *run) reportChanges() error {
+	changes := r.samples.Compare(compared(), baseWriter, headWriter)
+	text := fmt.Sprintf("%s: %s compared with %s, %d repetitions, %s\n\n%s", time.Now().UTC().Format("2 January 2006"), commit(), r.base,
+		r.repetitions, describeMachine(), figures.ChangeTable(changes))
+	fmt.Println(text)
+	if err := os.WriteFile(filepath.Join(r.out, "compare.md"), []byte(text), 0o600); err != nil {
+		return err
+	}
+	var worse []string
+	for _, c := range changes {
+		if c.Worse {
+			worse = append(worse, c.Key.String())
+		}
+	}
+	if len(worse) > 0 {
+		return fmt.Errorf("worse than %s by more than a tenth, beyond the spread: %s", r.base, strings.Join(worse, ", "))
+	}
+	return nil
 }
 
 // commit returns the commit of the source tree.

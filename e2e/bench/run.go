@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 const (
 	nakedWriter    = "naked"
 	operatorWriter = "operator"
+	// The writers of a comparison of two commits.
+	baseWriter = "base"
+	headWriter = "head"
 )
 
 // run is a run of the benchmark.
@@ -24,18 +28,15 @@ type run struct {
 	// What is measured now: they belong to each sample.
 	writerName string
 	repetition int
+	suffix     string // of the scenario
+
+	delivered map[string]string // the objects of the first AppService on a member, by writer
 }
 
-// repeat lets the writers take turns. The first one of a repetition is the last one of the next.
+// repeat lets the writers take turns: the first one of a repetition is the last one of the next.
+// Each has a name and a program, which is empty for the naked writer.
 func (r *run) repeat(ctx context.Context, programs map[string]string) error {
-	names := []string{nakedWriter}
-	for name := range programs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	if r.compares() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == nakedWriter })
-	}
+	names := slices.Sorted(maps.Keys(programs))
 	for r.repetition = range r.repetitions {
 		for _, r.writerName = range names {
 			say("repetition %d of %d: %s", r.repetition+1, r.repetitions, r.writerName)
@@ -50,9 +51,56 @@ func (r *run) repeat(ctx context.Context, programs map[string]string) error {
 
 // once measures a writer once. The program is the operator's, or empty for the naked writer.
 func (r *run) once(ctx context.Context, program string) error {
-	if program == "" {
-		n, err := r.startNaked(ctx, operatorKubeconfigs(r.servers))
+	if err := r.with(ctx, program, nil, r.scenarios); err != nil {
+		return err
+	}
+	if !r.has("B10") {
+		return nil
+	}
+	for _, added := range delays {
+		ctx, stop := context.WithCancel(ctx) // the proxies
+		err := r.with(ctx, program, &added, []string{"B1", "B2"})
+		stop()
 		if err != nil {
+			return fmt.Errorf("with %s added to every round trip: %w", added, err)
+		}
+	}
+	return nil
+}
+
+// delays are what B10 adds to every round trip.
+var delays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}
+
+// with starts a writer and measures scenarios, perhaps with a time added to its round trips.
+func (r *run) with(ctx context.Context, program string, added *time.Duration, scenarios []string) error {
+	measured := *r
+	measured.scenarios, measured.suffix = scenarios, ""
+	hub, members := r.servers.hub.operator, r.servers.kubeconfigs()
+	if added != nil {
+		measured.suffix = fmt.Sprintf(" +%d ms", added.Milliseconds())
+		var err error
+		if hub, err = delayed(ctx, hub, r.servers.hub.address, *added); err != nil {
+			return err
+		}
+		for _, member := range r.servers.members {
+			if members[member.name], err = delayed(ctx, member.operator, member.address, *added); err != nil {
+				return err
+			}
+		}
+	}
+	err := measured.start(ctx, program, hub, members)
+	r.samples = measured.samples
+	return err
+}
+
+// start starts a writer, measures it, and ends it.
+func (r *run) start(ctx context.Context, program string, hub []byte, members map[string][]byte) error {
+	if program == "" {
+		n, err := startNaked(ctx, r.group, r.dir, slices.Collect(maps.Values(members)))
+		if err != nil {
+			return err
+		}
+		if err := r.warmUp(ctx, n); err != nil {
 			return err
 		}
 		if err := r.naked(ctx, n); err != nil {
@@ -60,12 +108,15 @@ func (r *run) once(ctx context.Context, program string) error {
 		}
 		return n.process.Kill()
 	}
-	o := &operator{fleet: r.fleet, program: program, hub: r.servers.hub.operator}
-	if err := r.join(ctx, operatorKubeconfigs(r.servers)); err != nil {
+	if err := r.join(ctx, members); err != nil {
 		return err
 	}
-	if err := o.startAndJoin(ctx); err != nil {
+	o := &operator{fleet: r.fleet, program: program, hub: hub}
+	if err := o.start(); err != nil {
 		return err
+	}
+	if err := r.warmUp(ctx, o); err != nil {
+		return o.explain(err)
 	}
 	if err := r.operator(ctx, o); err != nil {
 		return o.explain(err)
@@ -73,13 +124,28 @@ func (r *run) once(ctx context.Context, program string) error {
 	return o.process.Stop()
 }
 
-// operatorKubeconfigs returns the kubeconfigs of the members, with the permissions of the operator.
-func operatorKubeconfigs(s *servers) map[string][]byte {
-	kubeconfigs := map[string][]byte{}
-	for _, member := range s.members {
-		kubeconfigs[member.name] = member.operator
+// checkSame returns an error unless the operator and the naked writer deliver the same objects.
+func (r *run) checkSame(of app) error {
+	own := r.observer.describe(memberName(0), of.Name)
+	if own == "" {
+		return fmt.Errorf("%s has not delivered %s", r.writerName, of.Name)
 	}
-	return kubeconfigs
+	r.delivered[r.writerName] = own
+	if naked := r.delivered[nakedWriter]; naked != "" && naked != own {
+		return fmt.Errorf("the objects differ\nof the naked writer: %s\nof the operator: %s", naked, own)
+	}
+	return nil
+}
+
+// warmUp waits until the writer has delivered an AppService to all members and has deleted it: the
+// operator has engaged all members, and each writer has its connections.
+func (r *run) warmUp(ctx context.Context, w writer) error {
+	apps := batch("warm", 1)
+	if _, err := r.timed(ctx, r.observer.expect(2*len(r.servers.members), isObject(apps)), func() error { return w.apply(ctx, apps) }); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	_, err := r.delete(ctx, w, apps)
+	return err
 }
 
 // naked measures the scenarios that the naked writer has.
@@ -122,9 +188,26 @@ func (r *run) operator(ctx context.Context, o *operator) error {
 			return err
 		}
 	}
-	if !r.has("B2", "B3", "B4", "B5", "B6", "B9") {
-		return nil
+	if r.has("B2", "B3", "B4", "B5", "B6", "B9") {
+		if err := r.many(ctx, o); err != nil {
+			return err
+		}
 	}
+	if r.has("B11") {
+		if err := r.besideCrowd(ctx, o); err != nil {
+			return fmt.Errorf("B11: %w", err)
+		}
+	}
+	if r.has("B8") {
+		if err := r.besideForeign(ctx, o); err != nil {
+			return fmt.Errorf("B8: %w", err)
+		}
+	}
+	return nil
+}
+
+// many measures the scenarios with all AppServices.
+func (r *run) many(ctx context.Context, o *operator) error {
 	apps := batch("b2", r.apps)
 	if err := r.atOnce(ctx, o, apps); err != nil {
 		return err
@@ -168,7 +251,7 @@ func (r *run) whileReady(ctx context.Context, o *operator, apps []app) error {
 // add records a figure of what is measured now.
 func (r *run) add(scenario, name, unit string, value float64, u usage) {
 	r.samples = append(r.samples, figures.Sample{
-		Key: figures.Key{Scenario: scenario, Name: name}, Writer: r.writerName, Repetition: r.repetition,
+		Key: figures.Key{Scenario: scenario + r.suffix, Name: name}, Writer: r.writerName, Repetition: r.repetition,
 		Value: value, Unit: unit, Taken: u.share(),
 	})
 }
@@ -215,15 +298,6 @@ func (r *run) phase(ctx context.Context, w writer, name string, do func() error)
 		return usage{}, err
 	}
 	return u, endProfile()
-}
-
-// startNaked starts the naked writer.
-func (f *fleet) startNaked(ctx context.Context, kubeconfigs map[string][]byte) (*naked, error) {
-	var all [][]byte
-	for _, kubeconfig := range kubeconfigs {
-		all = append(all, kubeconfig)
-	}
-	return startNaked(ctx, f.group, f.dir, all)
 }
 
 // since returns the seconds from a time to another, at least 0.

@@ -48,6 +48,9 @@ func (r *run) oneByOne(ctx context.Context, w writer) error {
 	if err := r.series(ctx, w, "B1", apps, len(r.servers.members), func(do func() error) error { return do() }); err != nil {
 		return err
 	}
+	if err := r.checkSame(apps[0]); err != nil {
+		return err
+	}
 	_, err := r.delete(ctx, w, apps)
 	return err
 }

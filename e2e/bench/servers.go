@@ -60,6 +60,15 @@ type servers struct {
 
 func (s *servers) all() []*server { return append([]*server{s.hub}, s.members...) }
 
+// kubeconfigs returns the kubeconfigs of the members with the permissions of the operator, by name.
+func (s *servers) kubeconfigs() map[string][]byte {
+	all := map[string][]byte{}
+	for _, member := range s.members {
+		all[member.name] = member.operator
+	}
+	return all
+}
+
 // credentials are the files that all API servers share.
 type credentials struct {
 	certificate, key, tokens string

@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,7 +33,7 @@ func (s Samples) GoalTable(results []Result, writer string) string {
 	return b.String()
 }
 
-// FigureTable returns a Markdown table of all figures, a column for each writer.
+// FigureTable returns a Markdown table of all figures that are not 0, a column for each writer.
 func (s Samples) FigureTable(writers ...string) string {
 	var b strings.Builder
 	b.WriteString("| scenario | figure | unit | " + strings.Join(writers, " | ") + " |\n|---|---|---|" + strings.Repeat("---|", len(writers)) + "\n")
@@ -67,14 +68,22 @@ func percent(base, head float64) string {
 	return fmt.Sprintf("%+.0f %%", 100*(head/base-1))
 }
 
-// keys returns the figures in the order of their first samples.
+// keys returns the figures that are not always 0, by scenario in the order of their first samples.
 func (s Samples) keys() []Key {
-	var keys []Key
-	seen := map[Key]bool{}
+	var scenarios []string
+	names := map[string][]string{}
 	for _, sample := range s {
-		if !seen[sample.Key] {
-			seen[sample.Key] = true
-			keys = append(keys, sample.Key)
+		if !slices.Contains(scenarios, sample.Scenario) {
+			scenarios = append(scenarios, sample.Scenario)
+		}
+		if sample.Value != 0 && !slices.Contains(names[sample.Scenario], sample.Name) {
+			names[sample.Scenario] = append(names[sample.Scenario], sample.Name)
+		}
+	}
+	var keys []Key
+	for _, scenario := range scenarios {
+		for _, name := range names[scenario] {
+			keys = append(keys, Key{scenario, name})
 		}
 	}
 	return keys

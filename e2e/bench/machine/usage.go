@@ -50,18 +50,23 @@ func sumTicks(fields []string) (sum time.Duration, err error) {
 
 // PeakRSS returns the peak of the resident memory since the start or [Process.ResetPeakRSS], in
 // bytes.
-func (p *Process) PeakRSS() (int64, error) {
+func (p *Process) PeakRSS() (int64, error) { return p.memory("VmHWM:") }
+
+// RSS returns the resident memory, in bytes.
+func (p *Process) RSS() (int64, error) { return p.memory("VmRSS:") }
+
+func (p *Process) memory(field string) (int64, error) {
 	content, err := os.ReadFile(p.proc("status"))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of %s: %w", p.Name, err)
 	}
 	for line := range strings.Lines(string(content)) {
-		if text, found := strings.CutPrefix(line, "VmHWM:"); found {
+		if text, found := strings.CutPrefix(line, field); found {
 			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("read the memory of %s: its status lacks VmHWM", p.Name)
+	return 0, fmt.Errorf("read the memory of %s: its status lacks %s", p.Name, field)
 }
 
 // ResetPeakRSS makes the present resident memory the peak.
