@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
@@ -63,14 +66,20 @@ func (a app) appService() *v1alpha1.AppService {
 	return framework.NewAppService(namespace, a.Name, framework.Image(a.Image), framework.Replicas(replicas), framework.Env("MODE", "production"))
 }
 
-// render returns the Deployment and the Service, as the operator renders them for a member.
+// render returns the Deployment and the Service, as the operator applies them to a member.
 func (a app) render() ([]*unstructured.Unstructured, error) {
-	rendered := a.appService()
-	rendered.UID = types.UID("7d9f3c52-4b1e-4a8e-9c36-0a1b2c3d4e5f") // as long as a real one
-	rendered.Generation = 1
-	objects, err := workload.Render(rendered, &v1alpha1.ClusterStatus{Replicas: replicas}, &v1alpha1.MemberCluster{}, "8e0a4d63-5c2f-4b9f-8d47-1b2c3d4e5f60")
+	of := a.appService()
+	of.UID = types.UID("7d9f3c52-4b1e-4a8e-9c36-0a1b2c3d4e5f") // these values are as long as real ones
+	objects, err := workload.Render(of, &v1alpha1.ClusterStatus{Replicas: replicas}, &v1alpha1.MemberCluster{}, "8e0a4d63-5c2f-4b9f-8d47-1b2c3d4e5f60")
 	if err != nil {
 		return nil, err
 	}
-	return []*unstructured.Unstructured{workload.Stamp(objects.Deployment, 1), workload.Stamp(objects.Service, 1)}, nil
+	stamp := lineage.Stamp{UID: of.UID, Created: time.Now(), Generation: 1, SpecHash: "0123456789abcdef"}
+	all := []*unstructured.Unstructured{objects.Deployment, objects.Service}
+	for _, object := range all {
+		annotations := object.GetAnnotations()
+		maps.Copy(annotations, stamp.Annotations())
+		object.SetAnnotations(annotations)
+	}
+	return all, nil
 }

@@ -36,7 +36,7 @@ func (r *run) besideCrowd(ctx context.Context, w writer) error {
 		if took, err = r.timed(ctx, r.observer.expect(2*members, isObject(one)), func() error { return w.apply(ctx, one) }); err != nil {
 			return err
 		}
-		end, err := r.observer.await(ctx, everywhere, patience, "the edits")
+		end, err := r.observer.await(ctx, everywhere, "the edits")
 		all = since(begin, end)
 		return err
 	})

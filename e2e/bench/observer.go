@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -185,7 +186,7 @@ func (o *observer) expectState(n int, matches func(change) bool) *expectation {
 }
 
 // await waits until nothing is missing, and returns when that was.
-func (o *observer) await(ctx context.Context, e *expectation, timeout time.Duration, what string) (time.Time, error) {
+func (o *observer) await(ctx context.Context, e *expectation, what string) (time.Time, error) {
 	select {
 	case <-e.done:
 		return e.last, nil
@@ -193,10 +194,10 @@ func (o *observer) await(ctx context.Context, e *expectation, timeout time.Durat
 		return time.Time{}, o.err
 	case <-ctx.Done():
 		return time.Time{}, context.Cause(ctx)
-	case <-time.After(timeout):
+	case <-time.After(patience):
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		return time.Time{}, fmt.Errorf("waited %s for %s: %d objects are missing", timeout, what, e.missing)
+		return time.Time{}, fmt.Errorf("waited %s for %s: %d objects are missing", patience, what, e.missing)
 	}
 }
 
@@ -208,7 +209,7 @@ func (o *observer) awaitMembers(ctx context.Context, n int) error {
 	_, err := o.await(ctx, o.expectState(n, func(c change) bool {
 		member, ok := c.object.(*v1alpha1.MemberCluster)
 		return ok && member.IsReady()
-	}), patience, "the members to be Ready")
+	}), "the members to be Ready")
 	return err
 }
 
@@ -261,19 +262,21 @@ func (o *observer) deployments() map[string][]*appsv1.Deployment {
 
 // describe returns what writers set on the Deployment and the Service of an AppService on a member,
 // without what is different for every AppService.
-func (o *observer) describe(cluster, name string) string {
+func (o *observer) describe(cluster, name string) (string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	text := ""
-	if deployment, ok := o.present[objectKey{cluster, "*v1.Deployment", name}].(*appsv1.Deployment); ok {
-		text += fmt.Sprintf("labels %v, annotations %v, spec %s; ", deployment.Labels, slices.Sorted(maps.Keys(deployment.Annotations)), deployment.Spec.String())
+	deployment, hasDeployment := o.present[objectKey{cluster, "*v1.Deployment", name}].(*appsv1.Deployment)
+	service, hasService := o.present[objectKey{cluster, "*v1.Service", name}].(*corev1.Service)
+	if !hasDeployment || !hasService {
+		return "", fmt.Errorf("%s lacks the objects of %s", cluster, name)
 	}
-	if service, ok := o.present[objectKey{cluster, "*v1.Service", name}].(*corev1.Service); ok {
-		spec := service.Spec.DeepCopy()
-		spec.ClusterIP, spec.ClusterIPs = "", nil
-		text += fmt.Sprintf("labels %v, annotations %v, spec %s", service.Labels, slices.Sorted(maps.Keys(service.Annotations)), spec.String())
-	}
-	return text
+	spec := service.Spec.DeepCopy()
+	spec.ClusterIP, spec.ClusterIPs = "", nil
+	content, err := json.Marshal([]any{
+		deployment.Labels, slices.Sorted(maps.Keys(deployment.Annotations)), deployment.Spec,
+		service.Labels, slices.Sorted(maps.Keys(service.Annotations)), spec,
+	})
+	return string(content), err
 }
 
 // isObject matches the Deployments and Services of AppServices.

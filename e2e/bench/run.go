@@ -126,9 +126,9 @@ func (r *run) start(ctx context.Context, program string, hub []byte, members map
 
 // checkSame returns an error unless the operator and the naked writer deliver the same objects.
 func (r *run) checkSame(of app) error {
-	own := r.observer.describe(memberName(0), of.Name)
-	if own == "" {
-		return fmt.Errorf("%s has not delivered %s", r.writerName, of.Name)
+	own, err := r.observer.describe(memberName(0), of.Name)
+	if err != nil {
+		return err
 	}
 	r.delivered[r.writerName] = own
 	if naked := r.delivered[nakedWriter]; naked != "" && naked != own {

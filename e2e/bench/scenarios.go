@@ -87,7 +87,7 @@ func (r *run) timed(ctx context.Context, expected *expectation, do func() error)
 	if err := do(); err != nil {
 		return 0, err
 	}
-	end, err := r.observer.await(ctx, expected, patience, "the objects")
+	end, err := r.observer.await(ctx, expected, "the objects")
 	return since(begin, end), err
 }
 
@@ -124,7 +124,7 @@ func (r *run) besideBlackHoles(ctx context.Context, w writer) error {
 
 // awaitState waits until n objects match.
 func (r *run) awaitState(ctx context.Context, n int, matches func(change) bool, what string) error {
-	_, err := r.observer.await(ctx, r.observer.expectState(n, matches), patience, what)
+	_, err := r.observer.await(ctx, r.observer.expectState(n, matches), what)
 	return err
 }
 
@@ -245,7 +245,7 @@ func (r *run) writeReady(ctx context.Context, apps []app, ready int) (float64, e
 		return 0, err
 	}
 	last := time.Now()
-	end, err := r.observer.await(ctx, expected, patience, fmt.Sprintf("the sum %d on the hub", sum))
+	end, err := r.observer.await(ctx, expected, fmt.Sprintf("the sum %d on the hub", sum))
 	return since(last, end), err
 }
 

@@ -125,7 +125,7 @@ func TestTables(t *testing.T) {
 			all[i].Taken = 0.2
 		}
 	}
-	results := all.Judge([]Goal{{Figure: took, To: took, ToWriter: "naked", Limit: 2}, {Figure: took, Per: 2, Limit: 1}}, "operator")
+	results := all.Judge([]Goal{{Figure: took, To: took, ToWriter: "naked", Limit: 2}, {Figure: took, Per: 2, Limit: 1}, {Figure: Key{"B9", "all"}, Limit: 1}}, "operator")
 	for _, test := range []struct{ name, got, want string }{
 		{"goals", all.GoalTable(results, "operator"), `| figure | compared with | operator | reference | ratio or value | goal | |
 |---|---|---|---|---|---|---|
