@@ -11,8 +11,9 @@ import (
 
 // fleet is everything that the writers share.
 type fleet struct {
-	dir      string // of temporary files
-	profiles string // the directory of profiles, or nothing
+	dir      string   // of temporary files
+	profiles string   // the directory of profiles, or nothing
+	flags    []string // of the operator
 	group    *machine.Group
 	servers  *servers
 	observer *observer
@@ -35,7 +36,7 @@ func withFleet(ctx context.Context, s settings, do func(context.Context, *fleet)
 	if err != nil {
 		return err
 	}
-	f := &fleet{dir: dir, group: &machine.Group{}, observer: newObserver()}
+	f := &fleet{dir: dir, group: &machine.Group{}, observer: newObserver(), flags: s.flags}
 	if s.profile {
 		f.profiles = s.out
 	}

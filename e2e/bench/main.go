@@ -41,7 +41,8 @@ type settings struct {
 	scenarios   []string
 	rest        time.Duration
 	profile     bool
-	base        string // the commit to compare with, or nothing
+	flags       []string // of the operator
+	base        string   // the commit to compare with, or nothing
 }
 
 var (
@@ -89,13 +90,11 @@ func runBench(ctx context.Context, args []string) error {
 			return err
 		}
 		r := &run{fleet: f, settings: s, delivered: map[string]string{}}
-		if err := r.repeat(ctx, programs); err != nil {
-			return err
-		}
+		err = r.repeat(ctx, programs)
 		if s.base != "" {
-			return r.reportChanges()
+			return errors.Join(err, r.reportChanges())
 		}
-		return r.report()
+		return errors.Join(err, r.report()) // what was measured before an error
 	})
 }
 
@@ -111,6 +110,7 @@ func parse(args []string) (s settings, err error) {
 	scenarios := flags.String("scenarios", strings.Join(usual, ","), "what to measure; or all, with B8, B10 and B11, which take long")
 	flags.DurationVar(&s.rest, "rest", 2*time.Minute, "how long the operator rests in B6")
 	flags.BoolVar(&s.profile, "profile", false, "leave CPU and heap profiles of the operator in each phase in -out")
+	operatorFlags := flags.String("operator-flags", "", "more `flags` of the operator, separated by spaces, such as --member-qps=100")
 	flags.StringVar(&s.base, "base", "", "compare this tree with a `commit`, instead of the naked writer; fails if it is worse")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -118,6 +118,7 @@ func parse(args []string) (s settings, err error) {
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
+	s.flags = strings.Fields(*operatorFlags)
 	if s.scenarios = strings.Split(*scenarios, ","); *scenarios == "all" {
 		s.scenarios = known
 	}

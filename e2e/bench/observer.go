@@ -278,36 +278,3 @@ func (o *observer) describe(cluster, name string) (string, error) {
 	})
 	return string(content), err
 }
-
-// isObject matches the Deployments and Services of AppServices.
-func isObject(apps []app) func(change) bool {
-	names := namesOf(apps)
-	return func(c change) bool { return !c.gone && c.cluster != hubName && names[c.name] }
-}
-
-// isGone matches the objects of AppServices that are gone, and the AppServices themselves.
-func isGone(apps []app) func(change) bool {
-	names := namesOf(apps)
-	return func(c change) bool { return c.gone && names[c.name] }
-}
-
-// hasImage matches the Deployments of AppServices with an image.
-func hasImage(apps []app) func(change) bool {
-	images := map[string]string{}
-	for _, a := range apps {
-		images[a.Name] = a.Image
-	}
-	return func(c change) bool {
-		deployment, ok := c.object.(*appsv1.Deployment)
-		return ok && !c.gone && deployment.Spec.Template.Spec.Containers[0].Image == images[c.name]
-	}
-}
-
-// isAppService matches AppServices for which a function returns true.
-func isAppService(apps []app, is func(*v1alpha1.AppService) bool) func(change) bool {
-	names := namesOf(apps)
-	return func(c change) bool {
-		a, ok := c.object.(*v1alpha1.AppService)
-		return ok && !c.gone && names[c.name] && is(a)
-	}
-}

@@ -46,8 +46,11 @@ func (o *operator) start() error {
 		return err
 	}
 	o.metrics = address(ports[0])
-	cmd := exec.Command(o.program, "--kubeconfig="+hub, "--allow-loopback-members", "--leader-elect=false",
-		"--metrics-bind-address="+o.metrics, "--health-probe-bind-address="+address(ports[1]))
+	args := append([]string{
+		"--kubeconfig=" + hub, "--allow-loopback-members", "--leader-elect=false",
+		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=" + address(ports[1]),
+	}, o.fleet.flags...)
+	cmd := exec.Command(o.program, args...)
 	if o.fleet.profiles != "" {
 		o.profiler = address(ports[2])
 		cmd.Env = append(os.Environ(), profilerVariable+"="+o.profiler)

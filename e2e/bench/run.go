@@ -225,29 +225,6 @@ func (r *run) many(ctx context.Context, o *operator) error {
 	return r.deleteAll(ctx, o, apps)
 }
 
-// whileReady measures the scenarios in which all Deployments are ready.
-func (r *run) whileReady(ctx context.Context, o *operator, apps []app) error {
-	if err := r.makeReady(ctx, apps); err != nil {
-		return err
-	}
-	defer r.kubelets.disable()
-	for _, step := range []struct {
-		scenario string
-		measure  func() error
-	}{
-		{"B4", func() error { return r.status(ctx, o, apps) }},
-		{"B6", func() error { return r.atRest(ctx, o, "") }},
-		{"B5", func() error { return r.restart(ctx, o, apps) }},
-	} {
-		if r.has(step.scenario) {
-			if err := step.measure(); err != nil {
-				return fmt.Errorf("%s: %w", step.scenario, err)
-			}
-		}
-	}
-	return nil
-}
-
 // add records a figure of what is measured now.
 func (r *run) add(scenario, name, unit string, value float64, u usage) {
 	r.samples = append(r.samples, figures.Sample{
