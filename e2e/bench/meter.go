@@ -14,9 +14,10 @@ import (
 // and without those of the API servers themselves.
 type usage struct {
 	wall         time.Duration
-	writer, all  time.Duration // CPU time of the writer; of the writer, the API servers, etcd and this process
-	taken        time.Duration // CPU time that other programs used, and the host took away
-	peak         int64         // bytes
+	writer, all  time.Duration            // CPU time of the writer; of the writer, the API servers, etcd and this process
+	servers      map[string]time.Duration // CPU time of etcd, and of the API servers of the hub and of the members
+	taken        time.Duration            // CPU time that other programs used, and the host took away
+	peak         int64                    // bytes
 	hub, members counts
 	added        stored // by the hub
 }
@@ -77,13 +78,23 @@ func (f *fleet) readCPU() (map[*machine.Process]time.Duration, time.Duration, ma
 
 // end ends the phase. The writer is the one that runs now.
 func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error) {
-	u := usage{wall: time.Since(m.begin)}
+	u := usage{wall: time.Since(m.begin), servers: map[string]time.Duration{}}
 	cpu, own, host, err := m.fleet.readCPU()
 	if err != nil {
 		return u, err
 	}
 	for p, used := range cpu {
-		u.all += used - m.cpu[p] // a new process has used nothing before
+		used -= m.cpu[p] // a new process has used nothing before
+		u.all += used
+		switch {
+		case p == writer:
+		case p == m.fleet.servers.hub.process:
+			u.servers["the hub"] += used
+		case p.Name == etcdName:
+			u.servers[etcdName] += used
+		default:
+			u.servers["the members"] += used
+		}
 	}
 	u.writer = cpu[writer] - m.cpu[writer]
 	u.all += own - m.own

@@ -202,7 +202,7 @@ func (o *observer) await(ctx context.Context, e *expectation, what string) (time
 }
 
 // patience is the longest time that a step may take.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // awaitMembers waits until n members are Ready.
 func (o *observer) awaitMembers(ctx context.Context, n int) error {

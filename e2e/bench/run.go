@@ -237,6 +237,9 @@ func (r *run) add(scenario, name, unit string, value float64, u usage) {
 func (r *run) addUsage(scenario string, u usage) {
 	r.add(scenario, cpuOfWriter, "s", u.writer.Seconds(), u)
 	r.add(scenario, cpuOfAll, "s", u.all.Seconds(), u)
+	for _, name := range slices.Sorted(maps.Keys(u.servers)) {
+		r.add(scenario, "CPU of "+name, "s", u.servers[name].Seconds(), u)
+	}
 	r.add(scenario, peakRSS, "MiB", float64(u.peak)/(1<<20), u)
 	r.add(scenario, cpuTaken, "s", u.taken.Seconds(), u)
 	r.addRequests(scenario, "the hub", u.hub, u)
@@ -247,9 +250,7 @@ func (r *run) addUsage(scenario string, u usage) {
 func (r *run) addRequests(scenario, where string, c counts, u usage) {
 	r.add(scenario, writesTo+where, "", float64(c.writes()), u)
 	for _, verb := range slices.Concat([]string{"GET", "LIST", "WATCH", eventVerb}, writeVerbs) {
-		if n := c[verb]; n != 0 || verb == "GET" || verb == "LIST" {
-			r.add(scenario, verb+" requests to "+where, "", float64(n), u)
-		}
+		r.add(scenario, verb+" requests to "+where, "", float64(c[verb]), u)
 	}
 }
 

@@ -35,6 +35,9 @@ const startTimeout = 5 * time.Minute
 // hubName is the name of the hub. The members have the names of memberName.
 const hubName = "hub"
 
+// etcdName is the name of the process.
+const etcdName = "etcd"
+
 func memberName(i int) string { return fmt.Sprintf("member-%02d", i+1) }
 
 // server is an API server without controllers.
@@ -93,7 +96,7 @@ func startServers(ctx context.Context, group *machine.Group, bin, dir string, me
 		"--quota-backend-bytes="+strconv.Itoa(8<<30), "--auto-compaction-mode=periodic", "--auto-compaction-retention=5m",
 		"--listen-client-urls="+s.etcd, "--advertise-client-urls="+s.etcd, "--listen-peer-urls="+peers,
 		"--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
-	if _, err := group.Start("etcd", etcd, filepath.Join(dir, "etcd.log")); err != nil {
+	if _, err := group.Start(etcdName, etcd, filepath.Join(dir, "etcd.log")); err != nil {
 		return nil, err
 	}
 	if s.hub, err = startServer(group, bin, dir, hubName, s.etcd, ports[2], shared); err != nil {
