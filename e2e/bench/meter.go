@@ -30,9 +30,7 @@ func (u usage) share() float64 {
 // meter measures a phase. The requests of the meter itself are before its beginning and after its
 // end.
 type meter struct {
-	fleet  *fleet
-	writer *machine.Process
-
+	fleet        *fleet
 	begin        time.Time
 	cpu          map[*machine.Process]time.Duration
 	own          time.Duration
@@ -43,7 +41,7 @@ type meter struct {
 
 // measure begins a phase of a writer. A writer of nil is one that starts in the phase.
 func (f *fleet) measure(ctx context.Context, writer *machine.Process) (*meter, error) {
-	m := &meter{fleet: f, writer: writer}
+	m := &meter{fleet: f}
 	var err error
 	if m.hub, m.members, err = f.readRequests(ctx); err != nil {
 		return nil, err
