@@ -18,9 +18,11 @@ import (
 
 // Defaults of the Options.
 const (
-	DefaultUserAgent      = "fleetwright"
-	DefaultQPS            = 20
-	DefaultBurst          = 40
+	DefaultUserAgent = "fleetwright"
+	// DefaultQPS and DefaultBurst are more than two workers send. They stop a loop that sends
+	// requests without end; a member's own priority and fairness protects it from load.
+	DefaultQPS            = 200
+	DefaultBurst          = 400
 	DefaultReadRate       = 8 << 20
 	DefaultReadBurst      = 64 << 20
 	DefaultMaxListBytes   = 256 << 20

@@ -39,7 +39,7 @@ func TestOptions_are_validated_and_defaulted(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if o := p.options; o.ConnectTimeout != 30*time.Second || o.ProbeInterval != 10*time.Second || o.QPS != 20 || o.UserAgent == "" || cap(o.slots.first) != DefaultMaxConnecting {
+			if o := p.options; o.ConnectTimeout != 30*time.Second || o.ProbeInterval != 10*time.Second || o.QPS != 200 || o.UserAgent == "" || cap(o.slots.first) != DefaultMaxConnecting {
 				t.Errorf("the defaults are not set: %+v", o)
 			}
 		})

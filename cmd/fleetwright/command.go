@@ -95,7 +95,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.BoolVar(&o.policy.AllowLoopback, "allow-loopback-members", false, "allow members with loopback addresses, for a demonstration on one machine")
 	f.BoolVar(&o.policy.AllowInsecureTLS, "allow-insecure-members", false, "allow kubeconfigs that disable the verification of the server certificate")
 	f.BoolVar(&o.policy.AllowProxy, "allow-member-proxies", false, "allow kubeconfigs with a proxy (proxy-url)")
-	f.Float32Var(&o.memberQPS, "member-qps", clusters.DefaultQPS, "average number of requests per second to one member")
+	f.Float32Var(&o.memberQPS, "member-qps", clusters.DefaultQPS, "average number of requests per second to one member; its own priority and fairness protects it from load, so lower this only for a very small member")
 	f.IntVar(&o.memberBurst, "member-burst", clusters.DefaultBurst, "maximum burst of requests to one member")
 	f.Var(&o.memberMaxList, "member-max-list", "maximum `size` of a list response of a member, and of its cache; the operator's memory limit should be four times as large")
 	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "interval of the health probes of a member; three consecutive failures make it unreachable")
