@@ -13,8 +13,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The watch of one kind may be behind that of the other: the event of the new Deployment comes while
-// the cache has no Service yet.
+// The watch of one kind may be behind that of the other: the event of the new Deployment comes
+// while the cache has no Service yet.
 func TestCreated_object_that_the_cache_does_not_show_yet(t *testing.T) {
 	t.Parallel()
 	hidden := func(s *setup) metav1.ObjectMeta {

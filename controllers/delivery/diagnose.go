@@ -20,8 +20,8 @@ import (
 
 const (
 	// The pods of a workload that is not ready are listed after firstListing, because a rollout
-	// that goes well takes no longer. The interval then doubles, up to maxListing. After a change of
-	// the Deployment or of the diagnosis, it is at most maxListingOfChanged.
+	// that goes well takes no longer. The interval then doubles, up to maxListing. After a change
+	// of the Deployment or of the diagnosis, it is at most maxListingOfChanged.
 	firstListing, maxListingOfChanged, maxListing = 5 * time.Second, time.Minute, 5 * time.Minute
 	// maxPods is how many pods are listed.
 	maxPods = 50

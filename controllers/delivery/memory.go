@@ -15,8 +15,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
-// maxCacheLag is how long an object that was created is expected to appear in the member's cache. If
-// it does not appear, it was deleted again.
+// maxCacheLag is how long an object that was created is expected to appear in the member's cache.
+// If it does not appear, it was deleted again.
 const maxCacheLag = 10 * time.Second
 
 // memories has a memory for each AppService that has an entry for this member. It is safe for
@@ -32,8 +32,8 @@ type memories struct {
 type memory struct {
 	uid     types.UID
 	applied map[string]string // kind → hash of what was applied last
-	// complete has the last comparison of each kind that found nothing to do. It is dropped when the
-	// object or its desired state changes.
+	// complete has the last comparison of each kind that found nothing to do. It is dropped when
+	// the object or its desired state changes.
 	complete map[string]*object.Comparison
 	created  map[string]bool // optional kinds that the cached Deployment may not list yet
 	// unseen has when an object was created that the cache has not shown yet, by kind.
@@ -70,8 +70,8 @@ func (m *memories) forget(app types.NamespacedName) {
 	delete(m.byApp, app)
 }
 
-// awaitsCache reports whether an object was created a moment ago, and the cache does not show it yet.
-// To create it again would be a conflict.
+// awaitsCache reports whether an object was created a moment ago, and the cache does not show it
+// yet. To create it again would be a conflict.
 func (m *memory) awaitsCache(kind string, existing *object.Existing) bool {
 	if existing != nil {
 		delete(m.unseen, kind)

@@ -99,8 +99,8 @@ func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService) (objec
 	return r.fromMemberWithout(ctx, app, false)
 }
 
-// fromMemberWithout returns the objects that the member itself has. If it is known that there are no
-// optional ones, it does not look for them unless there is a Deployment.
+// fromMemberWithout returns the objects that the member itself has. If it is known that there are
+// no optional ones, it does not look for them unless there is a Deployment.
 func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, hasNoOptional bool) (objects, error) {
 	found, err := r.read(ctx, r.live, app)
 	if err != nil || hasNoOptional && found.deployment == nil {

@@ -9,14 +9,15 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
-// removal is what was done for one removal of an AppService from a member. While it lasts, the cache
-// shows what is left to delete, and each object is deleted only at the version that the cache shows.
+// removal is what was done for one removal of an AppService from a member. While it lasts, the
+// cache shows what is left to delete, and each object is deleted only at the version that the cache
+// shows.
 type removal struct {
 	entered metav1.Time // when the entry became Removing: two removals never have the same time
 	begun   time.Time
 	deleted map[string]string // kind → resource version of the object that was deleted
-	// hasNoOptional is set when a Deployment was deleted that lists no optional objects. So there are
-	// none, and nothing is read to confirm that.
+	// hasNoOptional is set when a Deployment was deleted that lists no optional objects. So there
+	// are none, and nothing is read to confirm that.
 	hasNoOptional bool
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Each request counts for each AppService on each member. The test does not run in parallel, because
-// all tests share the hub.
+// Each request counts for each AppService on each member. The test does not run in parallel,
+// because all tests share the hub.
 func TestRemoval_sends_few_requests(t *testing.T) {
 	s := deliveredSetup(t)
 	s.sent.reset()
@@ -105,7 +105,8 @@ func TestRemoval_with_a_stale_cache(t *testing.T) {
 	}
 }
 
-// What the cache shows is deleted once, although the next event may come before that of the deletion.
+// What the cache shows is deleted once, although the next event may come before that of the
+// deletion.
 func TestRemoval_deletes_nothing_twice(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t)

@@ -21,8 +21,8 @@ import (
 const removalPoll = object.DeletionPoll
 
 // remove deletes the AppService's objects from the member, or releases them as its deletion policy
-// says. Objects of other owners stay, and do not count. A removal is confirmed only by a read of the
-// member itself, because the cache may not show yet what was created a moment ago.
+// says. Objects of other owners stay, and do not count. A removal is confirmed only by a read of
+// the member itself, because the cache may not show yet what was created a moment ago.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
 	removal := t.memory.removalOf(t.entry)
 	if removal.usesCache(t) {
@@ -66,8 +66,8 @@ func (r *reconciler) reportRemoving(ctx context.Context, t task, err error) (rec
 	return reconcile.Result{RequeueAfter: removalPoll}, nil
 }
 
-// deleteOwned deletes the AppService's objects after one live read of the hub. Objects that are being
-// deleted, or whose version was deleted a moment ago, are left alone.
+// deleteOwned deletes the AppService's objects after one live read of the hub. Objects that are
+// being deleted, or whose version was deleted a moment ago, are left alone.
 func (r *reconciler) deleteOwned(ctx context.Context, t task, done *removal, del func(context.Context, client.Object) error) error {
 	todo := slices.DeleteFunc(t.objects.owned(), func(e object.Existing) bool { return e.IsBeingDeleted() || done.hasDeleted(e) })
 	if len(todo) == 0 {

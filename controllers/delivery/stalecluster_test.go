@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// staleCluster is a cluster whose cache shows old versions of some objects. It does not show yet that
-// objects without a UID were created.
+// staleCluster is a cluster whose cache shows old versions of some objects. It does not show yet
+// that objects without a UID were created.
 type staleCluster struct {
 	cluster.Cluster
 	shown []client.Object

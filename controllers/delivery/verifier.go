@@ -17,8 +17,8 @@ import (
 // undone. The cache is about to follow.
 var errNotVerified = errors.New("a live read of the hub does not confirm the change")
 
-// maxVerifiedAge is how old a live read may be that confirms a change. The planner may change its mind
-// just as well while a request is on its way to a member.
+// maxVerifiedAge is how old a live read may be that confirms a change. The planner may change its
+// mind just as well while a request is on its way to a member.
 const maxVerifiedAge = time.Second
 
 // verifier confirms changes that cannot be undone by live reads of the hub. A removal concerns many

@@ -68,8 +68,8 @@ func TestVerifier_does_not_use_an_old_read(t *testing.T) {
 	expectReads(t, hub, 2)
 }
 
-// The cache of one member may be ahead of the read that another one has made. Nothing would try again
-// if that read refused a change.
+// The cache of one member may be ahead of the read that another one has made. Nothing would try
+// again if that read refused a change.
 func TestVerifier_a_shared_read_cannot_refuse(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)

@@ -11,14 +11,14 @@ import (
 // have the same result. The caller remembers one that found nothing to do, so that it need not be
 // repeated. That saves most of the work of a reconcile which changes nothing.
 type Comparison struct {
-	// uid and resourceVersion identify the content of the existing object. A member that was restored
-	// may use a resource version again.
+	// uid and resourceVersion identify the content of the existing object. A member that was
+	// restored may use a resource version again.
 	uid             types.UID
 	resourceVersion string
 	// hash is the hash of the desired object as it is rendered.
 	hash string
-	// generation, replicas and maxReplicas decide whether spec.replicas is desired. The hash does not
-	// cover that.
+	// generation, replicas and maxReplicas decide whether spec.replicas is desired. The hash does
+	// not cover that.
 	generation            int64
 	replicas, maxReplicas int32
 }

@@ -76,8 +76,8 @@ func drift(c *compared) {
 
 func scaleToZero(c *compared) { c.existing.(*appsv1.Deployment).Spec.Replicas = new(int32(0)) }
 
-// Each case changes one thing that the result of the comparison depends on, so that the object lacks
-// a desired field.
+// Each case changes one thing that the result of the comparison depends on, so that the object
+// lacks a desired field.
 func TestComparison_is_repeated(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -99,7 +99,8 @@ type Result struct {
 	AppliedHash string
 	// Pruned is set if it is newly known which fields the member discards.
 	Pruned *Pruned
-	// Complete is the comparison if it found nothing to do, and need not be repeated; otherwise nil.
+	// Complete is the comparison if it found nothing to do, and need not be repeated; otherwise
+	// nil.
 	Complete *Comparison
 }
 

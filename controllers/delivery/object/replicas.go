@@ -51,8 +51,9 @@ func (m *Member) compareReplicas(ctx context.Context, facts Facts, existing *app
 	if err != nil || found.missing.Empty() {
 		return found, err
 	}
-	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just set.
-	// An update that leaves the replicas as they are in the cache excludes that by the version.
+	// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
+	// set. An update that leaves the replicas as they are in the cache excludes that by the
+	// version.
 	isUpdate := facts.Existing.IsOwned() && !isDrift(existing, desired) && facts.AppliedHash != hashOf(desired)
 	if isUpdate && !found.missing.Has(replicasPath) && !facts.cacheIsBehind {
 		found.onlyVersion = existing.ResourceVersion
@@ -81,8 +82,8 @@ func (m *Member) hasAutoscaler(ctx context.Context, deployment *appsv1.Deploymen
 	}), nil
 }
 
-// handOverReplicas gives the present replicas another owner, if Fleetwright owns them and the desired
-// state has none.
+// handOverReplicas gives the present replicas another owner, if Fleetwright owns them and the
+// desired state has none.
 func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	_, sets, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	if !isDeployment(existing) || sets {
