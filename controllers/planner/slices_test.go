@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -301,6 +302,91 @@ func TestSlices_that_another_process_wrote_are_not_planned_from_while_the_cache_
 	}
 }
 
+// The planner must not wait for ever for a version that no cache will ever show.
+func TestPlanner_does_not_wait_for_versions_that_the_hub_does_not_have(t *testing.T) {
+	tests := map[string]func(*fixture, *Reconciler){
+		"a hub that was restored has lower versions": func(s *fixture, r *Reconciler) {
+			r.store.versions.recordApp(s.app, "999999999999")
+		},
+		"a slice has a lower version": func(s *fixture, r *Reconciler) {
+			slice := s.slice("east")
+			slice.ResourceVersion = "999999999999"
+			r.store.versions.recordSlice(slice)
+		},
+		"a copy of a slice under another name": func(s *fixture, r *Reconciler) {
+			copied := s.slice("east")
+			copied.Name, copied.ResourceVersion, copied.UID = "web-copy", "", ""
+			s.must(hub.Create(s.Context(), copied))
+			r.store.versions.forgetSlices(s.app.UID)
+		},
+	}
+	for name, confuse := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSliced(t)
+			s.stop()
+			r := s.reconciler(hub)
+			_, err := r.Reconcile(t.Context(), s.request())
+			s.must(err)
+			confuse(s, r)
+			eventually(t, func() error {
+				r.throttle.forget(s.app.UID)
+				result, err := r.Reconcile(t.Context(), s.request())
+				s.must(err)
+				if result.RequeueAfter == staleRetry {
+					return errors.New("the planner waits for its own write")
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// The response to the request that writes a slice may be lost.
+func TestSlice_whose_response_was_lost_is_read_live(t *testing.T) {
+	s := newSliced(t)
+	s.sent.loseResponses("/appserviceslices/web-26")
+	failed := s.readyObservation()
+	failed.Phase, failed.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
+	s.report("east", failed)
+	rest := s.allReady("north", "south", "west")
+	s.waitForEntries(append([]v1alpha1.ClusterStatus{s.entry("east", v1alpha1.ClusterFailed, withReason(v1alpha1.ReasonRefused, ""))}, rest...)...)
+	s.sent.loseResponses("")
+	s.report("east", s.readyObservation())
+	s.waitForEntries(s.allReady(four...)...)
+}
+
+// The cache shares memory with the entries that are written.
+func TestWrite_of_a_slice_does_not_modify_its_entries(t *testing.T) {
+	s := newSliced(t)
+	s.stop()
+	addresses := []string{"10.0.0.1", "10.0.0.2"}
+	all := []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now(), Addresses: addresses}}
+	want := appslice.Split(s.app, all)[appslice.SlotOf("east")]
+	slice := appslice.Replace(s.slice("east"), want)
+	s.must(newStore(hub, hub).write(t.Context(), []*v1alpha1.AppServiceSlice{slice}))
+	if &slice.Clusters[0].Addresses[0] != &addresses[0] || slice.ManagedFields == nil && slice.ResourceVersion == s.slice("east").ResourceVersion {
+		t.Errorf("the response was decoded into the slice: %+v", slice)
+	}
+}
+
+// Delivery holds all clusters by the summary, so a crash after the slices must not lose it.
+func TestLimits_are_written_before_the_slices(t *testing.T) {
+	current := v1alpha1.AppServiceStatus{ObservedGeneration: 1, Summary: v1alpha1.ClusterSummary{HubBehind: 1, Ready: 4}}
+	next := v1alpha1.AppServiceStatus{
+		ObservedGeneration: 2, Summary: v1alpha1.ClusterSummary{HubBehind: 2, Ready: 3}, Removals: v1alpha1.RemovalsStatus{Accepted: 1},
+		PlannedSpecs: []v1alpha1.PlannedSpec{{Generation: 2}}, AcceptedStamps: []string{"a"},
+	}
+	want := next
+	want.ObservedGeneration, want.Summary.Ready = 1, 4
+	if diff := cmp.Diff(want, withLimits(current, next)); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	next.Summary.HubBehind = 0
+	if got := withLimits(current, next).Summary.HubBehind; got != 1 {
+		t.Errorf("the hold ends before the entries are written: %d", got)
+	}
+}
+
 // staleSlices is a cache that is behind in the slice of the member east: it has an older version of
 // it, or none.
 type staleSlices struct {
@@ -357,6 +443,17 @@ func TestHub_that_refuses_slices(t *testing.T) {
 		return fmt.Errorf("conditions %+v", s.app.Status.Conditions)
 	})
 	s.waitForEntries(s.allReady(four[:3]...)...)
+	s.sent.reset()
+	for range 5 { // what is refused is not tried again for each observation
+		progressing := s.readyObservation()
+		progressing.Phase = v1alpha1.ClusterProgressing
+		s.report("east", progressing)
+		s.report("east", s.readyObservation())
+	}
+	s.waitForCache()
+	if lines := s.sent.lines(); len(lines) > 1 {
+		t.Errorf("refused again: %v", lines)
+	}
 	s.must(hub.Delete(t.Context(), quota))
 	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterPending))...)
 	if s.app.Status.ClustersIn != v1alpha1.ClustersInSlices {
