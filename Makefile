@@ -121,9 +121,10 @@ test-kind: build ## run the tests of e2e/environment/kind, after a change of tha
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
 	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
-crash: build ## kill the operator before and after every write request; some 20 minutes
+crash: build ## kill the operator before and after every write request, with slices every eighth; some 40 minutes
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.slices=off -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.slices=on -crash.every=8 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
 
 record-release: build ## record the objects of a release, from which e2e/upgrade upgrades: RELEASE=v0.1.0
 	$(call need,$(CLUSTER))

@@ -174,22 +174,18 @@ func plan(t *testing.T, want []stepResult) [][]kill {
 	for _, step := range want {
 		most = max(most, len(step.writes))
 	}
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().Unix())
-	}
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(*seedFlag, 0))
 	if *everyFlag == 0 {
 		kills := make([]kill, len(want))
 		first := random.IntN(len(modes))
 		for i, step := range want {
 			kills[i] = kill{number: 1 + random.IntN(len(step.writes)), mode: modes[(first+i)%len(modes)]}
 		}
-		t.Logf("-crash.seed %d: %v", seed, kills)
+		t.Logf("kills: %v", kills)
 		return [][]kill{kills}
 	}
 	first := 1 + random.IntN(*everyFlag)
-	t.Logf("-crash.seed %d: requests %d, %d ...", seed, first, first+*everyFlag)
+	t.Logf("kills at the requests %d, %d ...", first, first+*everyFlag)
 	var all [][]kill
 	// One more than the baseline has: the number of status writes differs between lifecycles.
 	for number := first; number <= most+1; number += *everyFlag {

@@ -44,6 +44,10 @@ func TestDescribe(t *testing.T) {
 			line: "POST /api/v1/namespaces", body: `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lifecycle-1"}}`,
 			want: request{verb: "POST", resource: "namespaces", namespace: "lifecycle-1", name: "lifecycle-1", changes: true},
 		},
+		"a slice": {
+			line: "POST /apis/fleetwright.dev/v1alpha1/namespaces/lifecycle-1/appserviceslices", body: `{"apiVersion": "fleetwright.dev/v1alpha1", "kind": "AppServiceSlice", "metadata": {"name": "web-7"}, "slot": 7}`,
+			want: request{verb: "POST", resource: "appserviceslices", namespace: "lifecycle-1", name: "web-7", changes: true},
+		},
 		"a namespace is deleted": {
 			line: "DELETE /api/v1/namespaces/lifecycle-1",
 			want: request{verb: "DELETE", resource: "namespaces", namespace: "lifecycle-1", name: "lifecycle-1", changes: true},

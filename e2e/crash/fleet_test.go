@@ -3,9 +3,11 @@ package crash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 	"github.com/fleetwright/fleetwright/e2e/framework"
@@ -27,6 +29,14 @@ type fleet struct {
 	mu      sync.Mutex // guards Operator and the fields below
 	started int        // number of operators started
 	next    int        // number of the next AppService
+}
+
+// sliceThreshold returns the number of entries above which the operator stores them in slices.
+func sliceThreshold() int {
+	if useSlices {
+		return len(members) - 1
+	}
+	return appslice.DefaultThreshold
 }
 
 // newFleet creates the clusters, joins the members through the proxy and starts the operator.
@@ -77,7 +87,7 @@ func newFleet(ctx context.Context, env *kwok.Environment) (*fleet, error) {
 func (f *fleet) start(ctx context.Context) error {
 	f.proxy.unfreeze()
 	begin := time.Now()
-	operator, err := f.env.StartOperatorWith(ctx, f.hubKubeconfig, 1, "--leader-elect=false")
+	operator, err := f.env.StartOperatorWith(ctx, f.hubKubeconfig, 1, "--leader-elect=false", fmt.Sprintf("--slice-threshold=%d", sliceThreshold()))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -88,16 +89,19 @@ func isCount(body []byte) bool {
 	return hasCount && len(patch) == 1 && len(patch["status"]) == 1
 }
 
-// nameIn returns the name of an object of a built-in kind, in JSON or protobuf. The operator
-// creates no other kinds.
+// nameIn returns the name of an object, in JSON or, of a built-in kind, in protobuf.
 func nameIn(body []byte) string {
+	var named metav1.PartialObjectMetadata
+	if json.Unmarshal(body, &named) == nil {
+		return named.Name
+	}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
 		return ""
 	}
-	named, err := meta.Accessor(object)
+	accessor, err := meta.Accessor(object)
 	if err != nil {
 		return ""
 	}
-	return named.GetName()
+	return accessor.GetName()
 }

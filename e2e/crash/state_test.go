@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
@@ -30,12 +31,12 @@ func diff(want, got state) error {
 	return fmt.Errorf("(-want +got):\n%s", cmp.Diff(string(want), string(got)))
 }
 
-// snapshot reads the AppService from the hub, and the objects in its namespace from the members. It
-// includes generations only if the compared lifecycles have the same edits.
+// snapshot reads the AppService with all its entries from the hub, and the objects in its namespace
+// from the members. It includes generations, and where the entries are, only if the compared
+// lifecycles have the same edits.
 func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
 	objects := map[string]any{}
-	current := &v1alpha1.AppService{}
-	switch err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); {
+	switch current, err := f.ReadApp(ctx, app); {
 	case apierrors.IsNotFound(err):
 		objects[hubName] = "gone"
 	case err != nil:
@@ -68,6 +69,7 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 	}
 	if !generations {
 		status.PlannedSpecs = nil // an operator that was killed may have missed some
+		status.ClustersIn = ""    // depends on where the entries were before
 		status.ObservedGeneration -= app.Generation
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration -= app.Generation
@@ -124,9 +126,9 @@ func normalize(object map[string]any, generations bool) map[string]any {
 // checkSettled returns an error unless the AppService is Ready on its clusters and has no other
 // entries, or is gone with all its objects.
 func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) error {
-	current := &v1alpha1.AppService{}
-	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); apierrors.IsNotFound(err) {
-		return f.checkGone(app)
+	current, err := f.ReadApp(ctx, app)
+	if apierrors.IsNotFound(err) {
+		return f.checkGone(ctx, app)
 	} else if err != nil {
 		return err
 	}
@@ -134,6 +136,9 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 		return errors.New("the AppService is being deleted")
 	}
 	if err := framework.IsReady(current); err != nil {
+		return err
+	}
+	if err := f.checkPlace(ctx, current); err != nil {
 		return err
 	}
 	want := clustersOf(&current.Spec)
@@ -148,8 +153,34 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 	return nil
 }
 
-// checkGone returns an error if a member has an object of an AppService that is gone.
-func (f *fleet) checkGone(app *v1alpha1.AppService) error {
+// checkPlace returns an error unless the entries of an AppService are where their number requires, and
+// there are no other slices.
+func (f *fleet) checkPlace(ctx context.Context, app *v1alpha1.AppService) error {
+	inSlices, count := app.Status.ClustersIn == v1alpha1.ClustersInSlices, len(app.Status.Clusters)
+	if appslice.BelongInSlices(count, sliceThreshold(), inSlices) != inSlices {
+		return fmt.Errorf("%d entries, and clustersIn is %q", count, app.Status.ClustersIn)
+	}
+	stored, err := f.countSlices(ctx, app)
+	if want := map[bool]int{true: appslice.Slots, false: 0}[inSlices]; err == nil && stored != want {
+		err = fmt.Errorf("clustersIn is %q, and there are %d slices", app.Status.ClustersIn, stored)
+	}
+	return err
+}
+
+func (f *fleet) countSlices(ctx context.Context, app *v1alpha1.AppService) (int, error) {
+	var stored v1alpha1.AppServiceSliceList
+	err := f.Hub.Client.List(ctx, &stored, client.InNamespace(app.Namespace))
+	return len(stored.Items), err
+}
+
+// checkGone returns an error if the hub has a slice of an AppService that is gone, or a member has an
+// object of it.
+func (f *fleet) checkGone(ctx context.Context, app *v1alpha1.AppService) error {
+	if left, err := f.countSlices(ctx, app); err != nil {
+		return err
+	} else if left > 0 {
+		return fmt.Errorf("the AppService is gone, but it has %d slices", left)
+	}
 	for _, name := range members {
 		for resource := range kinds {
 			if readObject(f.Members[name].Client, request{resource: resource, namespace: app.Namespace, name: app.Name}).present {

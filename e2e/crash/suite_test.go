@@ -40,10 +40,15 @@
 // the object, it does not include this cluster, has no ports (for a Service), or has that number of
 // replicas. The suite fails if one cannot be traced.
 //
+// In half of the runs, the entries of the AppService are in AppServiceSlices: -crash.slices=on sets
+// --slice-threshold one below the number of members, and the scenario ends with a placement on one
+// member, by which the entries move back into the status. The requests that write slices are numbered
+// like all others.
+//
 // The tests also log the number of requests of a lifecycle without a crash: use -crash.more 7
 // -crash.idle 10m for ten members and for ten minutes at rest.
 //
-//	make crash                                   # every request, both modes, quiet periods of 60 s
+//	make crash                                   # every request, both modes, quiet periods of 60 s; with slices every eighth
 //	go test ./e2e/crash -v -count=1              # a sample: one kill in each step; a part of make e2e
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.seed 7 -crash.every 4
 package crash
@@ -52,7 +57,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,7 +76,11 @@ var (
 	moreFlag     = flag.Int("crash.more", 0, "number of members in addition to the three")
 	idleFlag     = flag.Duration("crash.idle", 0, "how long to count the requests of the operator at rest")
 	seedFlag     = flag.Uint64("crash.seed", 0, "seed of the choice of requests; 0 for another seed at each run")
+	slicesFlag   = flag.String("crash.slices", "", "on or off: whether the entries are in AppServiceSlices; by default, the seed decides")
 )
+
+// useSlices is set if the entries of the AppServices are in AppServiceSlices.
+var useSlices bool
 
 // timeout limits each wait for a state.
 const timeout = 90 * time.Second
@@ -96,6 +107,14 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	for i := range *moreFlag {
 		members = append(members, fmt.Sprintf("west-%d", i+1))
+	}
+	if *seedFlag == 0 {
+		*seedFlag = uint64(time.Now().Unix())
+	}
+	useSlices = *slicesFlag == "on" || *slicesFlag == "" && rand.New(rand.NewPCG(*seedFlag, 1)).IntN(2) == 1
+	fmt.Printf("crash: -crash.seed %d, entries in slices: %v\n", *seedFlag, useSlices)
+	if useSlices {
+		scenario = slices.Insert(scenario, len(scenario)-1, step{"shrink to 1 member", on("east")})
 	}
 	env, err := kwok.New(kwok.Options{Dir: *dirFlag, Bin: *binFlag, Config: config})
 	if err != nil {
