@@ -159,8 +159,8 @@ func (f *fleet) logWrites(t *testing.T, since time.Time) {
 	}
 }
 
-// restartWith stops the operator, in any state, and starts replicas, of which one leads, with further
-// arguments.
+// restartWith stops the operator, in any state, and starts replicas, of which one leads, with
+// further arguments.
 func (f *fleet) restartWith(t *testing.T, replicas int, args ...string) {
 	t.Helper()
 	ctx := context.Background()

@@ -174,8 +174,9 @@ func (f *fleet) checkSlices(t *testing.T, app *v1alpha1.AppService, want int) er
 	return nil
 }
 
-// failImagePulls changes the image of an AppService. It reports on each member, as a kubelet does, that
-// the image cannot be pulled: simulated nodes do not. It lasts until the test calls end or ends.
+// failImagePulls changes the image of an AppService. It reports on each member, as a kubelet does,
+// that the image cannot be pulled: simulated nodes do not. It lasts until the test calls end or
+// ends.
 func (f *fleet) failImagePulls(t *testing.T, app *v1alpha1.AppService, image string) (end func()) {
 	t.Helper()
 	var ends []func()

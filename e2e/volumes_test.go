@@ -69,9 +69,9 @@ func (f *fleet) mountMissingConfigMap(t *testing.T, member string, app *v1alpha1
 	}
 }
 
-// schedulePod waits for a pod of an AppService on a member whose nodes are cordoned, and schedules it to
-// a node without a kubelet, so that the test can report the status of the pod. It returns the pod and
-// a function that deletes it.
+// schedulePod waits for a pod of an AppService on a member whose nodes are cordoned, and schedules
+// it to a node without a kubelet, so that the test can report the status of the pod. It returns the
+// pod and a function that deletes it.
 func (f *fleet) schedulePod(t *testing.T, member string, app *v1alpha1.AppService, isWanted func(*corev1.Pod) bool) (pod *corev1.Pod, deletePod func()) {
 	t.Helper()
 	api := f.Members[member].Client

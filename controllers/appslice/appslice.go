@@ -4,11 +4,11 @@
 //
 // # Contract
 //
-//   - An AppService whose entries are in slices has all [Slots] slices, even if some are empty. So a
-//     missing slice is no evidence that its clusters have no entry.
+//   - An AppService whose entries are in slices has all [Slots] slices, even if some are empty. So
+//     a missing slice is no evidence that its clusters have no entry.
 //   - A cluster always belongs to the same slot. A change of one entry changes one slice.
-//   - [Join] returns what [Split] was given. It ignores entries that were edited by hand so that they
-//     are in the wrong slice or occur twice.
+//   - [Join] returns what [Split] was given. It ignores entries that were edited by hand so that
+//     they are in the wrong slice or occur twice.
 //   - Nothing here modifies its input, because that belongs to a cache.
 package appslice
 

@@ -140,8 +140,8 @@ func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppSer
 	}
 }
 
-// dispatchEntries enqueues an AppService on each member whose entry changed, and on each member with
-// an entry if the AppService itself is not the same.
+// dispatchEntries enqueues an AppService on each member whose entry changed, and on each member
+// with an entry if the AppService itself is not the same.
 func (d *Deliverer) dispatchEntries(app types.NamespacedName, before, after []v1alpha1.ClusterStatus, same bool) {
 	previous := make(map[string]v1alpha1.ClusterStatus, len(before))
 	for _, entry := range before {
@@ -191,9 +191,9 @@ func (d *Deliverer) sliceEvents() toolscache.ResourceEventHandler {
 	}
 }
 
-// dispatchNewSlice enqueues an AppService on each member that belongs to a new slice. A member without
-// an entry is included: if the slice was deleted by hand, its entry is lost, and what is still there
-// has to be reported.
+// dispatchNewSlice enqueues an AppService on each member that belongs to a new slice. A member
+// without an entry is included: if the slice was deleted by hand, its entry is lost, and what is
+// still there has to be reported.
 func (d *Deliverer) dispatchNewSlice(slice *v1alpha1.AppServiceSlice) {
 	for _, name := range d.engaged() {
 		if appslice.SlotOf(name) == slice.Slot {
@@ -219,8 +219,8 @@ func appOf(slice *v1alpha1.AppServiceSlice) types.NamespacedName {
 }
 
 // dispatchDeleted enqueues an AppService that is gone on the members of its entries, which then
-// forget it. An AppService goes without a removal when its namespace or its CRD is deleted. Its slices
-// may be gone before it, so any member may have had an entry there.
+// forget it. An AppService goes without a removal when its namespace or its CRD is deleted. Its
+// slices may be gone before it, so any member may have had an entry there.
 func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 	for _, entry := range app.Status.Clusters {
 		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))

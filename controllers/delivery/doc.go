@@ -8,18 +8,19 @@
 //	deliverer := delivery.New(hub, hubID, reporter)
 //	err := manager.Add(deliverer)
 //
-// A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the hub
-// to the members that they concern. Add it to a manager of multicluster-runtime, which starts it and calls
-// [Deliverer.Engage] with each member. Without such a manager, call Engage: it starts the controller
-// of a member, which ends with the context. All arguments of New are required:
+// A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the
+// hub to the members that they concern. Add it to a manager of multicluster-runtime, which starts
+// it and calls [Deliverer.Engage] with each member. Without such a manager, call Engage: it starts
+// the controller of a member, which ends with the context. All arguments of New are required:
 //
-//   - hub has a cache of AppServices, AppServiceSlices and MemberClusters, and may patch memberclusters/status.
+//   - hub has a cache of AppServices, AppServiceSlices and MemberClusters, and may patch
+//     memberclusters/status.
 //   - hubID is the identity of the hub. It must never change: objects with another one are foreign.
 //   - reporter receives the observations. It is usually planner.Observations.
 //
-// The cache of a member has [Kinds] and [Transform], and its client uses a [Mapper]. A label selector
-// for app.kubernetes.io/managed-by keeps the cache small. The Deliverer also collects metrics;
-// register it only while this replica leads.
+// The cache of a member has [Kinds] and [Transform], and its client uses a [Mapper]. A label
+// selector for app.kubernetes.io/managed-by keeps the cache small. The Deliverer also collects
+// metrics; register it only while this replica leads.
 //
 // For one AppService on one member, a reconcile
 //
@@ -38,12 +39,12 @@
 // # Invariants
 //
 //   - Nothing is sent for an entry that the planner has not written, nor for a generation that it
-//     has not planned, nor while the AppService is suspended. While the AppServiceSlice of the entry is
-//     missing, nothing is sent and nothing is reported.
+//     has not planned, nor while the AppService is suspended. While the AppServiceSlice of the
+//     entry is missing, nothing is sent and nothing is reported.
 //   - Nothing is sent when the member's objects hold every desired field.
 //   - Fields that the member discards are reported and not sent again. They hold up nothing else.
-//   - Objects of other owners are never touched, unless the conflict policy allows the adoption of an
-//     unmanaged one. Objects of an earlier AppService of this hub, namespace and name are
+//   - Objects of other owners are never touched, unless the conflict policy allows the adoption of
+//     an unmanaged one. Objects of an earlier AppService of this hub, namespace and name are
 //     inherited, or deleted if they are not desired.
 //   - Nothing is deleted, adopted or released without a live read of the AppService that
 //     confirms it, at most a second old, and only by the UID that was read. A removal is confirmed

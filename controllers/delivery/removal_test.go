@@ -47,8 +47,9 @@ func TestRemoval_sends_few_requests(t *testing.T) {
 	if diff := cmp.Diff(want, count); diff != "" {
 		t.Errorf("sent to the member (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"GET appservices/web"}, hubRequests.all()); diff != "" {
-		t.Errorf("sent to the hub (-want +got):\n%s", diff)
+	reads := hubRequests.all()
+	if diff := cmp.Diff([]string{"GET appservices/web"}, slices.Compact(slices.Clone(reads))); diff != "" || len(reads) > 1+polls {
+		t.Errorf("sent to the hub: %v", reads)
 	}
 	note := fmt.Sprintf("Deployment web: deleted as AppService %s requires: Deployment, Service (by hub %s)", s.key(), testHubID)
 	if diff := cmp.Diff([]string{note}, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {

@@ -31,8 +31,8 @@ import (
 
 const (
 	testHubID = "hub-1"
-	// waitTimeout limits how long a test waits for an expected state. Only a failing test waits this
-	// long.
+	// waitTimeout limits how long a test waits for an expected state. Only a failing test waits
+	// this long.
 	waitTimeout = 30 * time.Second
 )
 
@@ -254,8 +254,8 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	return reported.last(s.key(), s.cluster), result, err
 }
 
-// testReconciler is a reconciler of the member that runs when the test calls it. It keeps its memory
-// between runs, like the reconciler of an operator.
+// testReconciler is a reconciler of the member that runs when the test calls it. It keeps its
+// memory between runs, like the reconciler of an operator.
 type testReconciler struct {
 	*setup
 	*reconciler

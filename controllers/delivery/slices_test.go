@@ -29,8 +29,8 @@ func startedInSlices(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup
 	return s
 }
 
-// deliveredInSlices returns a setup with an AppService that its member runs, and whose entries are in
-// AppServiceSlices.
+// deliveredInSlices returns a setup with an AppService that its member runs, and whose entries are
+// in AppServiceSlices.
 func deliveredInSlices(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup {
 	s := startedInSlices(t, changes...)
 	s.plan()
@@ -55,7 +55,8 @@ func (s *setup) writeSlices(all []v1alpha1.ClusterStatus) {
 	}
 }
 
-// compareSlices returns an error unless the cache of the hub has the AppService's slices as they are.
+// compareSlices returns an error unless the cache of the hub has the AppService's slices as they
+// are.
 func (s *setup) compareSlices() error {
 	versions := func(from client.Reader) map[string]string {
 		var list v1alpha1.AppServiceSliceList
@@ -92,8 +93,8 @@ func (s *setup) slice() *v1alpha1.AppServiceSlice {
 // deleteSlice deletes the slice of the member, as a user may do.
 func (s *setup) deleteSlice() { s.must(onHub.Delete(s.Context(), s.slice())) }
 
-// replaceSlice replaces the slice of the member by one with the same entries that belongs to another
-// AppService.
+// replaceSlice replaces the slice of the member by one with the same entries that belongs to
+// another AppService.
 func (s *setup) replaceSlice() {
 	s.Helper()
 	slice := s.slice()
@@ -140,7 +141,8 @@ func TestEntries_move_to_slices_and_back_without_a_change(t *testing.T) {
 	}
 }
 
-// Invariant 2, with stale slices in the cache: a live read of the slice verifies the deletion first.
+// Invariant 2, with stale slices in the cache: a live read of the slice verifies the deletion
+// first.
 func TestRemoval_that_the_slice_does_not_verify_deletes_nothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*setup){
@@ -289,8 +291,8 @@ func sameSlot(cluster string) string {
 	}
 }
 
-// A change of the slices, or of an AppService whose entries are in slices, enqueues only the members
-// that it concerns.
+// A change of the slices, or of an AppService whose entries are in slices, enqueues only the
+// members that it concerns.
 func TestDispatch_of_slices(t *testing.T) {
 	t.Parallel()
 	ready, removing := v1alpha1.ClusterReady, v1alpha1.ClusterRemoving

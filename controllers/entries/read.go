@@ -25,8 +25,8 @@ func Of(ctx context.Context, hub client.Reader, app *v1alpha1.AppService, cluste
 	return slice.Cluster(cluster), true, nil
 }
 
-// Read returns all entries of an AppService, and its slices if it has them. Of a cache, neither must
-// be modified.
+// Read returns all entries of an AppService, and its slices if it has them. Of a cache, neither
+// must be modified.
 func Read(ctx context.Context, hub client.Reader, app *v1alpha1.AppService) ([]v1alpha1.ClusterStatus, appslice.Slices, error) {
 	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
 		return app.Status.Clusters, appslice.Slices{}, nil

@@ -92,8 +92,8 @@ func countByCluster(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice
 	return counts
 }
 
-// write writes only the number. It needs no optimistic lock, because no other client writes this field
-// and the number belongs to the name of the cluster.
+// write writes only the number. It needs no optimistic lock, because no other client writes this
+// field and the number belongs to the name of the cluster.
 func (c *counter) write(ctx context.Context, member *v1alpha1.MemberCluster, count int32) error {
 	updated := member.DeepCopy()
 	updated.Status.AppServices = count
@@ -113,8 +113,8 @@ func enqueueCount() handler.EventHandler {
 	}
 }
 
-// entriesChanged passes the events of AppServices and of their slices that gain or drop an entry, or
-// a place of entries. Entries are sorted by name.
+// entriesChanged passes the events of AppServices and of their slices that gain or drop an entry,
+// or a place of entries. Entries are sorted by name.
 func entriesChanged() predicate.Predicate {
 	entriesOf := func(object client.Object) ([]v1alpha1.ClusterStatus, v1alpha1.ClustersIn) {
 		if slice, isSlice := object.(*v1alpha1.AppServiceSlice); isSlice {

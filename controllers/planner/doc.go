@@ -2,38 +2,40 @@
 // state to the status of the AppService. It reads the caches of the hub and the observations of
 // delivery. It has no connection to any member.
 //
-// The planner is the only writer of an AppService's status, of AppServiceSlices and of our finalizer.
-// Of a MemberCluster it writes two fields of the status, and nothing else: it adds and removes
-// tombstones (status.abandoned), and counts AppServices (status.appServices). Delivery also removes
-// tombstones.
+// The planner is the only writer of an AppService's status, of AppServiceSlices and of our
+// finalizer. Of a MemberCluster it writes two fields of the status, and nothing else: it adds and
+// removes tombstones (status.abandoned), and counts AppServices (status.appServices). Delivery also
+// removes tombstones.
 //
 // # Contract
 //
-//   - An entry of status.clusters is written before anything is created on its cluster. It is removed
-//     only after delivery has confirmed that nothing is left there, or after the cluster has left the
-//     fleet or was abandoned.
-//   - The plan of an edit is written at once. A status that follows from the fleet or from observations
-//     is written at once the first three times, and then once per second for each AppService. Its
-//     plans take at most a twentieth of a processor. So neither the number of writes nor the time for
-//     planning depends on the number of clusters that change.
-//   - More than [Options.SliceThreshold] entries are in AppServiceSlices. What limits later plans is
-//     written first, then the slices that changed, and then the rest of the status. No plan is made
-//     from an AppService or a slice that is older than the planner's own last write.
-//   - AppServices that need a plan are reconciled before AppServices with new observations, regardless
-//     of the number of queued observations. After 16 of them in a row, one of the others is reconciled.
+//   - An entry of status.clusters is written before anything is created on its cluster. It is
+//     removed only after delivery has confirmed that nothing is left there, or after the cluster
+//     has left the fleet or was abandoned.
+//   - The plan of an edit is written at once. A status that follows from the fleet or from
+//     observations is written at once the first three times, and then once per second for each
+//     AppService. Its plans take at most a twentieth of a processor. So neither the number of
+//     writes nor the time for planning depends on the number of clusters that change.
+//   - More than [Options.SliceThreshold] entries are in AppServiceSlices. What limits later plans
+//     is written first, then the slices that changed, and then the rest of the status. No plan is
+//     made from an AppService or a slice that is older than the planner's own last write.
+//   - AppServices that need a plan are reconciled before AppServices with new observations,
+//     regardless of the number of queued observations. After 16 of them in a row, one of the others
+//     is reconciled.
 //   - A change of a MemberCluster plans only the AppServices that it may affect (see
 //     placement.MemberChange). All plans share one snapshot of the fleet, and must not modify it.
 //   - If nothing changed, nothing is written. A restart changes nothing.
-//   - The entry of an abandoned cluster is dropped only after its MemberCluster has a tombstone. The
-//     AppService is placed there again only after the tombstone is removed.
-//   - A deletion removes nothing from members before the planner has read that neither the namespace
-//     nor the CRD is being deleted. If one of them is, the members keep what they run.
-//   - The finalizer is removed after the last entry, or together with the namespace or the CRD. In the
-//     second case, removals that were in progress leave a tombstone on their MemberCluster.
-//   - A deleted AppService without a status is removed from every cluster: reachable clusters confirm
-//     that nothing is left, and the other MemberClusters get a tombstone.
-//   - Changes are announced by events after the status was written: the first ten changes of a status
-//     by one event each, in the order of status.Changes, and the rest by one event that counts them.
+//   - The entry of an abandoned cluster is dropped only after its MemberCluster has a tombstone.
+//     The AppService is placed there again only after the tombstone is removed.
+//   - A deletion removes nothing from members before the planner has read that neither the
+//     namespace nor the CRD is being deleted. If one of them is, the members keep what they run.
+//   - The finalizer is removed after the last entry, or together with the namespace or the CRD. In
+//     the second case, removals that were in progress leave a tombstone on their MemberCluster.
+//   - A deleted AppService without a status is removed from every cluster: reachable clusters
+//     confirm that nothing is left, and the other MemberClusters get a tombstone.
+//   - Changes are announced by events after the status was written: the first ten changes of a
+//     status by one event each, in the order of status.Changes, and the rest by one event that
+//     counts them.
 //
 // # Usage
 //
@@ -42,6 +44,6 @@
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
 // The scheme of the manager hub has v1alpha1, and its cache has the AppServices and the
-// AppServiceSlices of all namespaces, and the MemberClusters. Both controllers run only while the replica leads. Register the returned
-// metrics only while it leads, too.
+// AppServiceSlices of all namespaces, and the MemberClusters. Both controllers run only while the
+// replica leads. Register the returned metrics only while it leads, too.
 package planner

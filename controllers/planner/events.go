@@ -32,7 +32,7 @@ func (r *Reconciler) announce(in rollout.Input, next v1alpha1.AppServiceStatus) 
 		r.event(in.App, member, change, change.Cluster+": "+change.Message)
 	}
 	if rest := len(changes) - maxEvents; rest > 0 {
-		r.event(in.App, nil, changes[maxEvents], fmt.Sprintf("%d more changes; see status.clusters", rest))
+		r.event(in.App, nil, changes[maxEvents], fmt.Sprintf("%d more changes; see the entries of the status, or of its AppServiceSlices", rest))
 	}
 }
 

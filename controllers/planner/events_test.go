@@ -73,7 +73,7 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 	}
 	r.announce(in, after)
 	got := drainEvents(recorder)
-	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: the AppService is ready" || got[maxEvents] != "Normal Ready 15 more changes; see status.clusters" {
+	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: the AppService is ready" || got[maxEvents] != "Normal Ready 15 more changes; see the entries of the status, or of its AppServiceSlices" {
 		t.Errorf("%d events: %q", len(got), got)
 	}
 }

@@ -202,8 +202,8 @@ func (s *fixture) delete() {
 	s.readApp()
 }
 
-// report reports an observation. Like delivery, which shares the cache, it observes no member before
-// the planner's cache has its entry, except for found objects.
+// report reports an observation. Like delivery, which shares the cache, it observes no member
+// before the planner's cache has its entry, except for found objects.
 func (s *fixture) report(member string, seen observation.Observation) {
 	if seen.Planned == 0 && !seen.Found {
 		seen.Planned = s.app.DesiredReplicas() // the replicas of the entry that it answers

@@ -136,7 +136,8 @@ func (s *fixture) reportOn(member string, seen observation.Observation) {
 	s.observations.Report(s.key(), member, seen)
 }
 
-// confirmRemovals reports that no object is left on each member that the AppService is removed from.
+// confirmRemovals reports that no object is left on each member that the AppService is removed
+// from.
 func (s *fixture) confirmRemovals() {
 	s.Helper()
 	s.readApp()

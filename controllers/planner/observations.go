@@ -16,8 +16,8 @@ import (
 )
 
 // Observations holds the last observation of each AppService on each cluster, and enqueues an
-// AppService shortly after one of its observations has changed. It is kept in memory only: after a restart,
-// delivery reports everything again. It is safe for concurrent use.
+// AppService shortly after one of its observations has changed. It is kept in memory only: after a
+// restart, delivery reports everything again. It is safe for concurrent use.
 type Observations struct {
 	mu    sync.Mutex
 	byApp map[types.NamespacedName]map[string]observation.Observation
@@ -26,8 +26,8 @@ type Observations struct {
 	delay time.Duration
 }
 
-// gatherTime is the delay of a new Observations. Members finish an edit at nearly the same time, and
-// one write is enough for all of them.
+// gatherTime is the delay of a new Observations. Members finish an edit at nearly the same time,
+// and one write is enough for all of them.
 const gatherTime = 50 * time.Millisecond
 
 // NewObservations returns an empty Observations.
@@ -78,8 +78,8 @@ func (o *Observations) has(app types.NamespacedName, cluster string) bool {
 	return found
 }
 
-// dropUnanswered drops the observations that answer an entry which the AppService no longer has, from
-// the store and from seen. The caller must have read seen from the store before it read the
+// dropUnanswered drops the observations that answer an entry which the AppService no longer has,
+// from the store and from seen. The caller must have read seen from the store before it read the
 // AppService: then the entry existed, and was removed since. Otherwise an old observation would
 // answer the next entry of the cluster. Found objects are kept, because they have no entry.
 func (o *Observations) dropUnanswered(app *v1alpha1.AppService, seen map[string]observation.Observation) {

@@ -164,9 +164,9 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 
 // write writes a changed status and the slices that changed, and then announces the changes.
 //
-// If the entries are in slices, the order is: first the parts of the status that limit later plans and
-// delivery, then the slices, and then the rest of the status. A crash in between never makes a later
-// plan exceed a limit, and the status never claims a plan that is not in the slices.
+// If the entries are in slices, the order is: first the parts of the status that limit later plans
+// and delivery, then the slices, and then the rest of the status. A crash in between never makes a
+// later plan exceed a limit, and the status never claims a plan that is not in the slices.
 func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, unwritten []*v1alpha1.AppServiceSlice) error {
 	now := time.Now()
 	current, version := app.Status, app.ResourceVersion
@@ -224,9 +224,9 @@ func (r *Reconciler) patchStatus(ctx context.Context, app *v1alpha1.AppService, 
 	return written.ResourceVersion, nil
 }
 
-// reportRefusal says in the conditions that the hub refuses slices, for example because of a quota or
-// an admission webhook. The entries in these slices are as they were, so nothing else is delivered.
-// It returns errRefusedSlices, or the error itself if that may be temporary.
+// reportRefusal says in the conditions that the hub refuses slices, for example because of a quota
+// or an admission webhook. The entries in these slices are as they were, so nothing else is
+// delivered. It returns errRefusedSlices, or the error itself if that may be temporary.
 func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService, version string, current v1alpha1.AppServiceStatus, refusal error) error {
 	next, isRefused := status.WithRefusedSlices(app, current, refusal, metav1.Now().Rfc3339Copy())
 	if !isRefused {
@@ -256,8 +256,8 @@ func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha
 	return nil
 }
 
-// setFinalizer adds or removes our finalizer, and changes nothing else. It returns the AppService as
-// the hub has it now.
+// setFinalizer adds or removes our finalizer, and changes nothing else. It returns the AppService
+// as the hub has it now.
 func (r *Reconciler) setFinalizer(ctx context.Context, app *v1alpha1.AppService, change func(client.Object, string) bool) (*v1alpha1.AppService, error) {
 	updated := app.DeepCopy()
 	if !change(updated, v1alpha1.Finalizer) {

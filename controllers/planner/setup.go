@@ -48,8 +48,8 @@ func SetupWithManager(hub manager.Manager, observations *Observations, options O
 		Complete(r)
 }
 
-// enqueueAffected returns an event handler of MemberClusters. It drops the snapshot of the fleet, and
-// then enqueues the AppServices that the change affects.
+// enqueueAffected returns an event handler of MemberClusters. It drops the snapshot of the fleet,
+// and then enqueues the AppServices that the change affects.
 func (r *Reconciler) enqueueAffected() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
@@ -75,8 +75,8 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 	}
 }
 
-// enqueueForeignChanges returns an event handler of AppServiceSlices. It enqueues the AppServices of
-// slices that another client changed or deleted.
+// enqueueForeignChanges returns an event handler of AppServiceSlices. It enqueues the AppServices
+// of slices that another client changed or deleted.
 func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	appOf := func(slice *v1alpha1.AppServiceSlice) reconcile.Request {

@@ -150,8 +150,8 @@ func TestChange_of_an_entry_in_a_slice_writes_this_slice_and_the_AppService(t *t
 	s.checkWrites("PUT appserviceslices/web-26", statusWrite)
 }
 
-// Invariant 8: the entry is in its slice before the status says that the generation is planned. What
-// limits later plans is written first.
+// Invariant 8: the entry is in its slice before the status says that the generation is planned.
+// What limits later plans is written first.
 func TestSlices_are_written_before_the_status(t *testing.T) {
 	s := newSliced(t)
 	s.sent.reset()
@@ -251,8 +251,8 @@ func TestLeftover_slices_are_deleted(t *testing.T) {
 	s.waitForEntries(s.allReady("east")...)
 }
 
-// A plan from slices that are older than the planner's own last write could exceed a limit, and would
-// meet no conflict.
+// A plan from slices that are older than the planner's own last write could exceed a limit, and
+// would meet no conflict.
 func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {
 	s := newSliced(t)
 	s.stop()
@@ -543,8 +543,8 @@ func TestCrash_at_any_request_while_entries_move(t *testing.T) {
 	}
 }
 
-// reconcileUntilKilled reconciles with a new process until nothing is left to do, or until it has sent
-// this many writes. It reports whether it was killed.
+// reconcileUntilKilled reconciles with a new process until nothing is left to do, or until it has
+// sent this many writes. It reports whether it was killed.
 func (s *fixture) reconcileUntilKilled(writes int) bool {
 	s.Helper()
 	var left atomic.Int64

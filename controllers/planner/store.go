@@ -20,18 +20,19 @@ import (
 const (
 	// sliceWriters is the number of AppServiceSlices of one AppService that are written at a time.
 	sliceWriters = 8
-	// refusedRetry is the time until the planner tries again to write slices that the hub has refused.
+	// refusedRetry is the time until the planner tries again to write slices that the hub has
+	// refused.
 	refusedRetry = 10 * time.Second
 )
 
 // errRefusedSlices is returned after the hub has refused slices, and the conditions say so.
 var errRefusedSlices = errors.New("the hub refuses AppServiceSlices")
 
-// store reads AppServices with all their entries from the cache, and writes AppServiceSlices. It never
-// returns what is older than the planner's own last writes. Otherwise a plan from old slices could
-// exceed a limit that counts over all entries, such as the removal limit, and would meet no write
-// conflict, because the slices of an AppService are separate objects. It is safe for concurrent use,
-// but one AppService is planned by one worker at a time.
+// store reads AppServices with all their entries from the cache, and writes AppServiceSlices. It
+// never returns what is older than the planner's own last writes. Otherwise a plan from old slices
+// could exceed a limit that counts over all entries, such as the removal limit, and would meet no
+// write conflict, because the slices of an AppService are separate objects. It is safe for
+// concurrent use, but one AppService is planned by one worker at a time.
 type store struct {
 	hub      client.Client // cached
 	live     client.Reader
@@ -60,8 +61,8 @@ type stored struct {
 	hasMissing bool
 }
 
-// read adds the entries of its slices to an AppService of the cache. It returns errStaleCache if the
-// cache does not have what was last written.
+// read adds the entries of its slices to an AppService of the cache. It returns errStaleCache if
+// the cache does not have what was last written.
 func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, error) {
 	newest, err := s.versions.of(ctx, app)
 	if err != nil {
@@ -89,7 +90,8 @@ func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, err
 }
 
 // readLeftovers returns the slices of an AppService whose entries are in its status, for example
-// because the operator was killed while it moved them. They are replaced when the entries move again.
+// because the operator was killed while it moved them. They are replaced when the entries move
+// again.
 func (s *store) readLeftovers(ctx context.Context, app *v1alpha1.AppService) (appslice.Slices, error) {
 	s.mu.Lock()
 	mayHave := s.mayHaveSlices[client.ObjectKeyFromObject(app)]
@@ -133,8 +135,8 @@ func (s *stored) unwritten(next *v1alpha1.AppServiceStatus) []*v1alpha1.AppServi
 	return unwritten
 }
 
-// write writes slices. An existing slice must have the version that was read. It returns the error of
-// the first slice that fails. The others are written, and the next plan starts from them.
+// write writes slices. An existing slice must have the version that was read. It returns the error
+// of the first slice that fails. The others are written, and the next plan starts from them.
 func (s *store) write(ctx context.Context, slices []*v1alpha1.AppServiceSlice) error {
 	errs := make([]error, len(slices))
 	var writers errgroup.Group
@@ -180,8 +182,8 @@ func (s *store) writeSlice(ctx context.Context, slice *v1alpha1.AppServiceSlice)
 	return err
 }
 
-// replace creates a slice whose name is taken. A previous AppService of this name left that slice, or
-// the cache is behind.
+// replace creates a slice whose name is taken. A previous AppService of this name left that slice,
+// or the cache is behind.
 func (s *store) replace(ctx context.Context, slice *v1alpha1.AppServiceSlice) error {
 	left := &v1alpha1.AppServiceSlice{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(slice), left); err != nil {

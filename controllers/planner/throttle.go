@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// statusInterval is the mean time between two status writes of one AppService that do not follow
-	// from an edit. After a time without writes, statusBurst of them are made at once: an edit
-	// usually has that many results.
+	// statusInterval is the mean time between two status writes of one AppService that do not
+	// follow from an edit. After a time without writes, statusBurst of them are made at once: an
+	// edit usually has that many results.
 	statusInterval = time.Second
 	statusBurst    = 3
 	// statusGap is the minimum time between two of these writes.

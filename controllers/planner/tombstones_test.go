@@ -130,8 +130,8 @@ func TestTombstone_is_removed_before_the_cluster_is_chosen_again(t *testing.T) {
 	}
 }
 
-// Otherwise neither a tombstone nor an entry would account for the objects on the cluster, until the
-// throttle allows to write the entry.
+// Otherwise neither a tombstone nor an entry would account for the objects on the cluster, until
+// the throttle allows to write the entry.
 func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 	s := newRunning(t, "east", "west")
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))

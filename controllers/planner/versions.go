@@ -38,8 +38,8 @@ type newestVersions struct {
 // not read or written yet.
 type appVersions struct {
 	app string
-	// slices are the versions of the slices by slot. They are nil until they were read live, because
-	// another process may have written them just before this one started.
+	// slices are the versions of the slices by slot. They are nil until they were read live,
+	// because another process may have written them just before this one started.
 	slices *[appslice.Slots]string
 	// reloadTime is when the versions are read live again, while the cache is behind.
 	reloadTime time.Time
@@ -81,8 +81,8 @@ func (n *newestVersions) reload(ctx context.Context, app *v1alpha1.AppService) (
 	return known, nil
 }
 
-// behind returns errStaleCache. If the cache stays behind, the versions are read live again: a slice
-// may have been deleted, or the hub may have been restored from a backup with lower versions.
+// behind returns errStaleCache. If the cache stays behind, the versions are read live again: a
+// slice may have been deleted, or the hub may have been restored from a backup with lower versions.
 func (n *newestVersions) behind(ctx context.Context, app *v1alpha1.AppService, now time.Time) error {
 	n.mu.Lock()
 	known := n.get(app.UID)
@@ -140,8 +140,8 @@ func (n *newestVersions) isOwnWrite(slice *v1alpha1.AppServiceSlice) bool {
 	return known != nil && known.slices != nil && known.slices[slice.Slot] == slice.ResourceVersion
 }
 
-// forgetSlices drops the versions of the slices of an AppService. They are read live before the next
-// plan.
+// forgetSlices drops the versions of the slices of an AppService. They are read live before the
+// next plan.
 func (n *newestVersions) forgetSlices(app types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,8 +155,8 @@ func (n *newestVersions) forget(app types.UID) {
 	delete(n.apps, app)
 }
 
-// isOlder reports whether a resource version is older than another, which may be empty. Versions that
-// cannot be compared are not.
+// isOlder reports whether a resource version is older than another, which may be empty. Versions
+// that cannot be compared are not.
 func isOlder(version, than string) bool {
 	if than == "" {
 		return false

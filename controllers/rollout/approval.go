@@ -22,8 +22,8 @@ func (b *removalBudget) needsAcknowledgement(e *entryPlan) bool {
 	return true
 }
 
-// isLast reports whether the plan has no cluster on which pods are to run, and no cluster other than
-// this one is known to be ready.
+// isLast reports whether the plan has no cluster on which pods are to run, and no cluster other
+// than this one is known to be ready.
 func (b *removalBudget) isLast(e *entryPlan) bool {
 	if b.planCanServe || !b.in.mayServe(e) {
 		return false

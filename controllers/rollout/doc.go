@@ -19,20 +19,21 @@
 //   - [Input.Recover] replaces App by a copy with more entries if the status was lost. So the patch
 //     of the status must be made from the app that was read, not from in.App: otherwise the patch
 //     would lack these entries. [Plan] calls Recover again, which changes nothing the second time.
-//   - Steps 1 to 3 are in this order, so that a crash loses no record. After a tombstone is written,
-//     put the new MemberCluster into the input: an entry that needs a tombstone stays until then.
-//   - If the namespace or the CRD of an AppService terminates, do not plan it. Add the tombstones of
-//     [Input.TombstonesOfTermination] and release the AppService.
+//   - Steps 1 to 3 are in this order, so that a crash loses no record. After a tombstone is
+//     written, put the new MemberCluster into the input: an entry that needs a tombstone stays
+//     until then.
+//   - If the namespace or the CRD of an AppService terminates, do not plan it. Add the tombstones
+//     of [Input.TombstonesOfTermination] and release the AppService.
 //
 // # Entries
 //
 // An entry of status.clusters has three parts. The desired part is the generation, the replicas and
 // the bounds of an autoscaler. [Plan] sets it from the placement decision, and keeps its previous
-// value while a scale-down or a removal waits. The transition says which removal or scale-down is in
-// progress, and why. The observed part is the last observation that delivery made on the member. If
-// delivery has observed nothing since the operator started, the observed part does not change. So a
-// restart changes nothing. An entry whose cluster cannot be observed becomes Unknown and keeps the
-// last known values. No decision depends on a reason or a message.
+// value while a scale-down or a removal waits. The transition says which removal or scale-down is
+// in progress, and why. The observed part is the last observation that delivery made on the member.
+// If delivery has observed nothing since the operator started, the observed part does not change.
+// So a restart changes nothing. An entry whose cluster cannot be observed becomes Unknown and keeps
+// the last known values. No decision depends on a reason or a message.
 //
 // # Surging clusters
 //
@@ -44,10 +45,10 @@
 //     replicas become ready. With autoscalers, they proceed when all surging replicas are ready.
 //     A scale-down without an edit waits for all replicas of the plan in the same way, because
 //     replicas that cannot be observed may not serve.
-//   - A removal waits for all blockers. These are the surging clusters and, while the plan has fewer
-//     clusters than spec.placement.limit or none, the clusters that are excluded only because they
-//     are not Ready. A surging cluster that has failed for ten minutes blocks no longer if each
-//     cluster runs all replicas, there is no limit, and another cluster is Ready.
+//   - A removal waits for all blockers. These are the surging clusters and, while the plan has
+//     fewer clusters than spec.placement.limit or none, the clusters that are excluded only because
+//     they are not Ready. A surging cluster that has failed for ten minutes blocks no longer if
+//     each cluster runs all replicas, there is no limit, and another cluster is Ready.
 //
 // So a scale-down or a removal keeps as many ready replicas as before, or as many as the AppService
 // asks for if that is less. It cannot prevent that replicas fail on a member by themselves. A
@@ -74,9 +75,9 @@
 //     finish. Removals from clusters that cannot be reached are counted separately: they must not
 //     block the others.
 //
-// Three removals start regardless of the limit: those of an AppService that is deleted, those that a
-// user has approved, and those from an abandoned cluster that cannot be reached. Approved removals
-// in progress count against the limit for other removals.
+// Three removals start regardless of the limit: those of an AppService that is deleted, those that
+// a user has approved, and those from an abandoned cluster that cannot be reached. Approved
+// removals in progress count against the limit for other removals.
 //
 // # Tombstones
 //
@@ -91,6 +92,6 @@
 // A hub is behind if a member has an object for a spec that the hub never planned, as after a
 // restore. The entry of such a member has hubBehind until all entries with hubBehind are accepted.
 // While any entry has it, delivery changes nothing on any cluster. Planning continues, so the
-// entries already have the desired state that is applied after the acceptance. An entry that needs a
-// change explains why the change has not been made.
+// entries already have the desired state that is applied after the acceptance. An entry that needs
+// a change explains why the change has not been made.
 package rollout

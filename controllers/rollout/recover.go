@@ -47,8 +47,8 @@ func (in Input) Recover() Input {
 }
 
 // IsStatusLost reports whether an AppService is being deleted whose status was never written or was
-// lost, or has lost entries with an AppServiceSlice. Then the clusters that run it are unknown. Its finalizer shows that it was planned, or was
-// about to be planned.
+// lost, or has lost entries with an AppServiceSlice. Then the clusters that run it are unknown. Its
+// finalizer shows that it was planned, or was about to be planned.
 func (in Input) IsStatusLost() bool {
 	return in.IsDeleting() && (in.App.Status.ObservedGeneration <= 0 || in.HasMissingSlices) && slices.Contains(in.App.Finalizers, v1alpha1.Finalizer)
 }

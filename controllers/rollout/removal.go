@@ -118,16 +118,16 @@ func (in Input) isServing(e *entryPlan) bool {
 	return e.member != nil && e.member.IsReady() && IsPlanned(e.entry) && knownReadyReplicas(e.entry) > 0 && in.canServe(e)
 }
 
-// canServe reports whether pods are to run on a cluster of the plan. An override may set 0 replicas.
-// With externallyScaled, 0 are only the initial ones.
+// canServe reports whether pods are to run on a cluster of the plan. An override may set 0
+// replicas. With externallyScaled, 0 are only the initial ones.
 func (in Input) canServe(e *entryPlan) bool {
 	return desiredReplicas(e.entry) > 0 || in.App.Spec.ExternallyScaled
 }
 
 // unreadyInPlan returns the clusters of the plan that must become ready before a removal or
 // scale-down without an edit may start. Where the clusters divide the replicas, these are all
-// clusters that are not ready. Otherwise it returns none if any cluster of the plan is ready, and no
-// cluster on which no pods are to run.
+// clusters that are not ready. Otherwise it returns none if any cluster of the plan is ready, and
+// no cluster on which no pods are to run.
 func (in Input) unreadyInPlan(plans []entryPlan) []string {
 	if in.acceptsUnready() {
 		return nil

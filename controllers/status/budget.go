@@ -13,12 +13,13 @@ const (
 	// maxMessages is the maximum number of entries of one object with the same reason that have a
 	// message. The others have only the reason.
 	maxMessages = 50
-	// objectBudget is the maximum size of the entries of one AppService, in bytes of JSON. The hub's
-	// etcd refuses an object over 1.5 MiB, and the API server adds managed fields. If etcd refused
-	// a status, everything would stop for its AppService: nothing would be planned or delivered.
+	// objectBudget is the maximum size of the entries of one AppService, in bytes of JSON. The
+	// hub's etcd refuses an object over 1.5 MiB, and the API server adds managed fields. If etcd
+	// refused a status, everything would stop for its AppService: nothing would be planned or
+	// delivered.
 	objectBudget = 1_000_000
-	// sliceBudget is the maximum size of the entries of one AppServiceSlice, in bytes of JSON. It is
-	// lower, because each change of an entry writes and sends its slice.
+	// sliceBudget is the maximum size of the entries of one AppServiceSlice, in bytes of JSON. It
+	// is lower, because each change of an entry writes and sends its slice.
 	sliceBudget = 300_000
 )
 
@@ -110,8 +111,8 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 
 func digits(number int64) int { return len(strconv.FormatInt(number, 10)) }
 
-// dropMessages drops the messages after the first maxMessages entries with the same reason, in order
-// of name. So a change of one entry changes the message of at most one other.
+// dropMessages drops the messages after the first maxMessages entries with the same reason, in
+// order of name. So a change of one entry changes the message of at most one other.
 func dropMessages(entries []*v1alpha1.ClusterStatus) {
 	count := map[string]int{}
 	for _, entry := range entries {

@@ -58,7 +58,8 @@ func TestMemberChange_affects_every_AppService_whose_status_changes(t *testing.T
 	}
 }
 
-// changeOne changes one member of the fleet and reports whether that does not affect the AppService.
+// changeOne changes one member of the fleet and reports whether that does not affect the
+// AppService.
 func changeOne(t *rapid.T, app *v1alpha1.AppService, fleet map[string]*v1alpha1.MemberCluster, seen map[string]observation.Observation) bool {
 	name := fmt.Sprintf("member-%d", rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3, 4, 5, 6}).Draw(t, "changed"))
 	before, after := fleet[name], drawMember(t, name)

@@ -12,8 +12,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// WithRefusedSlices returns the status with conditions that say that the hub refuses AppServiceSlices.
-// It reports false for an error that may be temporary, such as a conflict or a timeout.
+// WithRefusedSlices returns the status with conditions that say that the hub refuses
+// AppServiceSlices. It reports false for an error that may be temporary, such as a conflict or a
+// timeout.
 func WithRefusedSlices(app *v1alpha1.AppService, current v1alpha1.AppServiceStatus, refusal error, now metav1.Time) (v1alpha1.AppServiceStatus, bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(refusal, &answer) {

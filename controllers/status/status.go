@@ -18,8 +18,8 @@ type report struct {
 	rollout.Decision
 }
 
-// Compute returns the status of an AppService for a decision that was made from this input. Clusters
-// has all entries, even if they are to be stored in AppServiceSlices.
+// Compute returns the status of an AppService for a decision that was made from this input.
+// Clusters has all entries, even if they are to be stored in AppServiceSlices.
 func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceStatus {
 	in := report{from, decision}
 	next, clustersIn := slices.Clone(decision.Entries), v1alpha1.ClustersIn("")

@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kubelets stand in for the controllers and nodes of the members, on the real API servers: they write
-// the status of Deployments as if all pods became ready at once, and they are the garbage collector
-// of a deletion in the foreground. They run in this process and do the same for every writer.
+// kubelets stand in for the controllers and nodes of the members, on the real API servers: they
+// write the status of Deployments as if all pods became ready at once, and they are the garbage
+// collector of a deletion in the foreground. They run in this process and do the same for every
+// writer.
 type kubelets struct {
 	fleet   *fleet
 	enabled atomic.Bool

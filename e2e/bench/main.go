@@ -1,6 +1,6 @@
-// Command bench measures how fast the operator is, beside the naked writer: a stateless program that
-// server-side-applies the same objects to every member. Run it from the root of the repository:
-// `make bench`. docs/benchmarks.md describes the scenarios and what was measured.
+// Command bench measures how fast the operator is, beside the naked writer: a stateless program
+// that server-side-applies the same objects to every member. Run it from the root of the
+// repository: `make bench`. docs/benchmarks.md describes the scenarios and what was measured.
 //
 // A hub and the members are API servers of this machine that share one etcd, without controllers
 // and nodes. The writers take turns in one run. An observer of its own watches the hub and the

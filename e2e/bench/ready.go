@@ -48,8 +48,8 @@ func (r *run) isReady(a *v1alpha1.AppService) bool {
 	return a.Status.ObservedGeneration == a.Generation && int(a.Status.Summary.Ready) == len(r.servers.members)
 }
 
-// status is B4: from the last member's write of a Deployment's status to the sum on the hub, for one
-// AppService after another and then for all at once.
+// status is B4: from the last member's write of a Deployment's status to the sum on the hub, for
+// one AppService after another and then for all at once.
 func (r *run) status(ctx context.Context, w writer, apps []app) error {
 	r.kubelets.disable()
 	var took []float64
@@ -85,8 +85,8 @@ func (r *run) status(ctx context.Context, w writer, apps []app) error {
 	return r.makeReady(ctx, apps)
 }
 
-// writeReady writes the status of Deployments on all members, with a number of ready pods. It returns
-// the seconds from the last response to the last sum on the hub.
+// writeReady writes the status of Deployments on all members, with a number of ready pods. It
+// returns the seconds from the last response to the last sum on the hub.
 func (r *run) writeReady(ctx context.Context, apps []app, ready int) (float64, error) {
 	sum := int32(ready * len(r.servers.members))
 	expected := r.observer.expect(len(apps), isAppService(apps, func(a *v1alpha1.AppService) bool { return a.Status.Summary.ReadyReplicas == sum }))
@@ -121,8 +121,8 @@ func together(ctx context.Context, functions []func() error) error {
 	return errors.Join(errs...)
 }
 
-// restart is B5: the operator is killed while everything has converged, an AppService is edited, and
-// the operator starts. The same edit without a restart shows which writes are the edit's.
+// restart is B5: the operator is killed while everything has converged, an AppService is edited,
+// and the operator starts. The same edit without a restart shows which writes are the edit's.
 func (r *run) restart(ctx context.Context, o *operator, apps []app) error {
 	if err := r.observer.awaitQuiet(ctx, 2*settleTime); err != nil {
 		return err

@@ -153,8 +153,8 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 	return nil
 }
 
-// checkPlace returns an error unless the entries of an AppService are where their number requires, and
-// there are no other slices.
+// checkPlace returns an error unless the entries of an AppService are where their number requires,
+// and there are no other slices.
 func (f *fleet) checkPlace(ctx context.Context, app *v1alpha1.AppService) error {
 	inSlices, count := app.Status.ClustersIn == v1alpha1.ClustersInSlices, len(app.Status.Clusters)
 	if appslice.BelongInSlices(count, sliceThreshold(), inSlices) != inSlices {
@@ -173,8 +173,8 @@ func (f *fleet) countSlices(ctx context.Context, app *v1alpha1.AppService) (int,
 	return len(stored.Items), err
 }
 
-// checkGone returns an error if the hub has a slice of an AppService that is gone, or a member has an
-// object of it.
+// checkGone returns an error if the hub has a slice of an AppService that is gone, or a member has
+// an object of it.
 func (f *fleet) checkGone(ctx context.Context, app *v1alpha1.AppService) error {
 	if left, err := f.countSlices(ctx, app); err != nil {
 		return err

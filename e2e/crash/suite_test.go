@@ -42,8 +42,8 @@
 //
 // In half of the runs, the entries of the AppService are in AppServiceSlices: -crash.slices=on sets
 // --slice-threshold one below the number of members, and the scenario ends with a placement on one
-// member, by which the entries move back into the status. The requests that write slices are numbered
-// like all others.
+// member, by which the entries move back into the status. The requests that write slices are
+// numbered like all others.
 //
 // The tests also log the number of requests of a lifecycle without a crash: use -crash.more 7
 // -crash.idle 10m for ten members and for ten minutes at rest.

@@ -112,8 +112,8 @@ func (f *Fleet) RefreshApp(t testing.TB, app *v1alpha1.AppService) {
 	*app = *current
 }
 
-// ReadApp returns an AppService as it is on the hub. Its status.clusters has all entries, even if the
-// hub has them in AppServiceSlices.
+// ReadApp returns an AppService as it is on the hub. Its status.clusters has all entries, even if
+// the hub has them in AppServiceSlices.
 func (f *Fleet) ReadApp(ctx context.Context, app *v1alpha1.AppService) (*v1alpha1.AppService, error) {
 	current := &v1alpha1.AppService{}
 	if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {

@@ -54,8 +54,8 @@
 //   - A create fails if there is an object of that name, and an update names the UID that was read.
 //     So an object that the cache does not show is never overwritten, even in a race.
 //   - An unmanaged object is adopted only as the conflict policy allows, and an object of another
-//     hub never. Before an adoption, Verify must confirm that the AppService and its entry are still
-//     the same on the hub. An adoption restarts no pods unless the policy is Adopt.
+//     hub never. Before an adoption, Verify must confirm that the AppService and its entry are
+//     still the same on the hub. An adoption restarts no pods unless the policy is Adopt.
 //   - A field that the member discards is not sent again before PruneRetry.
 //   - Drift is corrected only after a live read of the member confirms it, because the cache may be
 //     behind the last apply.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// GoalTable returns a Markdown table of the goals that were measured: the figure of both writers, the
-// ratio, the goal.
+// GoalTable returns a Markdown table of the goals that were measured: the figure of both writers,
+// the ratio, the goal.
 func (s Samples) GoalTable(results []Result, writer string) string {
 	var b strings.Builder
 	b.WriteString("| figure | compared with | " + writer + " | reference | ratio or value | goal | |\n|---|---|---|---|---|---|---|\n")
