@@ -39,12 +39,20 @@ func (c clusterInfo) equal(other clusterInfo) bool {
 		equality.Semantic.DeepEqual(c.allocatable, other.allocatable)
 }
 
+// maxProbeAttempts is how often a probe connects to a member that closes the connection at once.
+const maxProbeAttempts = 10
+
 // probe returns the identity of a member: the UID of its kube-system namespace. A successful probe
 // shows that the member is reachable, is an API server, and accepts the credentials. The caller
 // compares the identity.
 func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	var namespace metav1.PartialObjectMetadata
-	if err := c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace); err != nil {
+	read := func() error { return c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace) }
+	err := read()
+	for attempt := 1; attempt < maxProbeAttempts && transport.IsClosedBeforeUse(err); attempt++ {
+		err = read() // this error has no reason, and the next one probably has
+	}
+	if err != nil {
 		return "", err
 	}
 	if id := string(namespace.UID); id == "" || id != transport.Truncate(transport.Sanitize(id), maxShortText) {

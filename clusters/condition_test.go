@@ -211,7 +211,30 @@ func requiringClientCertificate(version uint16) func(*httptest.Server, *kubeconf
 		known := x509.NewCertPool()
 		known.AppendCertsFromPEM(certificateA().Certificate)
 		server.TLS.ClientAuth, server.TLS.ClientCAs, server.TLS.MaxVersion = tls.RequireAndVerifyClientCert, known, version
+		server.Listener = readingListener{server.Listener}
 	}
+}
+
+// readingListener is a listener whose connections are read to their end before they are closed. If a
+// server closes a connection that still has data, the kernel sends a reset, and the client may lose the
+// TLS alert that was sent before.
+type readingListener struct{ net.Listener }
+
+func (l readingListener) Accept() (net.Conn, error) {
+	connection, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return readingConnection{connection.(*net.TCPConn)}, nil
+}
+
+type readingConnection struct{ *net.TCPConn }
+
+func (c readingConnection) Close() error {
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = io.Copy(io.Discard, c.TCPConn)
+	return c.TCPConn.Close()
 }
 
 // withClientCertificate adds a client certificate to a Config.

@@ -30,6 +30,13 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the server answers %d %s", e.Code, http.StatusText(e.Code))
 }
 
+// IsClosedBeforeUse reports whether the server closed an HTTP/2 connection before the first request was
+// sent. Its reason, such as a TLS alert about the client certificate, is lost then: a request that is
+// already sent would return it. net/http has no value for this error.
+func IsClosedBeforeUse(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "http2: client conn could not be established")
+}
+
 // StatusCode returns the HTTP status code in an error, or 0.
 func StatusCode(err error) int {
 	var answer *StatusError

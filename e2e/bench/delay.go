@@ -52,7 +52,7 @@ func forward(ctx context.Context, client net.Conn, to string, delay time.Duratio
 	done := make(chan error, 2)
 	go func() { done <- copyLater(server, client, delay) }()
 	go func() { done <- copyLater(client, server, delay) }()
-	_ = <-done // a connection of HTTP/2 is of no use in one direction
+	<-done // a connection of HTTP/2 is of no use in one direction
 }
 
 // inFlight is the number of chunks that may be on their way.
