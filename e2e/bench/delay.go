@@ -49,9 +49,13 @@ func forward(ctx context.Context, client net.Conn, to string, delay time.Duratio
 	}
 	defer func() { _ = server.Close() }()
 	defer context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })()
-	done := make(chan error, 2)
-	go func() { done <- copyLater(server, client, delay) }()
-	go func() { done <- copyLater(client, server, delay) }()
+	done := make(chan struct{}, 2)
+	copyUntilEnd := func(to, from net.Conn) {
+		_ = copyLater(to, from, delay)
+		done <- struct{}{}
+	}
+	go copyUntilEnd(server, client)
+	go copyUntilEnd(client, server)
 	<-done // a connection of HTTP/2 is of no use in one direction
 }
 
