@@ -116,9 +116,12 @@ func TestOrphaning_changes_no_foreign_object(t *testing.T) {
 			s.expectUnchanged(was)
 			want := []string{"GET deployments/web", "GET services/web"}
 			if kind == "Service" { // without a Deployment, no record lists them
-				want = append(want, "GET horizontalpodautoscalers/web", "GET poddisruptionbudgets/web")
+				want = []string{"GET deployments/web", "GET horizontalpodautoscalers/web", "GET poddisruptionbudgets/web", "GET services/web"}
 			}
-			s.expectRequests(want...)
+			// A late event of the member may cause another reconciliation, which sends the same.
+			if diff := cmp.Diff(want, slices.Compact(slices.Sorted(slices.Values(s.sent.all())))); diff != "" {
+				t.Errorf("sent to the member (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

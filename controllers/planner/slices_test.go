@@ -471,6 +471,7 @@ func TestDeletion_of_an_AppService_with_slices(t *testing.T) {
 		s.report(member, s.removalConfirmed(s.transitionTime(member)))
 	}
 	s.waitForEntries(s.unreachableEntry("west"))
+	s.waitForSlices(0) // one entry has moved back
 	s.waitForTombstones()
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.waitForDeletion()

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"testing"
@@ -148,10 +149,19 @@ func (l *loop) crash(t *rapid.T) {
 		}
 		written.Clusters = appslice.Join(stored)
 	}
+	planned, before := l.planned, maps.Clone(l.leftWithoutEdit)
 	l.recordLeftWithoutEdit(in)
 	l.check(t, in, written)
 	l.write(written)
 	clear(l.seen)
+	// Nobody knows that a cluster left the plan if that was not written.
+	l.planned = planned
+	for name := range l.leftWithoutEdit {
+		if entry := written.Cluster(name); !before[name] && (entry == nil || entry.Transition.Type == "") {
+			delete(l.leftWithoutEdit, name)
+			l.plan[name] = true
+		}
+	}
 }
 
 // recordLeftWithoutEdit records which clusters left the plan without an edit.
@@ -209,7 +219,7 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	if in.PlanError != nil || in.Plan.Find(entry.Name).Chosen() || in.App.Spec.Suspend {
 		t.Fatalf("%s is Removing without intent", entry.Name)
 	}
-	accepted := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals] != ""
+	accepted := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals] != "" || entry.Transition.Accepted // now or before
 	unready := in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
 	wanted := in.App.DesiredReplicas() > 0 && entry.ReadyReplicas > 0
 	anyChosen := slices.Contains(chosenNames(in), true)

@@ -50,8 +50,16 @@ func (in Input) Recover() Input {
 // lost, or has lost entries with an AppServiceSlice. Then the clusters that run it are unknown. Its
 // finalizer shows that it was planned, or was about to be planned.
 func (in Input) IsStatusLost() bool {
-	return in.IsDeleting() && (in.App.Status.ObservedGeneration <= 0 || in.HasMissingSlices) && slices.Contains(in.App.Finalizers, v1alpha1.Finalizer)
+	return in.isNeverPlanned() || in.IsDeleting() && in.HasMissingSlices && in.hasFinalizer()
 }
+
+// isNeverPlanned reports whether an AppService is being deleted whose status was never written, or
+// was lost as a whole.
+func (in Input) isNeverPlanned() bool {
+	return in.IsDeleting() && in.App.Status.ObservedGeneration <= 0 && in.hasFinalizer()
+}
+
+func (in Input) hasFinalizer() bool { return slices.Contains(in.App.Finalizers, v1alpha1.Finalizer) }
 
 // removeEverywhere returns a Removing entry for each reachable cluster without an entry.
 func (in Input) removeEverywhere() []v1alpha1.ClusterStatus {

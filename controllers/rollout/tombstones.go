@@ -96,7 +96,7 @@ func (in Input) TombstonesOfLostStatus() []string {
 // intent is unknown, so it returns none.
 func (in Input) TombstonesOfTermination() []string {
 	var names []string
-	if in.App.Status.ObservedGeneration <= 0 || in.App.Status.IsHubBehind() || in.IsOrphaning() {
+	if in.isNeverPlanned() || in.App.Status.IsHubBehind() || in.IsOrphaning() {
 		return nil // the entries of a lost status are not written yet
 	}
 	for i := range in.App.Status.Clusters {
