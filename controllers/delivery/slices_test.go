@@ -377,8 +377,8 @@ func TestDispatch_of_slices(t *testing.T) {
 		"a deleted slice": {
 			dispatch: func(d *Deliverer) { d.sliceEvents().OnDelete(hub[appslice.SlotOf("east")]) },
 		},
-		"entries that move to slices": {
-			dispatch: func(d *Deliverer) { d.dispatch(t.Context(), app(both...), stored) },
+		"entries that move to slices with a new one": {
+			dispatch: func(d *Deliverer) { d.dispatch(t.Context(), app(both[0]), stored) },
 			hub:      hub,
 			want:     []string{"east", "west"},
 		},
