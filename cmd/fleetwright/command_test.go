@@ -133,6 +133,8 @@ func TestInvalid_options_are_reported_in_one_line(t *testing.T) {
 		"an invalid interval":             {[]string{"--member-probe-interval", "often"}, "--member-probe-interval"},
 		"an interval of 0":                {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
 		"a Secret grace of 0":             {[]string{"--secret-grace", "0s"}, "--secret-grace"},
+		"a slice threshold of 0":          {[]string{"--slice-threshold", "0"}, "--slice-threshold 0: want 1 to 1300"},
+		"a slice threshold of 5000":       {[]string{"--slice-threshold", "5000"}, "--slice-threshold 5000: want 1 to 1300"},
 		"a negative interval":             {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
 		"a QPS of 0":                      {[]string{"--member-qps", "0"}, "--member-qps"},
 		"a list limit that is too small":  {[]string{"--member-max-list", "1Mi"}, "--member-max-list 1Mi: want 4Mi or more"},

@@ -20,7 +20,7 @@ func TestRemoval_sends_few_requests(t *testing.T) {
 	s := deliveredSetup(t)
 	s.sent.reset()
 	hubRequests.reset()
-	begun := time.Now()
+	start := time.Now()
 	s.plan(withPhase(v1alpha1.ClusterRemoving))
 	s.expectReport(s.removing(s.confirmed))
 	eventually(t, func() error {
@@ -33,7 +33,7 @@ func TestRemoval_sends_few_requests(t *testing.T) {
 	for _, request := range s.sent.all() {
 		count[request]++
 	}
-	polls := int(time.Since(begun) / removalPoll) // on a slow machine
+	polls := int(time.Since(start) / removalPoll) // on a slow machine
 	for _, confirming := range []string{"GET deployments/web", "GET services/web"} {
 		if count[confirming] > 1 && count[confirming] <= 1+polls {
 			count[confirming] = 1
@@ -139,7 +139,7 @@ func TestRemoval_deletes_nothing_twice(t *testing.T) {
 	}
 
 	// The cache is not trusted for long.
-	w.memories.of(s.app).removal.begun = time.Now().Add(-removalPoll)
+	w.memories.of(s.app).removal.startTime = time.Now().Add(-removalPoll)
 	seen, _ := w.reconcileOnce()
 	if diff := cmp.Diff(s.removing(s.confirmed), seen); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)

@@ -30,11 +30,11 @@ type verifier struct {
 	reads map[types.NamespacedName]*liveRead
 }
 
-// liveRead is the last live read of an AppService. Who holds turn may read or replace it.
+// liveRead is the last live read of an AppService. Whoever holds turn may read or replace it.
 type liveRead struct {
-	turn  chan struct{}
-	app   *v1alpha1.AppService // nil before the first read
-	begun time.Time
+	turn      chan struct{}
+	app       *v1alpha1.AppService // nil before the first read
+	startTime time.Time
 }
 
 // verify returns nil if a live read of the AppService confirms a change. A read that another member
@@ -47,14 +47,14 @@ func (v *verifier) verify(ctx context.Context, key types.NamespacedName, confirm
 	case <-ctx.Done():
 		return fmt.Errorf("verify with the hub: %w", ctx.Err())
 	}
-	if last.app != nil && time.Since(last.begun) < maxVerifiedAge && confirms(last.app) {
+	if last.app != nil && time.Since(last.startTime) < maxVerifiedAge && confirms(last.app) {
 		return nil
 	}
-	begun, app := time.Now(), &v1alpha1.AppService{}
+	start, app := time.Now(), &v1alpha1.AppService{}
 	if err := v.hubLive.Get(ctx, key, app); err != nil {
 		return fmt.Errorf("verify with the hub: %w", err)
 	}
-	last.begun, last.app = begun, app
+	last.startTime, last.app = start, app
 	if !confirms(app) {
 		return errNotVerified
 	}

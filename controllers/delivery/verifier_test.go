@@ -61,7 +61,7 @@ func TestVerifier_does_not_use_an_old_read(t *testing.T) {
 	confirms := func(app *v1alpha1.AppService) bool { return app.Generation == 1 }
 	s.must(v.verify(t.Context(), s.key(), confirms))
 	s.edit(editImage)
-	v.readOf(s.key()).begun = time.Now().Add(-maxVerifiedAge)
+	v.readOf(s.key()).startTime = time.Now().Add(-maxVerifiedAge)
 	if err := v.verify(t.Context(), s.key(), confirms); !errors.Is(err, errNotVerified) {
 		t.Error("got", err)
 	}

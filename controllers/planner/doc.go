@@ -40,7 +40,8 @@
 // # Usage
 //
 //	observations := planner.NewObservations()
-//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{}) // delivery reports to observations
+//	// Delivery reports to observations.
+//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{})
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
 // The scheme of the manager hub has v1alpha1, and its cache has the AppServices and the

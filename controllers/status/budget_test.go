@@ -29,6 +29,10 @@ func TestSizes_are_upper_bounds(t *testing.T) {
 		ObservedGeneration: math.MaxInt64, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonRemovalNeedsApproval,
 		HubBehind: &v1alpha1.HubBehind{Kind: "HorizontalPodAutoscaler", Generation: math.MaxInt64, UID: "12345678-1234-1234-1234-123456789012", Accept: strings.Repeat("a", 100)},
 	}
+	const rest = 100 << 10                                  // the spec, the conditions, and 35 bytes of managed fields for each entry
+	if size := 1300 * fixedSize(&full); size > 3<<19-rest { // the largest --slice-threshold, in the 1.5 MiB of etcd
+		t.Errorf("1300 of the largest entries without texts have %d bytes", size)
+	}
 	plain := v1alpha1.ClusterStatus{
 		Name: "n", Generation: math.MaxInt64, Replicas: math.MaxInt32, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(),
 		ObservedGeneration: math.MaxInt64, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: "R", Message: "m", Addresses: []string{"a"},
