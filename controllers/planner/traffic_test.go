@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -26,6 +27,8 @@ type write struct {
 	body string
 	at   time.Time
 	code int // of the response; 0 if there is none
+
+	inFlight bool // until the response arrives or the request fails
 }
 
 func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
@@ -33,7 +36,7 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") { // events arrive at any time
 			return next.RoundTrip(r)
 		}
-		w := write{line: r.Method + " " + r.URL.Path, at: time.Now()}
+		w := write{line: r.Method + " " + r.URL.Path, at: time.Now(), inFlight: true}
 		if _, path, found := strings.Cut(r.URL.Path, "/v1alpha1/namespaces/"); found {
 			_, path, _ = strings.Cut(path, "/")
 			w.line = r.Method + " " + path
@@ -61,14 +64,18 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 			case <-r.Context().Done():
 			}
 		}
-		if refused {
-			return nil, errors.New("refused by the test")
+		var response *http.Response
+		err := errors.New("refused by the test")
+		if !refused {
+			response, err = next.RoundTrip(r)
 		}
-		response, err := next.RoundTrip(r)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if err == nil && resets == f.resets {
-			f.writes[number].code = response.StatusCode
+		if resets == f.resets {
+			f.writes[number].inFlight = false
+			if err == nil {
+				f.writes[number].code = response.StatusCode
+			}
 		}
 		if err == nil && lost {
 			return nil, errors.Join(errors.New("lost by the test"), response.Body.Close())
@@ -95,6 +102,16 @@ func (f *traffic) list() []write {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.writes)
+}
+
+// checkResponses returns an error while a write is in flight.
+func (f *traffic) checkResponses() error {
+	for _, w := range f.list() {
+		if w.inFlight {
+			return fmt.Errorf("%s has no response yet", w.line)
+		}
+	}
+	return nil
 }
 
 func (f *traffic) lines() []string {
