@@ -268,6 +268,7 @@ func TestMembers_that_join_at_once(t *testing.T) {
 			*faultMembers, step.name, done.Round(time.Millisecond), len(apps), elapsed.Round(time.Millisecond), perApp, float64(len(s.sent.list()))/float64(len(apps)))
 	}
 	s.checkNothingLeaves()
+	s.stop() // before the members are deleted
 }
 
 // Many members become not Ready and Ready again, in rounds. That is no evidence of intent: nothing
