@@ -64,7 +64,10 @@ func TestLimitTexts_of_any_entries(t *testing.T) {
 			all[i] = *kinds[i%len(kinds)].DeepCopy()
 			all[i].Name = fmt.Sprintf("%.248s-%04d", all[i].Name, i)
 		}
-		before := slices.Clone(all)
+		before := make([]v1alpha1.ClusterStatus, len(all))
+		for i := range all {
+			before[i] = *all[i].DeepCopy()
+		}
 		limitTexts(pointersTo(all), object.budget)
 		content, err := json.Marshal(all)
 		if err != nil {
