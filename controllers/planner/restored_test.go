@@ -74,33 +74,76 @@ func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
 	}
 }
 
-// The placement was edited after the backup of the slices, and the backup has no status. What runs
+// The placement was edited after the backup, and the backup has only a part of the record. What runs
 // on a cluster that the plan does not have is not removed without approval.
-func TestHub_that_is_restored_with_slices_alone_removes_nothing_without_approval(t *testing.T) {
-	s := newSliced(t)
-	s.stop()
-	s.clearStatus()
-	s.edit(onlyOn("east", "north", "south"))
-	s.start()
-	s.report("west", observation.Observation{UID: s.app.UID, Found: true, Planned: 2})
-	eventually(t, func() error {
-		s.readApp()
-		west := s.app.Status.Cluster("west")
-		if west == nil || west.Reason != v1alpha1.ReasonRemovalNeedsApproval {
-			return fmt.Errorf("the entry of west is %+v", west)
-		}
-		if len(s.app.Status.Clusters) != len(four) || s.app.Status.ClustersIn != v1alpha1.ClustersInSlices {
-			return errors.New("not all entries are in slices")
-		}
-		return nil
-	})
-	s.checkNeverRemoving()
+func TestHub_that_is_restored_in_part_removes_nothing_without_approval(t *testing.T) {
+	tests := map[string]func(*fixture){"with slices alone": (*fixture).clearStatus, "with the status alone": (*fixture).deleteSlices}
+	for name, restore := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSliced(t)
+			s.stop()
+			s.readApp()
+			restore(s)
+			s.edit(onlyOn("east", "north", "south"))
+			s.start()
+			s.report("west", observation.Observation{UID: s.app.UID, Found: true, Planned: 2})
+			eventually(t, func() error {
+				s.readApp()
+				west := s.app.Status.Cluster("west")
+				if west == nil || west.Reason != v1alpha1.ReasonRemovalNeedsApproval {
+					return fmt.Errorf("the entry of west is %+v", west)
+				}
+				if len(s.app.Status.Clusters) != len(four) || s.app.Status.ClustersIn != v1alpha1.ClustersInSlices {
+					return errors.New("not all entries are in slices")
+				}
+				return nil
+			})
+			s.checkNeverRemoving()
+		})
+	}
 }
 
 // deleteSlices deletes all slices in the namespace of the AppService.
 func (s *fixture) deleteSlices() {
 	s.Helper()
 	s.must(hub.DeleteAllOf(s.Context(), &v1alpha1.AppServiceSlice{}, client.InNamespace(s.app.Namespace)))
+}
+
+// An older version that was installed although entries were in slices has written its entries to the
+// status. They are newer than those in the slices, in which west is still to be removed.
+func TestEntries_that_an_older_version_wrote_count_instead_of_the_slices(t *testing.T) {
+	s := newSliced(t)
+	s.stop()
+	slice := s.slice("west")
+	slice.Clusters[0].Phase, slice.Clusters[0].Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
+	s.must(hub.Update(t.Context(), slice))
+	written := s.stored()
+	written.Status.Clusters = s.allReady(four...)
+	for i := range written.Status.Clusters {
+		written.Status.Clusters[i].LastTransitionTime = s.app.CreationTimestamp
+	}
+	s.must(hub.Status().Update(t.Context(), written))
+	if west, known, err := entries.Of(t.Context(), hub, s.stored(), "west"); err != nil || !known || west.Phase != v1alpha1.ClusterReady {
+		t.Errorf("delivery reads the entry %+v, %v, %v", west, known, err)
+	}
+	s.start()
+	eventually(t, func() error {
+		if app := s.stored(); !app.Status.HasSlices() {
+			return fmt.Errorf("%d entries are in the status, and clustersIn is %q", len(app.Status.Clusters), app.Status.ClustersIn)
+		}
+		return nil
+	})
+	s.waitForEntries(s.allReady(four...)...)
+	s.waitForSlices(appslice.Slots)
+	s.checkNeverRemoving()
+}
+
+// stored returns the AppService as the hub stores it.
+func (s *fixture) stored() *v1alpha1.AppService {
+	s.Helper()
+	app := &v1alpha1.AppService{}
+	s.must(hub.Get(s.Context(), s.key(), app))
+	return app
 }
 
 // An older version does not know slices, so the entries are moved back before it is installed.

@@ -250,7 +250,7 @@ func (s *store) deleteSlices(ctx context.Context, app *v1alpha1.AppService) erro
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if current.UID != app.UID || current.Status.ClustersIn == v1alpha1.ClustersInSlices {
+	if current.UID != app.UID || current.Status.HasSlices() {
 		return nil
 	}
 	var list v1alpha1.AppServiceSliceList
