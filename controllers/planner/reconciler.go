@@ -57,6 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	app := &v1alpha1.AppService{}
 	if err := r.hub.Get(ctx, request.NamespacedName, app, client.UnsafeDisableDeepCopy); err != nil {
 		r.observations.forgetApp(request.NamespacedName)
+		r.store.forgetDeleted(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
