@@ -375,6 +375,13 @@ type HubBehind struct {
 	Accept string `json:"accept"`
 }
 
+// HasSlices reports whether the entries of an AppService, as the hub stores it, are in
+// AppServiceSlices. An older version of Fleetwright does not know slices. It keeps clustersIn and
+// writes clusters, which are newer than the slices then.
+func (s *AppServiceStatus) HasSlices() bool {
+	return s.ClustersIn == ClustersInSlices && len(s.Clusters) == 0
+}
+
 // IsHubBehind reports whether any cluster has objects that this hub never planned.
 func (s *AppServiceStatus) IsHubBehind() bool {
 	return s.Summary.HubBehind > 0 || slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool { return c.HubBehind != nil })

@@ -134,7 +134,7 @@ func (o *options) check() error {
 	case o.secretGrace <= 0:
 		return fmt.Errorf("--secret-grace %v: want more than 0", o.secretGrace)
 	case o.sliceThreshold < 1 || o.sliceThreshold > maxSliceThreshold:
-		return fmt.Errorf("--slice-threshold %d: want 1 to %d", o.sliceThreshold, maxSliceThreshold)
+		return fmt.Errorf("--slice-threshold %d: want 1 to %d, because more entries may not fit into one object of the hub", o.sliceThreshold, maxSliceThreshold)
 	}
 	if err := o.traces.check(); err != nil {
 		return err

@@ -192,7 +192,7 @@ func (r remover) verifyWithHub(ctx context.Context, t task) error {
 			app.Status.ClustersIn != t.app.Status.ClustersIn {
 			return false
 		}
-		if app.Status.ClustersIn == v1alpha1.ClustersInSlices {
+		if app.Status.HasSlices() {
 			sliced = app
 			return true
 		}

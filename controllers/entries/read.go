@@ -15,7 +15,7 @@ import (
 // entry while its slice is missing. The hub may be a cache or the API server. Of a cache, the entry
 // must not be modified.
 func Of(ctx context.Context, hub client.Reader, app *v1alpha1.AppService, cluster string) (entry *v1alpha1.ClusterStatus, known bool, err error) {
-	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
+	if !app.Status.HasSlices() {
 		return app.Status.Cluster(cluster), true, nil
 	}
 	slice, err := readSlice(ctx, hub, app, appslice.SlotOf(cluster))
@@ -28,7 +28,7 @@ func Of(ctx context.Context, hub client.Reader, app *v1alpha1.AppService, cluste
 // Read returns all entries of an AppService, and its slices if it has them. Of a cache, neither
 // must be modified.
 func Read(ctx context.Context, hub client.Reader, app *v1alpha1.AppService) ([]v1alpha1.ClusterStatus, appslice.Slices, error) {
-	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
+	if !app.Status.HasSlices() {
 		return app.Status.Clusters, appslice.Slices{}, nil
 	}
 	stored, err := ReadSlices(ctx, hub, app)

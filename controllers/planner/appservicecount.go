@@ -82,7 +82,7 @@ func countByCluster(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice
 	sliced := map[types.UID]bool{}
 	for i := range apps {
 		count(apps[i].Status.Clusters)
-		sliced[apps[i].UID] = apps[i].Status.ClustersIn == v1alpha1.ClustersInSlices
+		sliced[apps[i].UID] = apps[i].Status.HasSlices()
 	}
 	for i := range parts {
 		if part := &parts[i]; sliced[part.AppService.UID] && part.Name == appslice.Name(part.AppService.Name, part.Slot) {

@@ -190,10 +190,11 @@ func (s *fixture) edit(change func(*v1alpha1.AppService)) {
 // readApp reads the AppService with all its entries, also from its slices.
 func (s *fixture) readApp() {
 	s.Helper()
-	s.must(hub.Get(s.Context(), s.key(), s.app))
-	all, _, err := entries.Read(s.Context(), hub, s.app)
+	app := &v1alpha1.AppService{}
+	s.must(hub.Get(s.Context(), s.key(), app))
+	all, _, err := entries.Read(s.Context(), hub, app)
 	s.must(err)
-	s.app = entries.WithEntries(s.app, all)
+	s.app = entries.WithEntries(app, all)
 }
 
 func (s *fixture) delete() {

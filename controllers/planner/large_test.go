@@ -21,6 +21,9 @@ import (
 // largeFleet is the number of members of the large fleet. It is above the default threshold.
 var largeFleet = flag.Int("planner.members", 1200, "members of TestLargeFleet")
 
+// restTime is how long the large fleet is left at rest. Nothing may be written in this time.
+var restTime = flag.Duration("planner.rest", 2*time.Second, "time at rest in TestLargeFleet")
+
 // maxObject is the largest object that an AppService on many clusters may have, in bytes of JSON.
 const maxObject = 350_000
 
@@ -40,7 +43,11 @@ func TestLargeFleet(t *testing.T) {
 	s.waitForSummary("ready", func(sum v1alpha1.ClusterSummary) bool { return int(sum.Ready) == *largeFleet })
 	s.restart()
 	s.reconcileOnce()
+	s.reportAll(s.readyObservation) // as delivery does after a restart
+	s.reconcileOnce()
+	<-time.After(*restTime)
 	s.checkWrites()
+	s.Logf("%v at rest: %d writes", *restTime, len(s.sent.list()))
 
 	failed := s.readyObservation()
 	failed.Phase, failed.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused

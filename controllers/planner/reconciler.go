@@ -57,6 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	app := &v1alpha1.AppService{}
 	if err := r.hub.Get(ctx, request.NamespacedName, app, client.UnsafeDisableDeepCopy); err != nil {
 		r.observations.forgetApp(request.NamespacedName)
+		r.store.forgetDeleted(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
@@ -96,6 +97,9 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	}
 	if wait := r.throttle.untilRetry(app, started); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if app.Status.ClustersIn == v1alpha1.ClustersInSlices && !app.Status.HasSlices() {
+		return reconcile.Result{RequeueAfter: staleRetry}, r.dropClustersIn(ctx, app)
 	}
 	have, err := r.store.read(ctx, app)
 	if err != nil {
@@ -222,6 +226,15 @@ func (r *Reconciler) patchStatus(ctx context.Context, app *v1alpha1.AppService, 
 	}
 	r.store.versions.recordApp(app, written.ResourceVersion)
 	return written.ResourceVersion, nil
+}
+
+// dropClustersIn corrects the status of an AppService whose entries an older version has written,
+// although they were in slices. The slices are left over then.
+func (r *Reconciler) dropClustersIn(ctx context.Context, app *v1alpha1.AppService) error {
+	next := app.Status
+	next.ClustersIn, next.WorstClusters = "", nil
+	_, err := r.patchStatus(ctx, app, app.ResourceVersion, app.Status, next)
+	return err
 }
 
 // reportRefusal says in the conditions that the hub refuses slices, for example because of a quota

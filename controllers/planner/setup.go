@@ -93,7 +93,9 @@ func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			q.Add(appOf(e.Object.(*v1alpha1.AppServiceSlice)))
+			slice := e.Object.(*v1alpha1.AppServiceSlice)
+			r.store.noteDeleted(slice, !e.DeleteStateUnknown)
+			q.Add(appOf(slice))
 		},
 	}
 }

@@ -481,7 +481,30 @@ func TestDeletion_of_an_AppService_with_slices(t *testing.T) {
 	}
 }
 
-// If a slice was deleted, its entries are lost, so every cluster is asked.
+// A slice may be deleted by hand, or first by a deletion in the foreground. The planner knows what
+// it had.
+func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.T) {
+	s := newSliced(t)
+	want := s.slice("east").Clusters
+	s.must(hub.Delete(t.Context(), s.slice("east")))
+	eventually(t, func() error {
+		slice := &v1alpha1.AppServiceSlice{}
+		if err := hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name("web", appslice.SlotOf("east"))}, slice); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, slice.Clusters); diff != "" {
+			return fmt.Errorf("entries (-before +after):\n%s", diff)
+		}
+		return nil
+	})
+	for _, member := range four {
+		s.must(hub.Delete(t.Context(), s.slice(member)))
+	}
+	s.delete()
+	s.waitForEntries(s.removingEntry("east"), s.removingEntry("north"), s.removingEntry("south"), s.removingEntry("west"))
+}
+
+// If a slice was deleted while no planner ran, its entries are lost, so every cluster is asked.
 func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
 	s := newSliced(t)
 	s.setReady("west", metav1.ConditionFalse)
@@ -497,6 +520,24 @@ func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
 	asked := s.removingEntry("east")
 	asked.Replicas, asked.ObservedGeneration, asked.ReadyReplicas = 0, 0, 0
 	s.waitForEntries(asked, s.removingEntry("north"), s.removingEntry("south"))
+}
+
+// The namespace controller deletes the objects of a namespace in any order. A removal that a user has
+// asked for is completed, although its entry is deleted before the planner sees the deletion of the
+// AppService.
+func TestNamespace_deletion_that_deletes_the_slices_first_loses_no_removal(t *testing.T) {
+	s := newSliced(t)
+	s.edit(onlyOn("east", "north", "south"))
+	for _, member := range four[:3] {
+		s.report(member, s.readyObservation())
+	}
+	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))...)
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.deleteSlices()
+	eventually(t, func() error { return s.checkStalled(v1alpha1.ReasonSlicesRefused) })
+	s.must(hub.Delete(t.Context(), s.app))
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
 }
 
 // The operator is killed at every request while the entries move to slices, and back.

@@ -41,6 +41,9 @@ type store struct {
 	mu sync.Mutex
 	// mayHaveSlices are the AppServices that have slices, or had them since the start.
 	mayHaveSlices map[types.NamespacedName]bool
+	// deleted are the slices that another client deleted, as they were, by AppService. They are
+	// dropped when they are written again.
+	deleted map[types.NamespacedName]*appslice.Slices
 }
 
 func newStore(hub client.Client, live client.Reader) *store {
@@ -48,6 +51,7 @@ func newStore(hub client.Client, live client.Reader) *store {
 		hub: hub, live: live,
 		versions:      newestVersions{live: live, apps: map[types.UID]*appVersions{}},
 		mayHaveSlices: map[types.NamespacedName]bool{},
+		deleted:       map[types.NamespacedName]*appslice.Slices{},
 	}
 }
 
@@ -57,12 +61,13 @@ type stored struct {
 	app *v1alpha1.AppService
 	// slices are the AppServiceSlices, also if they are left over.
 	slices appslice.Slices
-	// hasMissing is set if another client deleted slices.
+	// hasMissing is set if another client deleted slices, and their entries are not known.
 	hasMissing bool
 }
 
-// read adds the entries of its slices to an AppService of the cache. It returns errStaleCache if
-// the cache does not have what was last written.
+// read adds the entries of its slices to an AppService of the cache, also of slices that another
+// client deleted while this process ran. It returns errStaleCache if the cache does not have what
+// was last written.
 func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, error) {
 	newest, err := s.versions.of(ctx, app)
 	if err != nil {
@@ -73,6 +78,7 @@ func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, err
 	}
 	if app.Status.ClustersIn != v1alpha1.ClustersInSlices {
 		s.versions.caughtUp(app)
+		s.forgetDeleted(client.ObjectKeyFromObject(app))
 		left, err := s.readLeftovers(ctx, app)
 		return stored{app: app, slices: left}, err
 	}
@@ -86,7 +92,59 @@ func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, err
 		}
 	}
 	s.versions.caughtUp(app)
-	return stored{app: entries.WithEntries(app, all), slices: slices, hasMissing: slices.Missing() > 0}, nil
+	complete := s.withDeleted(app, slices)
+	if slices.Missing() > 0 {
+		all = appslice.Join(complete)
+	}
+	return stored{app: entries.WithEntries(app, all), slices: slices, hasMissing: complete.Missing() > 0}, nil
+}
+
+// noteDeleted records a slice that is no longer on the hub. If its last state is not known, an
+// older one is dropped.
+func (s *store) noteDeleted(slice *v1alpha1.AppServiceSlice, isLastState bool) {
+	if slice.Name != appslice.Name(slice.AppService.Name, slice.Slot) {
+		return // a copy
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	app := types.NamespacedName{Namespace: slice.Namespace, Name: slice.AppService.Name}
+	if s.deleted[app] == nil {
+		s.deleted[app] = &appslice.Slices{}
+	}
+	s.deleted[app][slice.Slot] = nil
+	if isLastState {
+		s.deleted[app][slice.Slot] = slice
+	}
+}
+
+// withDeleted returns the slices of an AppService together with those that were deleted. It drops
+// deleted slices that are on the hub again.
+func (s *store) withDeleted(app *v1alpha1.AppService, stored appslice.Slices) appslice.Slices {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := client.ObjectKeyFromObject(app)
+	deleted := s.deleted[key]
+	if deleted == nil {
+		return stored
+	}
+	for slot, slice := range deleted {
+		if stored[slot] != nil || slice == nil || slice.AppService.UID != app.UID {
+			deleted[slot] = nil
+		} else {
+			stored[slot] = slice
+		}
+	}
+	if deleted.Missing() == appslice.Slots {
+		delete(s.deleted, key)
+	}
+	return stored
+}
+
+// forgetDeleted drops the deleted slices of an AppService that has none any more.
+func (s *store) forgetDeleted(app types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.deleted, app)
 }
 
 // readLeftovers returns the slices of an AppService whose entries are in its status, for example
@@ -112,6 +170,7 @@ func (s *store) noteSlice(slice *v1alpha1.AppServiceSlice) {
 // forget drops what is known of a deleted AppService.
 func (s *store) forget(app *v1alpha1.AppService) {
 	s.versions.forget(app.UID)
+	s.forgetDeleted(client.ObjectKeyFromObject(app))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mayHaveSlices, client.ObjectKeyFromObject(app))
@@ -250,7 +309,7 @@ func (s *store) deleteSlices(ctx context.Context, app *v1alpha1.AppService) erro
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(app), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if current.UID != app.UID || current.Status.ClustersIn == v1alpha1.ClustersInSlices {
+	if current.UID != app.UID || current.Status.HasSlices() {
 		return nil
 	}
 	var list v1alpha1.AppServiceSliceList

@@ -36,6 +36,10 @@ type Input struct {
 	// HasMissingSlices is set if an AppServiceSlice was deleted by another client, and its entries
 	// are lost.
 	HasMissingSlices bool
+
+	// abandoned are the clusters that the annotation abandons. Recover sets it, so that a plan for
+	// many clusters reads the annotation once.
+	abandoned map[string]bool
 }
 
 // IsDeleting reports whether the AppService is being deleted.

@@ -21,6 +21,7 @@ import (
 // is found. So every reachable cluster gets a Removing entry, and must confirm that no object is
 // left.
 func (in Input) Recover() Input {
+	in.abandoned = in.abandonedClusters()
 	if !in.App.Status.HasSortedClusters() {
 		in.App = in.App.DeepCopy()
 		in.App.Status.SortClusters()

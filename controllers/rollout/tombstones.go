@@ -12,15 +12,23 @@ import (
 // IsAbandoned reports whether the annotation abandons a cluster. The annotation has no effect while
 // the AppService is suspended or the hub is behind, because an abandoned workload is removed later.
 func (in Input) IsAbandoned(cluster string) bool {
-	if in.IsSuspended() {
-		return false
+	if in.abandoned != nil {
+		return in.abandoned[cluster]
 	}
-	for name := range strings.SplitSeq(in.App.Annotations[v1alpha1.AnnotationAbandon], ",") {
-		if strings.TrimSpace(name) == cluster {
-			return !in.App.Status.IsHubBehind()
-		}
+	return in.abandonedClusters()[cluster]
+}
+
+// abandonedClusters returns the clusters that the annotation abandons. It is never nil.
+func (in Input) abandonedClusters() map[string]bool {
+	abandoned := map[string]bool{}
+	names := in.App.Annotations[v1alpha1.AnnotationAbandon]
+	if names == "" || in.IsSuspended() || in.App.Status.IsHubBehind() {
+		return abandoned
 	}
-	return false
+	for name := range strings.SplitSeq(names, ",") {
+		abandoned[strings.TrimSpace(name)] = true
+	}
+	return abandoned
 }
 
 // isRemovalAbandoned reports whether a Removing entry ends because its cluster is abandoned, and

@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,4 +318,29 @@ func TestDetached_cluster_gets_a_tombstone_before_its_entry_ends(t *testing.T) {
 			t.Errorf("tombstones to add (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// BenchmarkPlan_of_abandoned_clusters plans a deletion while the annotation abandons every cluster.
+func BenchmarkPlan_of_abandoned_clusters(b *testing.B) {
+	for _, clusters := range []int{1000, 10000} {
+		b.Run(fmt.Sprint(clusters), func(b *testing.B) {
+			in := NewInput()
+			var names []string
+			for i := range clusters {
+				name := fmt.Sprintf("member-%05d", i)
+				Chosen(name)(&in)
+				Unreachable(name)(&in)
+				names = append(names, name)
+			}
+			in = Next(Next(in), Deleting)
+			in = Next(in, Annotated(v1alpha1.AnnotationAbandon, strings.Join(names, ",")))
+			for b.Loop() {
+				in := in.Recover()
+				if added := in.TombstonesToAdd(); len(added) != clusters {
+					b.Fatalf("%d tombstones", len(added))
+				}
+				rollout.Plan(in)
+			}
+		})
+	}
 }

@@ -2,11 +2,15 @@ package status
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -46,4 +50,79 @@ func TestSizes_are_upper_bounds(t *testing.T) {
 			t.Errorf("%d bytes, and JSON has %d: %s", got, want, content)
 		}
 	}
+}
+
+// Entries with any values of the schema fit into their object, nothing but texts is shortened, and
+// what was shortened is not shortened again.
+func TestLimitTexts_of_any_entries(t *testing.T) {
+	const largestEntry = 1062 // without texts
+	rapid.Check(t, func(t *rapid.T) {
+		object := rapid.SampledFrom([]struct{ entries, budget int }{{1000, objectBudget}, {250, sliceBudget}}).Draw(t, "object")
+		kinds := rapid.SliceOfN(rapid.Custom(drawEntry), 1, 5).Draw(t, "kinds of entries")
+		all := make([]v1alpha1.ClusterStatus, rapid.IntRange(1, object.entries).Draw(t, "entries"))
+		for i := range all {
+			all[i] = *kinds[i%len(kinds)].DeepCopy()
+			all[i].Name = fmt.Sprintf("%.248s-%04d", all[i].Name, i)
+		}
+		before := make([]v1alpha1.ClusterStatus, len(all))
+		for i := range all {
+			before[i] = *all[i].DeepCopy()
+		}
+		limitTexts(pointersTo(all), object.budget)
+		content, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := max(object.budget, largestEntry*len(all)); len(content) > most {
+			t.Fatalf("%d entries have %d bytes, want at most %d", len(all), len(content), most)
+		}
+		for i := range all {
+			if diff := cmp.Diff(withoutTexts(before[i]), withoutTexts(all[i])); diff != "" {
+				t.Fatalf("more than the texts changed (-before +after):\n%s", diff)
+			}
+			isStart := strings.HasPrefix(before[i].Message, strings.TrimSuffix(all[i].Message, "…"))
+			if n := len(all[i].Addresses); !isStart || !slices.Equal(before[i].Addresses[:n], all[i].Addresses) {
+				t.Fatalf("the texts are others: %+v, before: %+v", all[i], before[i])
+			}
+		}
+		again := slices.Clone(all)
+		limitTexts(pointersTo(again), object.budget)
+		if diff := cmp.Diff(all, again); diff != "" {
+			t.Fatalf("shortened twice (-once +twice):\n%s", diff)
+		}
+	})
+}
+
+func withoutTexts(entry v1alpha1.ClusterStatus) v1alpha1.ClusterStatus {
+	entry.Message, entry.Addresses = "", nil
+	return entry
+}
+
+// drawEntry returns an entry with any values that the schema allows.
+func drawEntry(t *rapid.T) v1alpha1.ClusterStatus {
+	phases := rapid.SampledFrom([]v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterProgressing, v1alpha1.ClusterFailed, v1alpha1.ClusterRemoving})
+	text := func(name string, most int) string {
+		part := rapid.StringOfN(rapid.RuneFrom([]rune{'x', '<', '"', '\\', 'ü', '\n', '\u2028', '\U0001F600'}), 1, 9, -1).Draw(t, name)
+		return string([]rune(strings.Repeat(part, most))[:rapid.IntRange(0, most).Draw(t, name+" length")])
+	}
+	entry := v1alpha1.ClusterStatus{
+		Name: strings.Repeat("n", rapid.IntRange(1, 248).Draw(t, "name")), Phase: phases.Draw(t, "phase"), LastTransitionTime: metav1.Unix(rapid.Int64Range(0, 4e9).Draw(t, "time"), 0),
+		Generation: rapid.Int64Range(0, math.MaxInt64).Draw(t, "generation"), Replicas: rapid.Int32Range(0, math.MaxInt32).Draw(t, "replicas"),
+		MinReplicas: rapid.Int32().Draw(t, "minimum"), MaxReplicas: rapid.Int32().Draw(t, "maximum"), Weight: rapid.Int64().Draw(t, "weight"),
+		Surging: rapid.Bool().Draw(t, "surging"), ObservedGeneration: rapid.Int64().Draw(t, "observed"),
+		ReadyReplicas: rapid.Int32().Draw(t, "ready"), UnreadyReplicas: rapid.Int32().Draw(t, "unready"),
+		Reason:  rapid.SampledFrom([]string{"", v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonRefused}).Draw(t, "reason"),
+		Message: text("message", 1024),
+	}
+	for i := range rapid.IntRange(0, 8).Draw(t, "addresses") {
+		entry.Addresses = append(entry.Addresses, fmt.Sprintf("%d.%s", i, strings.Repeat("a", rapid.IntRange(0, 251).Draw(t, "address"))))
+	}
+	if rapid.Bool().Draw(t, "is leaving") {
+		entry.LastKnownPhase = phases.Draw(t, "last known phase")
+		entry.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseClustersChanged, Accepted: rapid.Bool().Draw(t, "accepted")}
+	}
+	if rapid.Bool().Draw(t, "is behind") {
+		entry.HubBehind = &v1alpha1.HubBehind{Kind: "HorizontalPodAutoscaler", Generation: math.MaxInt64, UID: "12345678-1234-1234-1234-123456789012", Accept: strings.Repeat("a", rapid.IntRange(0, 100).Draw(t, "accept"))}
+	}
+	return entry
 }

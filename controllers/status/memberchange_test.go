@@ -3,6 +3,7 @@ package status_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,40 @@ func TestMemberChange_affects_every_AppService_whose_status_changes(t *testing.T
 	if left == 0 {
 		t.Error("every change affects the AppService, so this test shows nothing")
 	}
+}
+
+// All plans share the members, and the AppService belongs to a cache.
+func TestPlan_modifies_nothing_that_it_is_made_from(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fleet := map[string]*v1alpha1.MemberCluster{}
+		for i := range rapid.IntRange(1, 6).Draw(t, "clusters") {
+			member := drawMember(t, fmt.Sprintf("member-%d", i))
+			fleet[member.Name] = member
+		}
+		app := drawApp(t)
+		seen := map[string]observation.Observation{}
+		for range 5 {
+			name := rapid.SampledFrom(slices.Sorted(maps.Keys(fleet))).Draw(t, "changed")
+			fleet[name] = drawMember(t, name)
+			observed := drawObservation(t)
+			observed.Found = rapid.IntRange(0, 4).Draw(t, "found") == 0
+			seen[name] = observed
+			given, members, reported := app.DeepCopy(), map[string]*v1alpha1.MemberCluster{}, maps.Clone(seen)
+			for name, member := range fleet {
+				members[name] = member.DeepCopy()
+			}
+			next := computeOn(app, fleet, seen)
+			if diff := cmp.Diff([]any{given, members, reported}, []any{app, fleet, seen}, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("the plan modified its input (-before +after):\n%s", diff)
+			}
+			app = app.DeepCopy()
+			app.Status = next
+			if rapid.Bool().Draw(t, "is edited") {
+				app.Generation++
+				app.Spec.Placement = drawApp(t).Spec.Placement
+			}
+		}
+	})
 }
 
 // changeOne changes one member of the fleet and reports whether that does not affect the
