@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/clusterprofile"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/planner"
+	"github.com/fleetwright/fleetwright/internal/rewind"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=fleetwright-system,resources=leases,verbs=get;create;update
@@ -159,6 +161,7 @@ func (o *options) hubConfig() (*rest.Config, error) {
 	hub.UserAgent = "fleetwright/" + version
 	hub.QPS = -1 // the API server's own priority and fairness decides
 	hub.Wrap(o.traces.wrap())
+	hub.Wrap(rewind.Wrap)
 	return hub, nil
 }
 
@@ -242,7 +245,7 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 		ProbeInterval: o.probeInterval,
 		SecretGrace:   o.secretGrace,
 		Policy:        o.policy,
-		Wrap:          o.traces.wrap(),
+		Wrap:          transport.Wrappers(o.traces.wrap(), rewind.Wrap),
 	}
 }
 

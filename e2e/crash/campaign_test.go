@@ -10,6 +10,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // campaign runs many lifecycles.
@@ -118,7 +119,7 @@ func (c *campaign) act(ctx context.Context, l *lifecycle, i int) error {
 		return err // nil if the state was reached
 	}
 	c.kills++
-	c.hits[hit{scenario[i].name, r.kind(), k.mode}]++
+	c.hits[hit{scenario[i].name, r.Kind(), k.mode}]++
 	l.killed = fmt.Sprintf("killed at request %d (%s), %s", k.number, r, k.mode)
 	if err := f.start(ctx); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (c *campaign) await(ctx context.Context, l *lifecycle, i int) (err error) {
 
 // awaitKill waits until the operator is killed, or the state is reached without a kill and nothing
 // is written any more.
-func (f *fleet) awaitKill(ctx context.Context, app *v1alpha1.AppService, armed *killPoint, want state) (r request, killed bool, err error) {
+func (f *fleet) awaitKill(ctx context.Context, app *v1alpha1.AppService, armed *killPoint, want state) (r ledger.Request, killed bool, err error) {
 	err = environment.Await(ctx, timeout, "the request at which to kill", func(ctx context.Context) error {
 		select {
 		case r = <-armed.fired:
@@ -157,7 +158,7 @@ func (c *campaign) missed() [][]kill {
 	for i, step := range c.want {
 		for _, r := range step.writes {
 			for _, mode := range modes {
-				k := kill{number: 1, mode: mode, kind: r.kind()}
+				k := kill{number: 1, mode: mode, kind: r.Kind()}
 				if c.hits[hit{scenario[i].name, k.kind, mode}] == 0 && !slices.Contains(missed[i], k) {
 					missed[i] = append(missed[i], k)
 				}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // settleTime is how long nothing is written when a step is complete. The operator writes
@@ -20,7 +21,7 @@ const settleTime = 1500 * time.Millisecond
 // stepResult is the result of a step without a crash.
 type stepResult struct {
 	state  state
-	writes []request
+	writes []ledger.Request
 }
 
 // kill defines where the operator is killed in a step. It is not killed if number is 0.
@@ -46,8 +47,8 @@ func TestEveryRequest(t *testing.T) {
 		c.checkCoverage(t)
 	}
 	c.report(t)
-	isOther := func(r request) bool {
-		return r.changes && !r.counts && !strings.HasPrefix(r.namespace, namespacePrefix)
+	isOther := func(r ledger.Request) bool {
+		return r.Changes && !r.Counts && !strings.HasPrefix(r.Namespace, namespacePrefix)
 	}
 	if others := f.proxy.since(begin, isOther); len(others) > 0 {
 		t.Errorf("%d requests changed something outside of the AppServices' namespaces: %v", len(others), others)
@@ -73,7 +74,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 		}
 		writes := f.proxy.since(begin, changesIn(app.Namespace))
 		all = append(all, stepResult{state: current, writes: writes})
-		t.Logf("%-22s %s", step.name, countRequests(f.proxy.since(begin, func(request) bool { return true })))
+		t.Logf("%-22s %s", step.name, countRequests(f.proxy.since(begin, func(ledger.Request) bool { return true })))
 		if i > 0 {
 			continue
 		}
@@ -84,7 +85,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 		if err := errors.Join(waitQuietPeriod(t.Context()), f.checkUnchanged(t.Context(), app, begin, current)); err != nil {
 			return nil, fmt.Errorf("restart at rest: %w", err)
 		}
-		t.Logf("%-22s %s", "restart at rest", countRequests(f.proxy.since(begin, func(request) bool { return true })))
+		t.Logf("%-22s %s", "restart at rest", countRequests(f.proxy.since(begin, func(ledger.Request) bool { return true })))
 		if *idleFlag == 0 {
 			continue
 		}
@@ -92,7 +93,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 		select {
 		case <-t.Context().Done():
 		case <-time.After(*idleFlag):
-			t.Logf("%-22s %s", "at rest for "+idleFlag.String(), countRequests(f.proxy.since(begin, func(request) bool { return true })))
+			t.Logf("%-22s %s", "at rest for "+idleFlag.String(), countRequests(f.proxy.since(begin, func(ledger.Request) bool { return true })))
 		}
 	}
 	return all, nil
@@ -162,7 +163,7 @@ func waitQuietPeriod(ctx context.Context) error {
 func (f *fleet) checkUnchanged(ctx context.Context, app *v1alpha1.AppService, from time.Time, want state) error {
 	var changed error
 	if late := f.proxy.since(from, changesIn(app.Namespace)); len(late) > 0 {
-		changed = fmt.Errorf("%d requests after the state was reached, the first after %s: %v", len(late), late[0].at.Sub(from).Round(time.Millisecond), late)
+		changed = fmt.Errorf("%d requests after the state was reached, the first after %s: %v", len(late), late[0].At.Sub(from).Round(time.Millisecond), late)
 	}
 	current, err := f.snapshot(ctx, app, true)
 	return errors.Join(changed, err, diff(want, current))

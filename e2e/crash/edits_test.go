@@ -13,6 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // edit is an edit of a user, with a crash of the operator during its delivery.
@@ -138,7 +139,7 @@ func TestPlan(t *testing.T) {
 	before := *everyFlag
 	t.Cleanup(func() { *everyFlag = before })
 	*everyFlag = 1
-	planned := plan(t, []stepResult{{writes: make([]request, 3)}, {writes: make([]request, 1)}})
+	planned := plan(t, []stepResult{{writes: make([]ledger.Request, 3)}, {writes: make([]ledger.Request, 1)}})
 	for _, want := range []kill{{number: 1, mode: beforeSent}, {number: 3, mode: responseLost}, {number: 4, mode: beforeSent}} {
 		if !slices.ContainsFunc(planned, func(kills []kill) bool { return kills[0] == want }) {
 			t.Errorf("no lifecycle has the kill %v in the first step: %v", want, planned)

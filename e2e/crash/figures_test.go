@@ -10,19 +10,20 @@ import (
 	"testing"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // countRequests returns the numbers of requests to the hub and to the members, as text.
-func countRequests(requests []request) string {
+func countRequests(requests []ledger.Request) string {
 	writes, reads, watches := map[bool]int{}, map[bool]int{}, map[bool]int{}
 	for _, r := range requests {
-		onHub := r.cluster == hubName
+		onHub := r.Cluster == hubName
 		switch {
-		case r.changes:
+		case r.Changes:
 			writes[onHub]++
-		case r.verb == "WATCH":
+		case r.Verb == "WATCH":
 			watches[onHub]++
-		case !slices.Contains(stateless, r.resource):
+		case !slices.Contains(ledger.Stateless, r.Resource):
 			reads[onHub]++
 		}
 	}
@@ -58,7 +59,7 @@ func verifyLedger(ctx context.Context, _ int) error {
 	if !created {
 		return nil
 	}
-	sum := f.ledger.figures()
+	sum := f.ledger.Figures()
 	fmt.Printf("crash: operators started: %d\n", f.started)
 	fmt.Printf("crash: ledger: deletions: %d, scale-downs: %d, untraced: %d\n", sum.Deletions, sum.ScaleDowns, len(sum.Untraced))
 	if len(sum.Untraced) > 0 {

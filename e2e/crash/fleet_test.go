@@ -11,6 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // members are the names of the members, sorted. A flag adds to them.
@@ -24,7 +25,7 @@ type fleet struct {
 	env           *kwok.Environment
 	hubKubeconfig []byte // the operator's, through the proxy
 	proxy         *proxy
-	ledger        *ledger
+	ledger        *ledger.Ledger
 
 	mu      sync.Mutex // guards Operator and the fields below
 	started int        // number of operators started
@@ -45,7 +46,7 @@ func newFleet(ctx context.Context, env *kwok.Environment) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{Fleet: created, env: env, ledger: &ledger{}}
+	f := &fleet{Fleet: created, env: env, ledger: &ledger.Ledger{}}
 	if err := environment.PrepareHub(ctx, f.Hub.Client, config+"/crd/bases"); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/e2e/environment/front"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 const hubName = framework.HubName
@@ -36,7 +37,7 @@ type killPoint struct {
 	kill
 
 	seen  int
-	fired chan request // at most one
+	fired chan ledger.Request // at most one
 }
 
 // proxy forwards the requests of the operator to all clusters.
@@ -45,23 +46,23 @@ type proxy struct {
 	token    string
 	backends map[string]http.Handler
 	writing  map[string]*sync.Mutex // by cluster: one write at a time, because the ledger compares before and after
-	ledger   *ledger
+	ledger   *ledger.Ledger
 	members  map[string]*framework.Cluster
 	kill     func() error
 
 	mu       sync.Mutex
 	armed    *killPoint
 	frozen   bool // the operator is being killed: its requests are dropped
-	requests []request
+	requests []ledger.Request
 	watched  map[string]time.Time // start of the last watch, by cluster and resource
 }
 
 // newProxy returns a proxy that serves until the context ends. It forwards requests with the
 // kubeconfig of the cluster.
-func newProxy(ctx context.Context, kubeconfigs map[string][]byte, members map[string]*framework.Cluster, ledger *ledger, kill func() error) (*proxy, error) {
+func newProxy(ctx context.Context, kubeconfigs map[string][]byte, members map[string]*framework.Cluster, losses *ledger.Ledger, kill func() error) (*proxy, error) {
 	p := &proxy{
 		token: front.Token(), backends: map[string]http.Handler{}, writing: map[string]*sync.Mutex{},
-		ledger: ledger, members: members, kill: kill, watched: map[string]time.Time{},
+		ledger: losses, members: members, kill: kill, watched: map[string]time.Time{},
 	}
 	for name, kubeconfig := range kubeconfigs {
 		backend, err := front.Backend(kubeconfig)
@@ -97,8 +98,8 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, cluster string) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	d := describe(cluster, r, body)
-	if !d.changes {
+	d := ledger.Describe(cluster, r, body)
+	if !d.Changes {
 		p.record(d)
 		p.backends[cluster].ServeHTTP(w, r)
 		return
@@ -107,7 +108,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, cluster string) {
 }
 
 // change forwards a request that changes something, or kills the operator at it.
-func (p *proxy) change(w http.ResponseWriter, r *http.Request, d request) {
+func (p *proxy) change(w http.ResponseWriter, r *http.Request, d ledger.Request) {
 	point, dropped := p.count(d)
 	if dropped {
 		<-r.Context().Done() // the operator is gone
@@ -131,13 +132,13 @@ func (p *proxy) change(w http.ResponseWriter, r *http.Request, d request) {
 
 // count counts the request. It returns the kill point if the request reaches it, and whether the
 // request is dropped because the operator is being killed.
-func (p *proxy) count(d request) (point *killPoint, dropped bool) {
+func (p *proxy) count(d ledger.Request) (point *killPoint, dropped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.frozen {
 		return nil, true
 	}
-	if a := p.armed; a != nil && a.namespace == d.namespace && (a.kind == "" || a.kind == d.kind()) {
+	if a := p.armed; a != nil && a.namespace == d.Namespace && (a.kind == "" || a.kind == d.Kind()) {
 		if a.seen++; a.seen == a.number {
 			p.armed, p.frozen = nil, true
 			return a, false
@@ -147,32 +148,32 @@ func (p *proxy) count(d request) (point *killPoint, dropped bool) {
 }
 
 // forward forwards a request, even if the operator is killed meanwhile, and records it.
-func (p *proxy) forward(r *http.Request, d *request) *httptest.ResponseRecorder {
-	p.writing[d.cluster].Lock()
-	defer p.writing[d.cluster].Unlock()
+func (p *proxy) forward(r *http.Request, d *ledger.Request) *httptest.ResponseRecorder {
+	p.writing[d.Cluster].Lock()
+	defer p.writing[d.Cluster].Unlock()
 	before := p.readObject(*d)
 	response := httptest.NewRecorder()
-	p.backends[d.cluster].ServeHTTP(response, r.WithContext(context.WithoutCancel(r.Context())))
-	d.code = response.Code
+	p.backends[d.Cluster].ServeHTTP(response, r.WithContext(context.WithoutCancel(r.Context())))
+	d.Code = response.Code
 	p.record(*d)
-	p.ledger.record(*d, before, p.readObject(*d))
+	p.ledger.Record(*d, before, p.readObject(*d))
 	return response
 }
 
 // readObject reads the object of a request to a member.
-func (p *proxy) readObject(d request) objectState {
-	if d.cluster == hubName {
-		return objectState{}
+func (p *proxy) readObject(d ledger.Request) ledger.ObjectState {
+	if d.Cluster == hubName {
+		return ledger.ObjectState{}
 	}
-	return readObject(p.members[d.cluster].Client, d)
+	return ledger.ReadObject(p.members[d.Cluster].Client, d)
 }
 
-func (p *proxy) record(d request) {
+func (p *proxy) record(d ledger.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests = append(p.requests, d)
-	if d.verb == "WATCH" {
-		p.watched[d.cluster+"/"+d.resource] = d.at
+	if d.Verb == "WATCH" {
+		p.watched[d.Cluster+"/"+d.Resource] = d.At
 	}
 }
 
@@ -180,7 +181,7 @@ func (p *proxy) record(d request) {
 func (p *proxy) arm(namespace string, at kill) *killPoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed = &killPoint{namespace: namespace, kill: at, fired: make(chan request, 1)}
+	p.armed = &killPoint{namespace: namespace, kill: at, fired: make(chan ledger.Request, 1)}
 	return p.armed
 }
 
@@ -203,12 +204,12 @@ func (p *proxy) unfreeze() {
 }
 
 // since returns the requests since a time that keep accepts.
-func (p *proxy) since(at time.Time, keep func(request) bool) []request {
+func (p *proxy) since(at time.Time, keep func(ledger.Request) bool) []ledger.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var kept []request
+	var kept []ledger.Request
 	for _, r := range p.requests { // in the order of the responses
-		if !r.at.Before(at) && keep(r) {
+		if !r.At.Before(at) && keep(r) {
 			kept = append(kept, r)
 		}
 	}
@@ -231,6 +232,6 @@ func (p *proxy) checkWatches(since time.Time) error {
 }
 
 // changesIn returns a filter for the requests that change something in a namespace.
-func changesIn(namespace string) func(request) bool {
-	return func(r request) bool { return r.changes && r.namespace == namespace }
+func changesIn(namespace string) func(ledger.Request) bool {
+	return func(r ledger.Request) bool { return r.Changes && r.Namespace == namespace }
 }

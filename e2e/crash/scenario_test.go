@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // step is one action of the user.
@@ -78,7 +79,7 @@ func (f *fleet) act(ctx context.Context, app *v1alpha1.AppService, change framew
 		return err
 	}
 	if change == nil {
-		f.ledger.addIntent(intent{at: at, app: app.UID, generation: app.Generation + 1, deleted: true})
+		f.ledger.AddIntent(ledger.Intent{At: at, App: app.UID, Generation: app.Generation + 1, Deleted: true})
 		return f.Hub.Client.Delete(ctx, app, client.Preconditions{UID: &app.UID})
 	}
 	before := app.DeepCopy()
@@ -97,8 +98,8 @@ func (f *fleet) act(ctx context.Context, app *v1alpha1.AppService, change framew
 }
 
 func (f *fleet) declareIntent(at time.Time, app *v1alpha1.AppService, generation int64) {
-	f.ledger.addIntent(intent{
-		at: at, app: app.UID, generation: generation,
-		replicas: app.DesiredReplicas(), ports: len(app.Spec.Ports) > 0, clusters: clustersOf(&app.Spec),
+	f.ledger.AddIntent(ledger.Intent{
+		At: at, App: app.UID, Generation: generation,
+		Replicas: app.DesiredReplicas(), Ports: len(app.Spec.Ports) > 0, Clusters: clustersOf(&app.Spec),
 	})
 }

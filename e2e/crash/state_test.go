@@ -18,6 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/e2e/ledger"
 )
 
 // state is the visible state of an AppService, without what differs between lifecycles.
@@ -89,7 +90,7 @@ func memberState(ctx context.Context, api client.Client, key types.NamespacedNam
 	if err := api.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	for _, kind := range kinds {
+	for _, kind := range ledger.Kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		if err := api.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
@@ -182,8 +183,8 @@ func (f *fleet) checkGone(ctx context.Context, app *v1alpha1.AppService) error {
 		return fmt.Errorf("the AppService is gone, but it has %d slices", left)
 	}
 	for _, name := range members {
-		for resource := range kinds {
-			if readObject(f.Members[name].Client, request{resource: resource, namespace: app.Namespace, name: app.Name}).present {
+		for resource := range ledger.Kinds {
+			if ledger.ReadObject(f.Members[name].Client, ledger.Request{Resource: resource, Namespace: app.Namespace, Name: app.Name}).Present {
 				return fmt.Errorf("the AppService is gone, but %s has its %s", name, resource)
 			}
 		}

@@ -34,7 +34,7 @@
 // Many lifecycles run in parallel: in each step, one after the other is disturbed, and then all of
 // them share one quiet period. A kill in one lifecycle must not cause a write in another one.
 //
-// A ledger in the proxy records each DELETE of an object on a member, and each write that scales a
+// A ledger ([package ledger]) in the proxy records each DELETE of an object on a member, and each write that scales a
 // Deployment down there. Each must be traced to an intent of the user, which the tests declare: the
 // AppService of the object, by UID, is deleted; or, at a generation that is not older than that of
 // the object, it does not include this cluster, has no ports (for a Service), or has that number of

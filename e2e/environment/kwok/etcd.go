@@ -14,6 +14,30 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
+// SaveEtcd copies the state of a stopped cluster to a new directory.
+func (e *Environment) SaveEtcd(c environment.Cluster, to string) error {
+	if err := os.CopyFS(to, os.DirFS(e.etcdDir(c))); err != nil {
+		return fmt.Errorf("save the etcd of cluster %s: %w", c.Name(), err)
+	}
+	return nil
+}
+
+// RestoreEtcd replaces the state of a stopped cluster by that of a directory.
+func (e *Environment) RestoreEtcd(c environment.Cluster, from string) error {
+	err := os.RemoveAll(e.etcdDir(c))
+	if err == nil {
+		err = os.CopyFS(e.etcdDir(c), os.DirFS(from))
+	}
+	if err != nil {
+		return fmt.Errorf("restore the etcd of cluster %s: %w", c.Name(), err)
+	}
+	return nil
+}
+
+func (e *Environment) etcdDir(c environment.Cluster) string {
+	return filepath.Join(e.cluster(c.Name()).dir, "etcd")
+}
+
 var etcdPortSetting = regexp.MustCompile(`etcdPort: (\d+)`)
 
 // Store writes an object as JSON into the etcd of a cluster. The API server would set another UID,

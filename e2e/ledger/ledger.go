@@ -1,0 +1,173 @@
+// Package ledger records what the operator removes from members, and traces each removal to an intent
+// of the user. The operator's requests must pass through a proxy, which calls [Describe] for each of
+// them, reads the object before and after a write with [ReadObject], and records the write.
+//
+// A removal is the DELETE of an object on a member, or a write that scales a Deployment down there.
+// Each must have an intent, which the tests declare: the AppService of the object, by UID, is deleted;
+// or, at a generation that is not older than that of the object, it does not include this cluster,
+// has no ports (for a Service), or has that number of replicas.
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
+)
+
+// Intent is what the user wants of an AppService at one generation.
+type Intent struct {
+	At         time.Time
+	App        types.UID
+	Generation int64
+	Deleted    bool
+	Replicas   int32
+	Ports      bool
+	Clusters   []string
+}
+
+// loss is an object or replicas that a request of the operator removed from a member.
+type loss struct {
+	Request
+
+	Deleted       bool        // an object; else replicas
+	Object        ObjectState // before the request
+	ReplicasAfter int32
+}
+
+func (l loss) String() string {
+	if l.Deleted {
+		return l.Request.String()
+	}
+	return fmt.Sprintf("%s scales down from %d to %d", l.Request, l.Object.Replicas, l.ReplicasAfter)
+}
+
+// ObjectState is the state of an object on a member.
+type ObjectState struct {
+	Present    bool
+	App        types.UID // of its AppService, from its annotations
+	Generation int64     // of its AppService when it was last applied
+	Replicas   int32
+}
+
+// Ledger records the losses of the members and the intents of the user. It is safe for concurrent
+// use.
+type Ledger struct {
+	mu      sync.Mutex
+	losses  []loss
+	intents []Intent
+}
+
+// graceTime is how long after the next edit an intent still explains a request.
+const graceTime = 5 * time.Second
+
+// AddIntent declares an intent. It is called before the request of the user.
+func (l *Ledger) AddIntent(i Intent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.intents = append(l.intents, i)
+}
+
+// Record records what a member lost by a request, if anything.
+func (l *Ledger) Record(r Request, before, after ObjectState) {
+	succeeded := r.Code >= http.StatusOK && r.Code < http.StatusMultipleChoices
+	if r.Cluster == framework.HubName || !succeeded {
+		return
+	}
+	lost := loss{Request: r, Deleted: r.Verb == http.MethodDelete, Object: before, ReplicasAfter: after.Replicas}
+	if !lost.Deleted && (!before.Present || !after.Present || after.Replicas >= before.Replicas) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losses = append(l.losses, lost)
+}
+
+// Figures are the totals of a ledger.
+type Figures struct {
+	Deletions, ScaleDowns int
+	Untraced              []string
+}
+
+// Figures returns the totals, with the losses that no intent explains.
+func (l *Ledger) Figures() Figures {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var sum Figures
+	for _, lost := range l.losses {
+		if lost.Deleted {
+			sum.Deletions++
+		} else {
+			sum.ScaleDowns++
+		}
+		if _, traced := trace(lost, l.intents); !traced {
+			sum.Untraced = append(sum.Untraced, lost.String())
+		}
+	}
+	return sum
+}
+
+// trace returns the intent that explains a loss, and false if there is none.
+func trace(lost loss, intents []Intent) (Intent, bool) {
+	for _, i := range intents {
+		if lost.Object.Present && i.App == lost.Object.App && i.isCurrent(lost.At, intents) && i.explains(lost) {
+			return i, true
+		}
+	}
+	return Intent{}, false
+}
+
+// isCurrent reports whether the intent was the user's last one at a time, or until graceTime before.
+func (i Intent) isCurrent(at time.Time, intents []Intent) bool {
+	return !i.At.After(at) && !slices.ContainsFunc(intents, func(next Intent) bool {
+		return next.App == i.App && next.Generation > i.Generation && next.At.Add(graceTime).Before(at)
+	})
+}
+
+// explains reports whether the intent asks for the loss.
+func (i Intent) explains(lost loss) bool {
+	workload := lost.Resource == "deployments" || lost.Resource == "services"
+	switch {
+	case !workload || i.Generation < lost.Object.Generation:
+		return false
+	case lost.Deleted && (i.Deleted || !slices.Contains(i.Clusters, lost.Cluster)):
+		return true
+	case lost.Deleted:
+		return lost.Resource == "services" && !i.Ports
+	}
+	return lost.Resource == "deployments" && !i.Deleted && i.Replicas == lost.ReplicasAfter
+}
+
+// Kinds are the Kinds of objects that an intent can explain the loss of.
+var Kinds = map[string]schema.GroupVersionKind{
+	"deployments": {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"services":    {Version: "v1", Kind: "Service"},
+}
+
+// ReadObject reads the object of a request. An object that cannot be read is not present.
+func ReadObject(from client.Reader, r Request) ObjectState {
+	kind, known := Kinds[r.Resource]
+	if !known || r.Name == "" {
+		return ObjectState{}
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if err := from.Get(context.Background(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, object); err != nil {
+		return ObjectState{}
+	}
+	annotations := object.GetAnnotations()
+	generation, _ := strconv.ParseInt(annotations[v1alpha1.AnnotationGeneration], 10, 64) // 0 if missing: every intent is newer
+	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")         // a Service has none
+	return ObjectState{Present: true, App: types.UID(annotations[v1alpha1.AnnotationUID]), Generation: generation, Replicas: int32(replicas)}
+}

@@ -1,0 +1,160 @@
+package timetravel
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
+)
+
+// TestRestore restores the hub and then a member from backups of the same time. The operator runs
+// all the time. Each step continues where the previous one ended.
+func TestRestore(t *testing.T) {
+	f := newFleet(t, "east", "north", "south")
+	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false"); err != nil {
+		t.Fatal(err)
+	}
+	f.Join(t, "north", nil)
+	f.Join(t, "south", nil)
+	r := &restored{fleet: f}
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"a backup is made, and changes follow it", r.change},
+		{"a restored hub deletes nothing and says what it lost", r.restoreHub},
+		{"the documented way out brings the hub up to date", r.repairHub},
+		{"a restored member deletes nothing and is brought up to date", r.restoreMember},
+	} {
+		if !t.Run(step.name, step.do) {
+			return
+		}
+	}
+}
+
+// restored is a fleet with AppServices that are named by what happens to them after the backup.
+type restored struct {
+	*fleet
+
+	kept, edited, moved, removed, created *v1alpha1.AppService
+
+	saved backups
+}
+
+var everywhere = framework.OnAllClusters
+
+func (r *restored) change(t *testing.T) {
+	r.kept = r.create(t, "kept", everywhere)
+	r.edited = r.create(t, "edited", framework.OnClusters("north", "south"))
+	r.moved = r.create(t, "moved", framework.OnClusters("north"))
+	r.removed = r.create(t, "removed", framework.OnClusters("north", "south"))
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.edited, r.removed}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "north")
+
+	r.saved = r.backUp(t, r.Hub, r.Members["north"])
+
+	r.Join(t, "east", nil)
+	r.EditApp(t, r.edited, framework.Image("web:2"), framework.Replicas(3))
+	r.EditApp(t, r.moved, framework.OnClusters("south"))
+	r.created = r.create(t, "created", framework.OnClusters("north"))
+	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.created}, "north")
+	r.awaitGone(t, r.removed)
+}
+
+func (r *restored) awaitGone(t *testing.T, app *v1alpha1.AppService) {
+	t.Helper()
+	r.Eventually(t, app.Name+" to be gone", func(ctx context.Context) error { return r.Hub.CheckAbsent(ctx, app) })
+}
+
+// restoreHub takes the hub back. The hub lost the edits, the placement, a new AppService and a new
+// member, and got back a deleted AppService.
+func (r *restored) restoreHub(t *testing.T) {
+	before, deletions := r.inventory(t), r.countDeletions(t)
+	r.restore(t, r.saved, r.Hub)
+	if err := r.Hub.CheckAbsent(t.Context(), r.created); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitReason(t, r.edited, v1alpha1.ReasonHubBehind)
+	r.awaitReason(t, r.moved, v1alpha1.ReasonHubBehind)
+	// The deletion is lost too, so the AppService is delivered again.
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.removed}, "north", "south")
+	r.expectKept(t, before)
+	r.expectNoDeletion(t, deletions)
+}
+
+// repairHub brings the hub up to date, as from Git, and accepts it.
+func (r *restored) repairHub(t *testing.T) {
+	before := r.inventory(t)
+	r.EditApp(t, r.edited, framework.Image("web:2"), framework.Replicas(3))
+	r.EditApp(t, r.moved, framework.OnClusters("south"))
+	for _, app := range []*v1alpha1.AppService{r.edited, r.moved} {
+		r.Eventually(t, app.Name+" to be planned", func(ctx context.Context) error {
+			current, err := r.ReadApp(ctx, app)
+			if err != nil {
+				return err
+			}
+			return framework.IsObserved(current)
+		})
+		message := r.awaitReason(t, app, v1alpha1.ReasonHubBehind) // an edit does not end it
+		r.annotateAsPrinted(t, app, v1alpha1.AnnotationAcceptHub, message)
+	}
+	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
+	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
+		t.Fatal(err)
+	}
+	r.created = r.create(t, "created", framework.OnClusters("north"))
+	r.Join(t, "east", nil)
+	r.awaitReady(t, []*v1alpha1.AppService{r.created}, "north")
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
+	r.awaitGone(t, r.removed)
+	for _, name := range r.MemberNames() {
+		delete(before[name], r.removed.Name)
+	}
+	delete(before["north"], r.moved.Name) // the restored hub had delivered it there again
+	r.expectKept(t, before)
+}
+
+// restoreMember takes north back to before the edits. It has the old spec of an AppService, lacks
+// another one, and has the objects of two that are not there any more.
+func (r *restored) restoreMember(t *testing.T) {
+	deletions := r.countDeletions(t)
+	r.restore(t, r.saved, r.Members["north"])
+	before := r.inventory(t)
+	r.Eventually(t, "north to be Ready", func(ctx context.Context) error { return r.CheckMembersReady(ctx, "north") })
+	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.created}, "north")
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
+	// The restored member has an AppService that has left it: somebody must say what is intended.
+	message := r.awaitEntry(t, r.moved, "north", v1alpha1.ReasonRemovalNeedsApproval)
+	r.expectKept(t, before)
+	r.expectNoDeletion(t, deletions)
+	r.annotateAsPrinted(t, r.moved, v1alpha1.AnnotationAcceptRemovals, message)
+	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
+}
+
+// awaitEntry waits until an entry has a reason, and returns its message.
+func (r *restored) awaitEntry(t *testing.T, app *v1alpha1.AppService, cluster, reason string) (message string) {
+	t.Helper()
+	r.Eventually(t, app.Name+" to be "+reason+" on "+cluster, func(ctx context.Context) error {
+		current, err := r.ReadApp(ctx, app)
+		if err != nil {
+			return err
+		}
+		entry := current.Status.Cluster(cluster)
+		if entry == nil || entry.Reason != reason {
+			return fmt.Errorf("the entry is %+v", entry)
+		}
+		message = entry.Message
+		return nil
+	})
+	return message
+}
