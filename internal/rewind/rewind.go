@@ -12,6 +12,8 @@
 //     with a limit of one object and metadata only. If the server is at an earlier version, the watch
 //     is not sent, and the response is 410 with the reason Expired: an informer then lists
 //     everything again.
+//   - The first watch of a resource, and the first after a list of it, are not checked, because they
+//     continue a list. So an informer that starts costs no additional request.
 //   - If the list fails, its response or its error is that of the watch. An informer tries again.
 //   - Resource versions that are not numbers are not compared.
 //   - Other requests pass unchanged.
@@ -28,15 +30,34 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Wrap returns a round tripper that checks the watches that are sent through next.
-func Wrap(next http.RoundTripper) http.RoundTripper { return &roundTripper{next: next} }
+// Wrap returns a round tripper that checks the watches that are sent through next. It is safe for
+// concurrent use.
+func Wrap(next http.RoundTripper) http.RoundTripper {
+	return &roundTripper{next: next, mayResume: map[resource]bool{}}
+}
 
 // roundTripper checks watches.
-type roundTripper struct{ next http.RoundTripper }
+type roundTripper struct {
+	next http.RoundTripper
+
+	mu sync.Mutex
+	// mayResume has the resources that were watched. It is false if the resource was listed since
+	// then, so that the next watch continues the list.
+	mayResume map[resource]bool
+}
+
+// resource is what an informer lists and watches.
+type resource struct{ host, path, labelSelector, fieldSelector string }
+
+func resourceOf(request *http.Request) resource {
+	query := request.URL.Query()
+	return resource{request.URL.Host, request.URL.Path, query.Get("labelSelector"), query.Get("fieldSelector")}
+}
 
 // WrappedRoundTripper lets client-go find the transport below.
 func (t *roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
@@ -45,6 +66,11 @@ func (t *roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 func (t *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	resumed, ok := resumedVersion(request)
 	if !ok {
+		response, err := t.next.RoundTrip(request)
+		t.noteList(request, response)
+		return response, err
+	}
+	if t.continuesList(request) {
 		return t.next.RoundTrip(request)
 	}
 	response, err := t.next.RoundTrip(listOne(request))
@@ -59,6 +85,28 @@ func (t *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) 
 		return expired(request, resumed, version), nil
 	}
 	return t.next.RoundTrip(request)
+}
+
+// noteList records that a resource was listed, if it is watched.
+func (t *roundTripper) noteList(request *http.Request, response *http.Response) {
+	if request.Method != http.MethodGet || response == nil || response.StatusCode != http.StatusOK || request.URL.Query().Has("watch") {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if of := resourceOf(request); t.mayResume[of] {
+		t.mayResume[of] = false
+	}
+}
+
+// continuesList reports whether a watch is the first one of its resource since a list.
+func (t *roundTripper) continuesList(watch *http.Request) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := resourceOf(watch)
+	continues := !t.mayResume[of]
+	t.mayResume[of] = true
+	return continues
 }
 
 // resumedVersion returns the resource version that a watch resumes at, and false if the request is

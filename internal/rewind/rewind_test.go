@@ -88,7 +88,9 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			response, err := Wrap(http.DefaultTransport).RoundTrip(request)
+			checked := Wrap(http.DefaultTransport).(*roundTripper)
+			checked.continuesList(request) // an earlier watch
+			response, err := checked.RoundTrip(request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,6 +105,33 @@ func TestRoundTrip(t *testing.T) {
 				checkExpired(t, response.Body)
 			}
 		})
+	}
+}
+
+// A watch that follows a list cannot have lost its version.
+func TestFirst_watch_after_a_list_is_not_checked(t *testing.T) {
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.URL.RequestURI())
+		_, _ = fmt.Fprint(w, `{"metadata":{"resourceVersion":"100"},"items":[]}`)
+	}))
+	defer server.Close()
+	const list, otherList, watch = "/api/v1/services?resourceVersion=0", "/api/v1/services?labelSelector=a%3Db", "/api/v1/services?resourceVersion=100&watch=true"
+	checked := Wrap(http.DefaultTransport)
+	for _, uri := range []string{list, watch, watch, list, watch, otherList, watch} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+uri, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := checked.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+	}
+	const check = "/api/v1/services?limit=1"
+	if diff := cmp.Diff([]string{list, watch, check, watch, list, watch, otherList, check, watch}, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
