@@ -272,8 +272,8 @@ func TestChanges_have_the_messages_that_the_budget_drops(t *testing.T) {
 		}
 	})
 	for _, change := range status.Changes(in, StatusOf(in)) {
-		if want := "because " + change.Cluster; change.Message != want {
-			t.Errorf("%s: %q, want %q", change.Cluster, change.Message, want)
+		if want := "because " + change.Clusters[0]; change.Message != want {
+			t.Errorf("%s: %q, want %q", change.Clusters[0], change.Message, want)
 		}
 	}
 }
