@@ -6,9 +6,9 @@
 //		return func() { rollout.Plan(in) }
 //	})
 //
-// Allocations and bytes are exact. A loop within a loop may allocate nothing, so the time counts,
-// too. Its limit is far above linear growth, because machines are busy, and far below quadratic
-// growth.
+// Allocations and bytes are exact. A loop within a loop may allocate nothing, so the CPU time of the
+// thread counts, too: other programs hardly change it. Its limit is far above linear growth, because
+// large inputs do not fit into the processor's caches, and far below quadratic growth.
 package growth
 
 import (
@@ -23,20 +23,20 @@ const (
 	small, large = 1000, 10000
 	// maxAllocated allows for the logarithm of a sort, and for slices and maps that grow in steps.
 	maxAllocated = 25
-	maxTime      = 50
+	maxCPU       = 40
 	// rounds is how often each size is measured. The least counts: it is disturbed least.
 	rounds = 6
 	// Costs below these are not compared: one more step of a slice or a moment of another program
 	// would be a large part of them.
 	minAllocations = 100
 	minBytes       = 64 << 10
-	minTime        = 100 * time.Microsecond
+	minCPU         = 100 * time.Microsecond
 )
 
 // Cost is what one call of a function costs.
 type Cost struct {
 	Allocations, Bytes uint64
-	Time               time.Duration
+	CPU                time.Duration
 }
 
 // CheckLinear fails the test if a function costs much more than ten times as much for an input that
@@ -52,8 +52,8 @@ func CheckLinear(t *testing.T, prepare func(size int) func()) {
 	if many.Bytes > maxAllocated*max(minBytes, few.Bytes) {
 		t.Errorf("%d bytes for %d, and %d for %d: more than %d times as many", few.Bytes, small, many.Bytes, large, maxAllocated)
 	}
-	if many.Time > maxTime*max(minTime, few.Time) {
-		t.Errorf("%v for %d, and %v for %d: more than %d times as long", few.Time, small, many.Time, large, maxTime)
+	if many.CPU > maxCPU*max(minCPU, few.CPU) {
+		t.Errorf("%v of CPU for %d, and %v for %d: more than %d times as much", few.CPU, small, many.CPU, large, maxCPU)
 	}
 }
 
@@ -64,7 +64,7 @@ func Measure(do func()) Cost {
 	least := once(do)
 	for range rounds - 1 {
 		cost := once(do)
-		least.Allocations, least.Bytes, least.Time = min(least.Allocations, cost.Allocations), min(least.Bytes, cost.Bytes), min(least.Time, cost.Time)
+		least.Allocations, least.Bytes, least.CPU = min(least.Allocations, cost.Allocations), min(least.Bytes, cost.Bytes), min(least.CPU, cost.CPU)
 	}
 	return least
 }
@@ -73,9 +73,11 @@ func once(do func()) Cost {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := cpuTime()
 	do()
-	took := time.Since(start)
+	used := cpuTime() - start
 	runtime.ReadMemStats(&after)
-	return Cost{Allocations: after.Mallocs - before.Mallocs, Bytes: after.TotalAlloc - before.TotalAlloc, Time: took}
+	return Cost{Allocations: after.Mallocs - before.Mallocs, Bytes: after.TotalAlloc - before.TotalAlloc, CPU: used}
 }

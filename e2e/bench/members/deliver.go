@@ -68,10 +68,11 @@ func (b *bench) deliver(ctx context.Context, s deliverySettings) (err error) {
 	}
 	defer func() { err = errors.Join(err, operator.Kill(context.WithoutCancel(ctx))) }()
 	err = d.measure(ctx, &operator, start, batch)
+	d.report() // what was measured before an error
 	if err != nil {
 		err = fmt.Errorf("%w; the operator's log:\n%s", err, lastLines(operator.Log()))
 	}
-	return errors.Join(err, d.report()) // what was measured before an error
+	return err
 }
 
 func (d *delivery) measure(ctx context.Context, operator *environment.Operator, start func() (environment.Operator, error), batch []candidate) error {
@@ -322,7 +323,7 @@ func (d *delivery) samplePeak(ctx context.Context) func() float64 {
 }
 
 // report prints a table of the phases.
-func (d *delivery) report() error {
+func (d *delivery) report() {
 	s := d.settings
 	fmt.Printf("\n%d AppServices on %d members, which stand-ins serve. The CPU time and the resident memory are the operator's. The size\n"+
 		"of the database includes old versions until it is compacted. AppServices is the size of all of them as JSON.\n\n", s.apps, s.members)
@@ -332,7 +333,6 @@ func (d *delivery) report() error {
 		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", p.name, p.took.Seconds(), p.cpu, mebibytes(p.rss), mebibytes(p.peak),
 			p.writes, mebibytes(p.etcd), mebibytes(float64(p.inStatuses)))
 	}
-	return nil
 }
 
 func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
