@@ -140,9 +140,9 @@ bench-compare: ## compare the operator with that of another commit, and fail if 
 	@[[ -n '$(BASE)' ]] || { echo 'BASE is missing: make bench-compare BASE=main' >&2; exit 1; }
 	exec go run ./e2e/bench -base '$(BASE)' $(BENCH)
 
-bench-members: build ## measure the cost of a member, and how fast members join; on an idle machine
+bench-members: build ## measure the cost of a member, how fast members join, and with BENCH='-deliver 1000' a delivery to many
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go run ./e2e/bench/members
+	PATH=$(BIN):$$PATH go run ./e2e/bench/members $(BENCH)
 
 ## Try it
 

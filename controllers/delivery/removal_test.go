@@ -57,6 +57,23 @@ func TestRemoval_sends_few_requests(t *testing.T) {
 	}
 }
 
+// The deletion of an AppService is announced on the hub, and deletes hundreds of objects at once. So
+// a member gets no Event for it. The test does not run in parallel, because all tests share the hub.
+func TestRemoval_of_a_deleted_AppService_sends_no_event(t *testing.T) {
+	s := deliveredSetup(t)
+	s.deleteApp()
+	s.sent.reset()
+	s.plan(withPhase(v1alpha1.ClusterRemoving))
+	s.expectReport(s.removing(s.confirmed))
+	s.end() // sends what is left to send
+	if sent := s.sent.count("POST events"); sent > 0 {
+		t.Errorf("sent to the member: %v", s.sent.all())
+	}
+	if notes := s.eventsOn(onMember, v1alpha1.ReasonRemoved); notes != nil {
+		t.Errorf("events: %q", notes)
+	}
+}
+
 // The cache shows what to delete, and the member has something else.
 func TestRemoval_with_a_stale_cache(t *testing.T) {
 	t.Parallel()

@@ -159,12 +159,16 @@ func (r remover) delete(ctx context.Context, t task, existing object.Existing) e
 	return nil
 }
 
-// announceDeleted announces objects that were deleted, in one event.
+// announceDeleted announces objects that were deleted, in one event. If the AppService itself is
+// deleted, nobody wonders where they are, and its clusters are named in an event on the hub.
 func (r remover) announceDeleted(ctx context.Context, t task, deleted []object.Existing) {
 	if len(deleted) == 0 {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleted", "kinds", kindsOf(deleted), "generation", t.app.Generation)
+	if !t.app.DeletionTimestamp.IsZero() {
+		return
+	}
 	r.announcer.announce(nil, deleted[0].Object, v1alpha1.ReasonRemoved, "Remove", "deleted as AppService %s requires: %s",
 		client.ObjectKeyFromObject(t.app), kindsOf(deleted))
 }

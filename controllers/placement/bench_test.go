@@ -7,44 +7,79 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/internal/growth"
 )
 
+// decisions are AppServices of all kinds, for a fleet of any size.
+var decisions = map[string]func(n int32, all []string) *v1alpha1.AppService{
+	"everywhere": func(int32, []string) *v1alpha1.AppService { return app() },
+	"new":        func(int32, []string) *v1alpha1.AppService { return app(selected(matching("tier", "prod"))) },
+	"with entries": func(_ int32, all []string) *v1alpha1.AppService {
+		return app(selected(matching("tier", "prod")), withEntries(all...))
+	},
+	"with entries and names": func(_ int32, all []string) *v1alpha1.AppService {
+		return app(named(all...), withEntries(all...))
+	},
+	"limited and spread": func(n int32, _ []string) *v1alpha1.AppService { return app(limited(n/3), spread("region")) },
+	"limited and spread, with entries": func(n int32, all []string) *v1alpha1.AppService {
+		return app(limited(n/3), spread("region"), withEntries(all...))
+	},
+	"divided by Allocatable": func(n int32, _ []string) *v1alpha1.AppService { return app(divided(17*n), byAllocatable) },
+	"divided by Allocatable, with entries": func(n int32, all []string) *v1alpha1.AppService {
+		return app(divided(17*n), byAllocatable, withEntries(all...))
+	},
+	"divided with bounds": func(n int32, _ []string) *v1alpha1.AppService {
+		return app(divided(17*n, regional(1), regional(2), regional(3), regional(4), regional(5)), byAllocatable)
+	},
+	"divided autoscaling": func(n int32, _ []string) *v1alpha1.AppService {
+		return app(divided(17*n), byAllocatable, autoscaling(17*n, 40*n))
+	},
+}
+
+// regional returns the bounds of the replicas in a region of a regionalFleet.
+func regional(i int) v1alpha1.ReplicaRule {
+	r := v1alpha1.ReplicaRule{Name: memberName(i)}
+	selector := matching("region", memberName(i))
+	r.ClusterSelector = &selector
+	atLeast(int32(i))(&r)
+	atMost(int32(5 + 10*i))(&r)
+	return r
+}
+
+// regionalFleet returns a fleet in seven regions, and the names of its members.
+func regionalFleet(clusters int) (fleet []v1alpha1.MemberCluster, names []string) {
+	fleet = shuffled(fleetOf(clusters, func(i int) v1alpha1.MemberCluster {
+		m := member(memberName(i), cpu(fmt.Sprint(4+i%97)))
+		m.Labels = map[string]string{"tier": "prod", "region": memberName(i % 7)}
+		return m
+	}))
+	for _, m := range fleet {
+		names = append(names, m.Name)
+	}
+	return fleet, names
+}
+
+func TestDecide_grows_linearly(t *testing.T) {
+	for name, appFor := range decisions {
+		t.Run(name, func(t *testing.T) {
+			growth.CheckLinear(t, func(clusters int) func() {
+				fleet, names := regionalFleet(clusters)
+				app := appFor(int32(clusters), names)
+				return func() {
+					if _, err := placement.Decide(app, fleet); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
 func BenchmarkDecide(b *testing.B) {
-	for _, clusters := range []int{10, 100, 1000} {
-		var all []string
-		fleet := shuffled(fleetOf(clusters, func(i int) v1alpha1.MemberCluster {
-			m := member(memberName(i), cpu(fmt.Sprint(4+i%97)))
-			m.Labels = map[string]string{"tier": "prod", "region": memberName(i % 7)}
-			return m
-		}))
-		for _, m := range fleet {
-			all = append(all, m.Name)
-		}
-		regional := func(i int) v1alpha1.ReplicaRule {
-			r := v1alpha1.ReplicaRule{Name: memberName(i)}
-			selector := matching("region", memberName(i))
-			r.ClusterSelector = &selector
-			atLeast(int32(i))(&r)
-			atMost(int32(5 + 10*i))(&r)
-			return r
-		}
-		n := int32(clusters)
-		for _, test := range []struct {
-			name string
-			app  *v1alpha1.AppService
-		}{
-			{"everywhere", app()},
-			{"new", app(selected(matching("tier", "prod")))},
-			{"with entries", app(selected(matching("tier", "prod")), withEntries(all...))},
-			{"with entries and names", app(named(all...), withEntries(all...))},
-			{"limited and spread", app(limited(n/3), spread("region"))},
-			{"limited and spread, with entries", app(limited(n/3), spread("region"), withEntries(all...))},
-			{"divided by Allocatable", app(divided(17*n), byAllocatable)},
-			{"divided by Allocatable, with entries", app(divided(17*n), byAllocatable, withEntries(all...))},
-			{"divided with bounds", app(divided(17*n, regional(1), regional(2), regional(3), regional(4), regional(5)), byAllocatable)},
-			{"divided autoscaling", app(divided(17*n), byAllocatable, autoscaling(17*n, 40*n))},
-		} {
-			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) { decideAgain(b, fleet, test.app) })
+	for name, appFor := range decisions {
+		for _, clusters := range []int{10, 100, 1000, 10000} {
+			fleet, names := regionalFleet(clusters)
+			b.Run(fmt.Sprintf("%s on %d", name, clusters), func(b *testing.B) { decideAgain(b, fleet, appFor(int32(clusters), names)) })
 		}
 	}
 }

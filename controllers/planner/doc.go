@@ -27,8 +27,9 @@
 //   - If nothing changed, nothing is written. A restart changes nothing.
 //   - The entry of an abandoned cluster is dropped only after its MemberCluster has a tombstone.
 //     The AppService is placed there again only after the tombstone is removed.
-//   - A deletion removes nothing from members before the planner has read that neither the
-//     namespace nor the CRD is being deleted. If one of them is, the members keep what they run.
+//   - A deletion removes nothing from members before the planner has read, after it has seen the
+//     deletion, that neither the namespace nor the CRD is being deleted. If one of them is, the
+//     members keep what they run.
 //   - The finalizer is removed after the last entry, or together with the namespace or the CRD. In
 //     the second case, removals that were in progress leave a tombstone on their MemberCluster.
 //   - A deleted AppService without a status is removed from every cluster: reachable clusters

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,6 +77,29 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 	got := drainEvents(recorder)
 	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: the AppService is ready" || got[maxEvents] != "Normal Ready 15 more changes; see the entries of the status, or of its AppServiceSlices" {
 		t.Errorf("%d events: %q", len(got), got)
+	}
+}
+
+// The removals of a deletion that the planner notices together are one event.
+func TestEvents_of_a_deletion_name_its_clusters(t *testing.T) {
+	s := newFixture(t)
+	s.createApp()
+	s.waitForCache()
+	recorder := events.NewFakeRecorder(100)
+	r := newReconciler(hub, hub, recorder, s.observations, s.options)
+	in := rollout.Input{App: s.app.DeepCopy(), Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}}
+	in.App.DeletionTimestamp = new(metav1.Now())
+	for i := range 12 {
+		entry := s.entry(fmt.Sprintf("m-%02d", i), v1alpha1.ClusterRemoving)
+		entry.LastTransitionTime = metav1.Now()
+		in.App.Status.Clusters = append(in.App.Status.Clusters, entry)
+		in.Members[entry.Name] = &v1alpha1.MemberCluster{}
+		in.Observations[entry.Name] = s.removalConfirmed(entry.LastTransitionTime)
+	}
+	r.announce(in, v1alpha1.AppServiceStatus{})
+	want := []string{"Normal Removed m-00, m-01, m-02, m-03, m-04, m-05, m-06, m-07, m-08, m-09 and 2 more: the AppService was removed from the cluster"}
+	if diff := cmp.Diff(want, drainEvents(recorder)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

@@ -24,17 +24,17 @@ func TestThrottle(t *testing.T) {
 	}
 	at("a", 0, 0)
 	at("a", 0, 0)
-	p.recordWrite("a", begin)
+	p.recordWrite("a", begin, statusGap)
 	at("a", 0, statusGap)
 	at("a", statusGap, 0)
-	p.recordWrite("a", begin)
-	p.recordWrite("a", begin)
+	p.recordWrite("a", begin, statusGap)
+	p.recordWrite("a", begin, statusGap)
 	at("a", 0, statusInterval)
 	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
 	at("a", statusInterval, 0)
 	at("a", time.Hour, 0)
 	at("b", 0, 0) // each AppService has its own interval
-	p.recordWrite("a", begin.Add(statusInterval))
+	p.recordWrite("a", begin.Add(statusInterval), statusGap)
 	at("a", statusInterval, statusInterval)
 	if got := p.untilPlan("a", begin); got != 0 {
 		t.Errorf("before the first plan: wait %v", got)

@@ -26,7 +26,7 @@ import (
 // Reconciler plans AppServices.
 type Reconciler struct {
 	hub          client.Client
-	live         client.Reader // reads from the API server, not from the cache
+	sharedReads  *sharedReads // from the API server, not from the cache
 	fleet        *fleet
 	events       events.EventRecorder
 	observations *Observations
@@ -38,7 +38,7 @@ type Reconciler struct {
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
-		hub: hub, live: live, fleet: &fleet{hub: hub}, events: events, observations: observations,
+		hub: hub, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, events: events, observations: observations,
 		store: newStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 	}
 }
@@ -193,7 +193,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	if _, err := r.patchStatus(ctx, app, version, current, next); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.throttle.recordWrite(app.UID, now)
+	r.throttle.recordWrite(app.UID, now, gapAfterWrite(app))
 	r.telemetry.recordStatus(app, next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.announce(in, next)

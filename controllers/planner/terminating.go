@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,23 +30,28 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // deletedNamespaceOrCRD returns the namespace or the CRD whose deletion also deletes the
 // AppService, or nil if the AppService itself was deleted. Only the latter is evidence that the
 // members are to delete the workload. It reads from the API server, and a failed read is an error,
-// never evidence.
+// never evidence. The result must not be modified.
+//
+// AppServices share these reads. A namespace is marked as being deleted before its AppServices are,
+// so the read that judges a deletion must start after the deletion was seen: an earlier one may show
+// a namespace that was not being deleted yet. When the status has the plan of the deletion, such a
+// read was made. Later reads only find a namespace or a CRD that is deleted meanwhile, so they may
+// be maxSharedAge old.
 func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
 	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
 		return nil, nil
 	}
-	for _, scope := range []struct {
-		kind schema.GroupVersionKind
-		name string
-	}{{namespaceKind, app.Namespace}, {crdKind, crdName}} {
-		object := &metav1.PartialObjectMetadata{}
-		object.SetGroupVersionKind(scope.kind)
-		if err := r.live.Get(ctx, client.ObjectKey{Name: scope.name}, object); err != nil {
-			return nil, fmt.Errorf("check whether %s %s is being deleted: %w", scope.kind.Kind, scope.name, err)
+	after := time.Now()
+	if !isEdited(app) {
+		after = after.Add(-maxSharedAge)
+	}
+	for _, scope := range []objectName{{namespaceKind, app.Namespace}, {crdKind, crdName}} {
+		object, err := r.sharedReads.get(ctx, scope, after)
+		if err != nil {
+			return nil, fmt.Errorf("check whether the AppService is deleted with its namespace or its CRD: %w", err)
 		}
 		if !object.DeletionTimestamp.IsZero() {
-			object.SetGroupVersionKind(scope.kind)
 			return object, nil
 		}
 	}

@@ -12,11 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -30,6 +32,79 @@ func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
 	s.waitForDeletion()
 	s.checkNeverRemoving()
 	s.waitForEventIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web is deleted with Namespace %[1]s; 2 clusters keep the workload", s.app.Namespace))
+}
+
+// Invariant 2: AppServices share the reads of their namespace. The read for one that a user has
+// deleted is no evidence for another one that is deleted with the namespace a moment later.
+func TestNamespace_deletion_is_noticed_right_after_the_deletion_of_another_AppService(t *testing.T) {
+	s := newRunning(t, "east")
+	s.stop()
+	other := s.app.DeepCopy()
+	other.Name, other.ResourceVersion, other.UID = "other", "", ""
+	s.must(hub.Create(t.Context(), other))
+	r := s.reconciler(hub)
+	s.delete()
+	s.reconcileWith(r, s.key())
+	s.readApp()
+	if s.app.Status.Clusters[0].Phase != v1alpha1.ClusterRemoving {
+		t.Fatalf("the deleted AppService is %+v", s.app.Status.Clusters[0])
+	}
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(hub.Delete(t.Context(), other)) // as the namespace controller does
+	s.reconcileWith(r, client.ObjectKeyFromObject(other))
+	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
+		t.Errorf("the AppService is not released: %v, %+v", err, other.Status.Clusters)
+	}
+}
+
+// A deletion reads the namespace and the CRD again and again, but not for each reconcile.
+func TestDeletion_shares_the_reads_of_the_namespace_and_the_CRD(t *testing.T) {
+	s := newRunning(t, "east")
+	s.stop()
+	live := &countingReader{Reader: hub}
+	r := newReconciler(hub, live, events.NewFakeRecorder(10), s.observations, s.options)
+	s.delete()
+	start := time.Now()
+	for range 10 {
+		s.reconcileWith(r, s.key())
+	}
+	most := 2 * (1 + int32(time.Since(start)/maxSharedAge))
+	if got := live.reads.Load(); got < 2 || got > most {
+		t.Errorf("the hub was read %d times, want 2 to %d", got, most)
+	}
+}
+
+// reconcileWith reconciles an AppService at once.
+func (s *fixture) reconcileWith(r *Reconciler, key client.ObjectKey) reconcile.Result {
+	s.Helper()
+	app := &v1alpha1.AppService{}
+	s.must(hub.Get(s.Context(), key, app))
+	r.throttle.allowPlan(app.UID)
+	result, err := r.Reconcile(s.Context(), reconcile.Request{NamespacedName: key})
+	s.must(err)
+	return result
+}
+
+// The progress of a deletion is written once per second, without the burst that other changes have.
+// The removal of the finalizer does not wait for that.
+func TestDeletion_writes_few_statuses(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.stop()
+	r := s.reconciler(hub)
+	s.delete()
+	s.reconcileWith(r, s.key())
+	s.readApp()
+	removing := s.app.ResourceVersion
+	s.observations.Report(s.key(), "east", s.removalConfirmed(s.transitionTime("east")))
+	if wait := s.reconcileWith(r, s.key()).RequeueAfter; wait <= statusGap {
+		t.Errorf("RequeueAfter is %v, want nearly %v", wait, statusInterval)
+	}
+	if s.readApp(); s.app.ResourceVersion != removing {
+		t.Errorf("the status was written: %+v", s.app.Status.Clusters)
+	}
+	s.observations.Report(s.key(), "west", s.removalConfirmed(s.transitionTime("west")))
+	s.reconcileWith(r, s.key())
+	s.waitForDeletion()
 }
 
 func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {

@@ -16,7 +16,7 @@ const (
 	// edit usually has that many results.
 	statusInterval = time.Second
 	statusBurst    = 3
-	// statusGap is the minimum time between two of these writes.
+	// statusGap is the minimum time between two of these writes, see gapAfterWrite.
 	statusGap = 50 * time.Millisecond
 	// planPause is the minimum time between two plans of one AppService that do not follow from an
 	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
@@ -108,13 +108,24 @@ func (t *throttle) allowPlan(app types.UID) {
 	}
 }
 
-// recordWrite records that the status of an AppService was written.
-func (t *throttle) recordWrite(app types.UID, now time.Time) {
+// recordWrite records that the status of an AppService was written, and the minimum time until the
+// next write.
+func (t *throttle) recordWrite(app types.UID, now time.Time, gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.of(app)
 	known.writes.AllowN(now, 1)
-	known.nextWrite = now.Add(statusGap)
+	known.nextWrite = now.Add(gap)
+}
+
+// gapAfterWrite returns the minimum time between two status writes of an AppService. A deletion
+// ends with the removal of the finalizer, which waits for no status, so its progress is written
+// without a burst.
+func gapAfterWrite(app *v1alpha1.AppService) time.Duration {
+	if !app.DeletionTimestamp.IsZero() {
+		return statusInterval
+	}
+	return statusGap
 }
 
 // forget removes a deleted AppService.

@@ -8,9 +8,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// Change is a change of a cluster that is reported to users once.
+// Change is a change of one or more clusters that is reported to users once.
 type Change struct {
-	Cluster string
+	Clusters []string
 	// Reason is the reason of the entry, Ready, or the reason why the entry was removed.
 	Reason  string
 	Message string
@@ -21,6 +21,9 @@ type Change struct {
 // Changes returns the changes to report once after a status was written. Bad changes come first,
 // and each group is sorted by cluster name. Intermediate states are left out, except for pods that
 // cannot run, because those rarely recover by waiting.
+//
+// A deletion removes the AppService from many clusters: those that leave the status for the same
+// reason are one change. Each of them leaves once, so that later changes differ from earlier ones.
 func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	in := report{Input: from}
 	var changes []Change
@@ -29,10 +32,13 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 			changes = append(changes, in.entryRemoved(entry))
 		}
 	}
+	if in.IsDeleting() {
+		changes = joinEqual(changes)
+	}
 	for _, entry := range after.Clusters {
 		previous := in.App.Status.Cluster(entry.Name)
 		if entry.Phase == v1alpha1.ClusterProgressing && isPodFailure(entry.Reason) && (previous == nil || previous.Reason != entry.Reason) {
-			changes = append(changes, Change{Cluster: entry.Name, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
+			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
 			continue
 		}
 		if previous != nil && previous.Phase == entry.Phase {
@@ -40,9 +46,9 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 		}
 		switch entry.Phase {
 		case v1alpha1.ClusterReady:
-			changes = append(changes, Change{Cluster: entry.Name, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready"})
+			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready"})
 		case v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached:
-			changes = append(changes, Change{Cluster: entry.Name, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
+			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b Change) int {
@@ -51,9 +57,30 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 		} else if a.Bad != b.Bad {
 			return 1
 		}
-		return cmp.Compare(a.Cluster, b.Cluster)
+		return cmp.Compare(a.Clusters[0], b.Clusters[0])
 	})
 	return changes
+}
+
+// joinEqual returns the changes of single clusters with equal ones joined, in the same order.
+func joinEqual(changes []Change) []Change {
+	type kind struct {
+		reason, message string
+		bad             bool
+	}
+	var joined []Change
+	places := map[kind]int{}
+	for _, change := range changes {
+		of := kind{change.Reason, change.Message, change.Bad}
+		place, found := places[of]
+		if !found {
+			places[of] = len(joined)
+			joined = append(joined, change)
+			continue
+		}
+		joined[place].Clusters = append(joined[place].Clusters, change.Clusters...)
+	}
+	return joined
 }
 
 // fullMessage returns the message of a cluster status, even if the budget of the status dropped it.
@@ -71,15 +98,15 @@ func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
 	member := in.Secretless[entry.Name]
 	switch {
 	case detached && member != nil && rollout.HasTombstone(member, in.App.UID):
-		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
+		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case detached && !in.IsAbandoned(entry.Name):
-		return Change{entry.Name, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}
+		return Change{[]string{entry.Name}, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}
 	case !confirmed && (detached || in.IsOrphaning()):
-		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}
+		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}
 	case !confirmed:
-		return Change{entry.Name, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
+		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case in.IsOrphaning():
-		return Change{entry.Name, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}
+		return Change{[]string{entry.Name}, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}
 	}
-	return Change{entry.Name, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}
+	return Change{[]string{entry.Name}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}
 }

@@ -26,15 +26,15 @@ func TestChanges(t *testing.T) {
 		"a removal starts": {in: Clusters("e")},
 		"the AppService is ready": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending)), Observed("east", Observation(v1alpha1.ClusterReady))),
-			want: []status.Change{{"east", v1alpha1.ReasonReady, "the AppService is ready", false}},
+			want: []status.Change{{[]string{"east"}, v1alpha1.ReasonReady, "the AppService is ready", false}},
 		},
 		"pods cannot run": {
 			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image")))),
-			want: []status.Change{{"a", v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image", true}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image", true}},
 		},
 		"pods cannot run for another reason": {
 			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonFailedMount, ""))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
-			want: []status.Change{{"a", v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
 		},
 		"pods cannot run, with another message": {
 			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonContainerConfig, "1 of 2 pods: no Secret"))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonContainerConfig, "2 of 2 pods: no Secret")))),
@@ -44,39 +44,47 @@ func TestChanges(t *testing.T) {
 				WithEntries(Entry("b", v1alpha1.ClusterReady)), Chosen("b"), Observed("b", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"))),
 				WithEntries(Entry("c", v1alpha1.ClusterReady)), Chosen("c"), Unreachable("c"), WithEntries(Entry("d", v1alpha1.ClusterReady))),
 			want: []status.Change{
-				{"b", v1alpha1.ReasonRefused, "quota", true},
-				{"c", v1alpha1.ReasonClusterUnreachable, "MemberCluster c is not Ready; last known: Ready, 2 of 2 replicas ready", true},
-				{"d", v1alpha1.ReasonClusterDetached, MessageSecretGone, true},
-				{"a", v1alpha1.ReasonReady, "the AppService is ready", false},
+				{[]string{"b"}, v1alpha1.ReasonRefused, "quota", true},
+				{[]string{"c"}, v1alpha1.ReasonClusterUnreachable, "MemberCluster c is not Ready; last known: Ready, 2 of 2 replicas ready", true},
+				{[]string{"d"}, v1alpha1.ReasonClusterDetached, MessageSecretGone, true},
+				{[]string{"a"}, v1alpha1.ReasonReady, "the AppService is ready", false},
 			},
 		},
 		"a removal ends": {
 			in:   With(Clusters("G"), gone),
-			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
+		},
+		"removals of a deletion end": {
+			in: NewInput(Chosen("a"), Chosen("b"), Chosen("c"), WithEntries(Entry("a", v1alpha1.ClusterRemoving, Since(AnHourAgo)), Entry("b", v1alpha1.ClusterRemoving, Since(AnHourAgo)), Entry("c", v1alpha1.ClusterRemoving, Since(AnHourAgo)), long),
+				gone, Observed("c", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo))), Deleting),
+			want: []status.Change{
+				{[]string{"east"}, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true},
+				{[]string{"a", "c"}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false},
+			},
 		},
 		"a removal with deletionPolicy Orphan ends": {
 			in:   With(Clusters("G"), gone, Orphaning),
-			want: []status.Change{{"a", v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}},
 		},
 		"a removal is confirmed on an abandoned cluster": {
 			in:   With(Clusters("G"), gone, Annotated(v1alpha1.AnnotationAbandon, "a")),
-			want: []status.Change{{"a", v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}},
 		},
 		"a cluster is abandoned": {
 			in:   With(Clusters("U"), Annotated(v1alpha1.AnnotationAbandon, "a"), WithTombstone("a")),
-			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}},
 		},
 		"a cluster is abandoned with deletionPolicy Orphan": {
 			in:   With(Clusters("U"), Annotated(v1alpha1.AnnotationAbandon, "a"), Orphaning),
-			want: []status.Change{{"a", v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}},
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}},
 		},
 		"a Detached cluster is abandoned": {
 			in:   NewInput(WithEntries(long), Annotated(v1alpha1.AnnotationAbandon, "east")),
-			want: []status.Change{{"east", v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}},
+			want: []status.Change{{[]string{"east"}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}},
 		},
 		"a Detached cluster is released after its grace period": {
 			in:   NewInput(WithEntries(long), Deleting),
-			want: []status.Change{{"east", v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}},
+			want: []status.Change{{[]string{"east"}, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}},
 		},
 	}
 	for name, test := range tests {

@@ -18,6 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 	"github.com/fleetwright/fleetwright/controllers/status"
+	"github.com/fleetwright/fleetwright/internal/growth"
 )
 
 // All entries are a part of one object in the hub's etcd, which accepts 1.5 MiB. Therefore an entry
@@ -272,26 +273,60 @@ func TestChanges_have_the_messages_that_the_budget_drops(t *testing.T) {
 		}
 	})
 	for _, change := range status.Changes(in, StatusOf(in)) {
-		if want := "because " + change.Cluster; change.Message != want {
-			t.Errorf("%s: %q, want %q", change.Cluster, change.Message, want)
+		if want := "because " + change.Clusters[0]; change.Message != want {
+			t.Errorf("%s: %q, want %q", change.Clusters[0], change.Message, want)
 		}
 	}
 }
 
+// fleets are inputs of any number of clusters.
+var fleets = map[string]func(clusters int) rollout.Input{
+	"at rest":          func(n int) rollout.Input { return readyFleet(n) },
+	"all unreachable":  func(n int) rollout.Input { return readyFleet(n, allUnreachable) },
+	"a new generation": func(n int) rollout.Input { return readyFleet(n, func(in *rollout.Input) { in.App.Generation++ }) },
+	"deleted":          func(n int) rollout.Input { return readyFleet(n, Deleting) },
+	"all failed": func(n int) rollout.Input {
+		return readyFleet(n, func(in *rollout.Input) {
+			for name := range in.Members {
+				Observed(name, Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "because "+name)))(in)
+			}
+		})
+	},
+}
+
+func TestCompute_grows_linearly(t *testing.T) {
+	for name, fleet := range fleets {
+		t.Run(name, func(t *testing.T) {
+			growth.CheckLinear(t, func(clusters int) func() {
+				in := fleet(clusters)
+				decision := rollout.Plan(in)
+				return func() { status.Compute(in, decision) }
+			})
+		})
+	}
+}
+
+func TestChanges_grow_linearly(t *testing.T) {
+	for name, fleet := range fleets {
+		t.Run(name, func(t *testing.T) {
+			growth.CheckLinear(t, func(clusters int) func() {
+				in := fleet(clusters)
+				next := StatusOf(in)
+				return func() { status.Changes(in, next) }
+			})
+		})
+	}
+}
+
 func BenchmarkCompute(b *testing.B) {
-	for _, clusters := range []int{10, 1000, 10000} {
-		for _, test := range []struct {
-			name string
-			in   rollout.Input
-		}{
-			{"at rest", readyFleet(clusters)},
-			{"all unreachable", readyFleet(clusters, allUnreachable)},
-			{"a new generation", readyFleet(clusters, func(in *rollout.Input) { in.App.Generation++ })},
-		} {
-			b.Run(fmt.Sprintf("%s on %d", test.name, clusters), func(b *testing.B) {
+	for name, fleet := range fleets {
+		for _, clusters := range []int{10, 100, 1000, 10000} {
+			in := fleet(clusters)
+			decision := rollout.Plan(in)
+			b.Run(fmt.Sprintf("%s on %d", name, clusters), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					StatusOf(test.in)
+					status.Compute(in, decision)
 				}
 			})
 		}
@@ -303,8 +338,9 @@ func readyFleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
 	in := NewInput()
 	for i := range clusters {
 		name := fmt.Sprintf("member-%04d", i)
-		Chosen(name)(&in)
+		Reachable(name)(&in)
 		Observed(name, Observation(v1alpha1.ClusterReady))(&in)
+		in.Plan = append(in.Plan, placement.Decision{Cluster: name, Replicas: 2}) // sorted by name
 	}
 	return Next(Next(in), append(changes, Later(time.Minute))...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
-// bench is the common part of both measurements.
+// bench is the common part of all measurements.
 type bench struct {
 	env     environment.Environment
 	cluster environment.Cluster // the hub's
@@ -21,9 +21,14 @@ type bench struct {
 	made    int // number of members created, for unique names
 }
 
-func newBench(ctx context.Context, env environment.Environment) (*bench, error) {
+// newBench creates a hub, and clusters for members unless stand-ins serve all of them.
+func newBench(ctx context.Context, env environment.Environment, withClusters bool) (*bench, error) {
 	var clusters []environment.Cluster
-	for _, name := range []string{"hub", "member-a", "member-b"} { // one after the other, for busy machines
+	names := []string{"hub"}
+	if withClusters {
+		names = append(names, "member-a", "member-b")
+	}
+	for _, name := range names { // one after the other, for busy machines
 		cluster, err := env.Create(ctx, name)
 		if err != nil {
 			return nil, err
@@ -34,6 +39,9 @@ func newBench(ctx context.Context, env environment.Environment) (*bench, error) 
 	var err error
 	if b.hub, err = newHub(ctx, b.cluster); err != nil {
 		return nil, err
+	}
+	if !withClusters {
+		return b, nil
 	}
 	for _, cluster := range clusters[1:] {
 		if err := fill(ctx, cluster); err != nil {

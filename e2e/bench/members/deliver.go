@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/environment"
+	shared "github.com/fleetwright/fleetwright/e2e/environment/front"
+)
+
+// delivery measures an operator that delivers AppServices to many members, which stand-ins serve.
+type delivery struct {
+	*bench
+	settings deliverySettings
+	members  []*standin
+	hubHTTP  *http.Client
+	hubHost  string
+	phases   []phase
+}
+
+type deliverySettings struct {
+	members, apps, cut int
+	timeout            time.Duration
+}
+
+// phase is what a part of the delivery took.
+type phase struct {
+	name       string
+	took       time.Duration
+	cpu        float64 // seconds of the operator
+	rss, peak  float64 // bytes, at its end and at most
+	etcd       float64 // bytes, the size of the hub's database
+	inStatuses int     // bytes of all AppServices
+	writes     float64 // of statuses of AppServices
+}
+
+// deliver runs the measurement and prints it.
+func (b *bench) deliver(ctx context.Context, s deliverySettings) (err error) {
+	d := &delivery{bench: b, settings: s}
+	batch, err := d.serve(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.connectHub(); err != nil {
+		return err
+	}
+	start := func() (environment.Operator, error) {
+		return b.env.StartOperator(ctx, b.cluster, 1, "--leader-elect=false")
+	}
+	operator, err := start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, operator.Kill(context.WithoutCancel(ctx))) }()
+	err = d.measure(ctx, &operator, start, batch)
+	d.report() // what was measured before an error
+	if err != nil {
+		err = fmt.Errorf("%w; the operator's log:\n%s", err, lastLines(operator.Log()))
+	}
+	return err
+}
+
+func (d *delivery) measure(ctx context.Context, operator *environment.Operator, start func() (environment.Operator, error), batch []candidate) error {
+	s := d.settings
+	all := deliveredApps(s.apps)
+	if err := d.phase(ctx, fmt.Sprintf("%d members join", s.members), func() error {
+		_, err := d.hub.join(ctx, batch)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, fmt.Sprintf("%d AppServices reach all members", s.apps), func() error {
+		if err := d.create(ctx, all); err != nil {
+			return err
+		}
+		return d.awaitMembers(ctx, d.members, 2*s.apps, "", 0)
+	}); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, "until all of them are Ready", func() error {
+		return d.awaitSummaries(ctx, fmt.Sprintf("%d/%d", s.members, s.members), s.apps)
+	}); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, "a minute of rest", func() error { return pause(ctx, time.Minute) }); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, fmt.Sprintf("%d members are cut, until all statuses say so", s.cut), func() error {
+		for _, member := range d.members[:s.cut] {
+			member.cut()
+		}
+		return d.awaitSummaries(ctx, fmt.Sprintf("%d/%d", s.members-s.cut, s.members), s.apps)
+	}); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, "restart (SIGKILL), until an edit is on all other members", func() error {
+		if err := (*operator).Kill(ctx); err != nil {
+			return err
+		}
+		edited := all[0].DeepCopy()
+		const image = "registry.example/team/web:2.0.0"
+		patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, image)
+		if err := d.hub.api.Patch(ctx, edited, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+			return err
+		}
+		var err error
+		if *operator, err = start(); err != nil {
+			return err
+		}
+		return d.awaitMembers(ctx, d.members[s.cut:], 2*s.apps, image, 1)
+	}); err != nil {
+		return err
+	}
+	return d.phase(ctx, "another minute of rest", func() error { return pause(ctx, time.Minute) })
+}
+
+// serve starts the stand-ins, and returns them as candidates.
+func (d *delivery) serve(ctx context.Context) (batch []candidate, err error) {
+	paths := http.NewServeMux()
+	server, err := shared.Serve(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	for range d.settings.members {
+		member, name := newStandin(), d.name()
+		paths.Handle("/m/"+name+"/", http.StripPrefix("/m/"+name, member))
+		c := candidate{name: name}
+		if c.kubeconfig, err = kubeconfig(server.Address+"/m/"+name, server.CA, member.token); err != nil {
+			return nil, err
+		}
+		d.members, batch = append(d.members, member), append(batch, c)
+	}
+	return batch, nil
+}
+
+// deliveredApps returns AppServices that are placed on all members.
+func deliveredApps(n int) []*v1alpha1.AppService {
+	all := make([]*v1alpha1.AppService, n)
+	for i := range all {
+		of := app(i)
+		all[i] = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("app-%03d", i)}, Spec: of.Spec}
+	}
+	return all
+}
+
+func (d *delivery) create(ctx context.Context, all []*v1alpha1.AppService) error {
+	err := d.hub.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	errs := make([]error, len(all))
+	workqueue.ParallelizeUntil(ctx, atOnce, len(all), func(i int) { errs[i] = d.hub.api.Create(ctx, all[i]) })
+	return errors.Join(errs...)
+}
+
+// awaitMembers waits until each member has a number of objects, and of Deployments with an image.
+func (d *delivery) awaitMembers(ctx context.Context, members []*standin, objects int, image string, withImage int) error {
+	return environment.Await(ctx, d.settings.timeout, "the objects on the members", func(context.Context) error {
+		missing := 0
+		for _, member := range members {
+			if all, some := member.count(image); all < objects || image != "" && some < withImage {
+				missing++
+			}
+		}
+		if missing > 0 {
+			return fmt.Errorf("%d members lack some", missing)
+		}
+		return nil
+	})
+}
+
+// awaitSummaries waits until the summary of each AppService is displayed like this.
+func (d *delivery) awaitSummaries(ctx context.Context, display string, apps int) error {
+	return environment.Await(ctx, d.settings.timeout, "the statuses", func(ctx context.Context) error {
+		table, err := d.hubGet(ctx, "/apis/fleetwright.dev/v1alpha1/namespaces/"+namespace+"/appservices", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(table), strconv.Quote(display)); n != apps {
+			return errors.Join(fmt.Errorf("%d of %d AppServices are %s", n, apps, display), pause(ctx, time.Second))
+		}
+		return nil
+	})
+}
+
+func (d *delivery) connectHub() error {
+	config, err := clientcmd.RESTConfigFromKubeConfig(d.cluster.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("read the hub's kubeconfig: %w", err)
+	}
+	d.hubHost = config.Host
+	d.hubHTTP, err = rest.HTTPClientFor(config)
+	return err
+}
+
+// hubGet requests a path of the hub.
+func (d *delivery) hubGet(ctx context.Context, path, accept string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.hubHost+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	response, err := d.hubHTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", path, response.Status)
+	}
+	return content, err
+}
+
+// hubFigures returns the status writes to AppServices so far, and the size of the hub's database.
+func (d *delivery) hubFigures(ctx context.Context) (writes, etcd float64, err error) {
+	metrics, err := d.hubGet(ctx, "/metrics", "text/plain")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(metrics)) {
+		series, text, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		value, _ := strconv.ParseFloat(text, 64) // other lines have no labels
+		switch {
+		case strings.HasPrefix(series, "apiserver_request_total{") && strings.Contains(series, `resource="appservices"`) &&
+			strings.Contains(series, `subresource="status"`) && strings.Contains(series, `verb="PATCH"`):
+			writes += value
+		case strings.HasPrefix(series, "apiserver_storage_size_bytes{"):
+			etcd = max(etcd, value)
+		}
+	}
+	return writes, etcd, nil
+}
+
+// sampleInterval is how often the resident memory is sampled.
+const sampleInterval = 2 * time.Second
+
+// phase measures the operator and the hub while a function runs.
+func (d *delivery) phase(ctx context.Context, name string, do func() error) error {
+	fmt.Fprintln(os.Stderr, "bench-members:", name)
+	before, err := d.sample(ctx)
+	if err != nil {
+		return err
+	}
+	writes, _, err := d.hubFigures(ctx)
+	if err != nil {
+		return err
+	}
+	endSampling := d.samplePeak(ctx)
+	start := time.Now()
+	doErr := do()
+	p := phase{name: name, took: time.Since(start), peak: endSampling()}
+	if doErr != nil {
+		return fmt.Errorf("%s: %w", name, doErr)
+	}
+	after, err := d.sample(ctx)
+	if err != nil {
+		return err
+	}
+	p.rss, p.peak = after[rss], max(p.peak, after[rss])
+	if p.cpu = after[processor]; p.cpu >= before[processor] { // the same process
+		p.cpu -= before[processor]
+	}
+	now, etcd, err := d.hubFigures(ctx)
+	if err != nil {
+		return err
+	}
+	p.writes, p.etcd = now-writes, etcd
+	content, err := d.hubGet(ctx, "/apis/fleetwright.dev/v1alpha1/appservices", "application/json")
+	if err != nil {
+		return err
+	}
+	p.inStatuses = len(content)
+	d.phases = append(d.phases, p)
+	return nil
+}
+
+// sample reads the metrics of the running operator.
+func (d *delivery) sample(ctx context.Context) (sample, error) {
+	operator, err := d.env.Operator()
+	if err != nil {
+		return nil, err
+	}
+	if operator == nil {
+		return nil, errors.New("the operator is not running")
+	}
+	return read(ctx, operator)
+}
+
+// samplePeak samples the resident memory until the function that it returns is called, which
+// returns the peak.
+func (d *delivery) samplePeak(ctx context.Context) func() float64 {
+	ctx, stop := context.WithCancel(ctx)
+	result := make(chan float64, 1)
+	go func() {
+		peak := 0.0
+		for pause(ctx, sampleInterval) == nil {
+			if s, err := d.sample(ctx); err == nil { // the operator may be restarting
+				peak = max(peak, s[rss])
+			}
+		}
+		result <- peak
+	}()
+	return func() float64 {
+		stop()
+		return <-result
+	}
+}
+
+// report prints a table of the phases.
+func (d *delivery) report() {
+	s := d.settings
+	fmt.Printf("\n%d AppServices on %d members, which stand-ins serve. The CPU time and the resident memory are the operator's. The size\n"+
+		"of the database includes old versions until it is compacted. AppServices is the size of all of them as JSON.\n\n", s.apps, s.members)
+	fmt.Println("| phase | s | CPU s | RSS MiB | peak MiB | status writes | hub etcd MiB | AppServices MiB |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
+	for _, p := range d.phases {
+		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", p.name, p.took.Seconds(), p.cpu, mebibytes(p.rss), mebibytes(p.peak),
+			p.writes, mebibytes(p.etcd), mebibytes(float64(p.inStatuses)))
+	}
+}
+
+func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
