@@ -70,7 +70,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash bench bench-compare bench-members record-release
+.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
 verify: verify-generated manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
@@ -125,6 +125,14 @@ crash: build ## kill the operator before and after every write request, with sli
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.slices=off -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
 	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.slices=on -crash.every=8 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
+
+soak: build ## disturb a fleet at random for an hour, then check that nothing was lost: SOAK=10m SEED=7
+	$(call need,$(CLUSTER))
+	PATH=$(BIN):$$PATH exec go run ./e2e/soak -bin '$(BIN)' -length $(or $(SOAK),1h) -seed $(or $(SEED),0)
+
+clock: build ## run an operator whose clock is an hour off; the first time compiles everything, for some minutes
+	$(call need,$(CLUSTER))
+	PATH=$(BIN):$$PATH go test ./e2e/timetravel -run TestClock -clock -bin '$(BIN)' -count=1 -timeout 40m -v
 
 record-release: build ## record the objects of a release, from which e2e/upgrade upgrades: RELEASE=v0.1.0
 	$(call need,$(CLUSTER))

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"syscall"
+
+	"github.com/fleetwright/fleetwright/e2e/bench/machine"
 )
 
 const (
@@ -29,40 +29,14 @@ func (s settings) check() error {
 	if _, err := os.Stat(configDir); err != nil {
 		missing = append(missing, errors.New("run the benchmark from the root of the repository"))
 	}
-	return errors.Join(append(missing, checkCores(runtime.GOMAXPROCS(0)), s.checkMemory(), s.checkFiles())...)
-}
-
-func checkCores(cores int) error {
-	if cores < minCores {
-		return fmt.Errorf("the benchmark needs %d processors, and may use %d: the API servers alone would fill one", minCores, cores)
-	}
-	return nil
+	return errors.Join(append(missing, machine.NeedCores(minCores), s.checkMemory(), s.checkFiles())...)
 }
 
 func (s settings) checkMemory() error {
-	content, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return err
-	}
-	available, err := parseAvailable(string(content))
-	if err != nil {
-		return err
-	}
-	if need := int64(s.members+1)*serverMemory + otherMemory; available < need {
-		return fmt.Errorf("%d API servers need some %d MiB of memory, and %d MiB are available: lower -members", s.members+1, need>>20, available>>20)
+	if err := machine.NeedMemory(int64(s.members+1)*serverMemory + otherMemory); err != nil {
+		return fmt.Errorf("%d API servers: %w: lower -members", s.members+1, err)
 	}
 	return nil
-}
-
-// parseAvailable returns the available memory in a /proc/meminfo, in bytes.
-func parseAvailable(content string) (int64, error) {
-	for line := range strings.Lines(content) {
-		var kib int64
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
-			return kib << 10, nil
-		}
-	}
-	return 0, errors.New("/proc/meminfo lacks MemAvailable")
 }
 
 // checkFiles returns an error if the limit of open files is too low for the API servers.

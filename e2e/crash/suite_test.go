@@ -34,11 +34,9 @@
 // Many lifecycles run in parallel: in each step, one after the other is disturbed, and then all of
 // them share one quiet period. A kill in one lifecycle must not cause a write in another one.
 //
-// A ledger ([package ledger]) in the proxy records each DELETE of an object on a member, and each write that scales a
-// Deployment down there. Each must be traced to an intent of the user, which the tests declare: the
-// AppService of the object, by UID, is deleted; or, at a generation that is not older than that of
-// the object, it does not include this cluster, has no ports (for a Service), or has that number of
-// replicas. The suite fails if one cannot be traced.
+// A ledger in the proxy (package e2e/ledger) records each DELETE of an object on a member, and each
+// write that scales a Deployment down there. The suite fails if one of them cannot be traced to an
+// edit or a deletion of the user.
 //
 // In half of the runs, the entries of the AppService are in AppServiceSlices: -crash.slices=on sets
 // --slice-threshold one below the number of members, and the scenario ends with a placement on one

@@ -64,13 +64,30 @@ type ObjectState struct {
 // Ledger records the losses of the members and the intents of the user. It is safe for concurrent
 // use.
 type Ledger struct {
-	mu      sync.Mutex
-	losses  []loss
-	intents []Intent
+	mu     sync.Mutex
+	losses []loss
+	wishes
 }
+
+// wishes are what the operator may know of the user's intents.
+type wishes struct {
+	intents []Intent
+	hidden  []interval
+}
+
+// interval is a time in which the operator may not see the edits of the user.
+type interval struct{ begin, end time.Time }
 
 // graceTime is how long after the next edit an intent still explains a request.
 const graceTime = 5 * time.Second
+
+// HideEdits declares a time in which the operator may not see the edits of the user, because it
+// cannot reach the hub. An intent explains a request until the operator can see the next edit.
+func (l *Ledger) HideEdits(begin, end time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hidden = append(l.hidden, interval{begin, end})
+}
 
 // AddIntent declares an intent. It is called before the request of the user.
 func (l *Ledger) AddIntent(i Intent) {
@@ -111,7 +128,7 @@ func (l *Ledger) Figures() Figures {
 		} else {
 			sum.ScaleDowns++
 		}
-		if _, traced := trace(lost, l.intents); !traced {
+		if _, traced := l.trace(lost); !traced {
 			sum.Untraced = append(sum.Untraced, lost.String())
 		}
 	}
@@ -119,20 +136,31 @@ func (l *Ledger) Figures() Figures {
 }
 
 // trace returns the intent that explains a loss, and false if there is none.
-func trace(lost loss, intents []Intent) (Intent, bool) {
-	for _, i := range intents {
-		if lost.Object.Present && i.App == lost.Object.App && i.isCurrent(lost.At, intents) && i.explains(lost) {
+func (w wishes) trace(lost loss) (Intent, bool) {
+	for _, i := range w.intents {
+		if lost.Object.Present && i.App == lost.Object.App && w.isCurrent(i, lost.At) && i.explains(lost) {
 			return i, true
 		}
 	}
 	return Intent{}, false
 }
 
-// isCurrent reports whether the intent was the user's last one at a time, or until graceTime before.
-func (i Intent) isCurrent(at time.Time, intents []Intent) bool {
-	return !i.At.After(at) && !slices.ContainsFunc(intents, func(next Intent) bool {
-		return next.App == i.App && next.Generation > i.Generation && next.At.Add(graceTime).Before(at)
+// isCurrent reports whether the operator may take an intent for the user's last one at a time.
+func (w wishes) isCurrent(i Intent, at time.Time) bool {
+	return !i.At.After(at) && !slices.ContainsFunc(w.intents, func(next Intent) bool {
+		return next.App == i.App && next.Generation > i.Generation && w.seen(next.At).Before(at)
 	})
+}
+
+// seen returns when the operator must have seen an edit that was made at a time.
+func (w wishes) seen(edited time.Time) time.Time {
+	seen := edited.Add(graceTime)
+	for _, h := range w.hidden {
+		if h.begin.Before(seen) && h.end.After(seen) {
+			seen = h.end
+		}
+	}
+	return seen
 }
 
 // explains reports whether the intent asks for the loss.

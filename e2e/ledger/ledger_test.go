@@ -55,16 +55,26 @@ func TestTrace(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, _ := trace(test.loss, intents); got.Generation != test.want {
+			if got, _ := (wishes{intents: intents}).trace(test.loss); got.Generation != test.want {
 				t.Errorf("traced to generation %d, want %d", got.Generation, test.want)
 			}
 		})
 	}
-	_, traced := trace(scaledDown(9, 1, owned(1)), intents[:3])
+	_, traced := (wishes{intents: intents[:3]}).trace(scaledDown(9, 1, owned(1)))
 	if !traced {
 		t.Error("the last intent does not explain a loss a long time later")
 	}
-	if _, traced := trace(scaledDown(4, 1, owned(1)), append(intents[:2:2], declared(3, func(*Intent) {}))); traced {
-		t.Error("an intent explains a loss a minute after the next Intent")
+	next := wishes{intents: append(intents[:2:2], declared(3, func(*Intent) {}))}
+	if _, traced := next.trace(scaledDown(4, 1, owned(1))); traced {
+		t.Error("an intent explains a loss a minute after the next intent")
+	}
+	hide := func(begin, end time.Duration) wishes {
+		return wishes{intents: next.intents, hidden: []interval{{at.Add(begin), at.Add(end)}}}
+	}
+	if _, traced := hide(3*time.Minute-time.Second, 5*time.Minute).trace(scaledDown(4, 1, owned(1))); !traced {
+		t.Error("an intent does not explain a loss although the operator could not see the next one")
+	}
+	if _, traced := hide(2*time.Minute, 3*time.Minute).trace(scaledDown(4, 1, owned(1))); traced {
+		t.Error("an intent explains a loss a minute after the operator could see the next one")
 	}
 }

@@ -178,11 +178,11 @@ func (f *fleet) awaitReason(t *testing.T, app *v1alpha1.AppService, reason strin
 		if err != nil {
 			return err
 		}
-		if ready := meta.FindStatusCondition(current.Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != reason {
+		ready := meta.FindStatusCondition(current.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != reason {
 			return fmt.Errorf("the condition Ready is %+v", ready)
-		} else {
-			message = ready.Message
 		}
+		message = ready.Message
 		return nil
 	})
 	return message
