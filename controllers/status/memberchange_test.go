@@ -28,11 +28,7 @@ import (
 func TestMemberChange_affects_every_AppService_whose_status_changes(t *testing.T) {
 	left := 0
 	rapid.Check(t, func(t *rapid.T) {
-		fleet := map[string]*v1alpha1.MemberCluster{}
-		for i := range rapid.IntRange(1, 6).Draw(t, "clusters") {
-			member := drawMember(t, fmt.Sprintf("member-%d", i))
-			fleet[member.Name] = member
-		}
+		fleet := drawFleet(t)
 		app := drawApp(t)
 		seen := map[string]observation.Observation{}
 		for i := range 3 { // the last status is at rest
@@ -62,11 +58,7 @@ func TestMemberChange_affects_every_AppService_whose_status_changes(t *testing.T
 // All plans share the members, and the AppService belongs to a cache.
 func TestPlan_modifies_nothing_that_it_is_made_from(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		fleet := map[string]*v1alpha1.MemberCluster{}
-		for i := range rapid.IntRange(1, 6).Draw(t, "clusters") {
-			member := drawMember(t, fmt.Sprintf("member-%d", i))
-			fleet[member.Name] = member
-		}
+		fleet := drawFleet(t)
 		app := drawApp(t)
 		seen := map[string]observation.Observation{}
 		for range 5 {
@@ -153,6 +145,15 @@ func changeProperty(t *rapid.T, member, after *v1alpha1.MemberCluster) {
 	default:
 		member.DeletionTimestamp = &Now
 	}
+}
+
+func drawFleet(t *rapid.T) map[string]*v1alpha1.MemberCluster {
+	fleet := map[string]*v1alpha1.MemberCluster{}
+	for i := range rapid.IntRange(1, 6).Draw(t, "clusters") {
+		member := drawMember(t, fmt.Sprintf("member-%d", i))
+		fleet[member.Name] = member
+	}
+	return fleet
 }
 
 func drawMember(t *rapid.T, name string) *v1alpha1.MemberCluster {

@@ -1,10 +1,8 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -90,14 +88,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, cluster string) {
 		front.Refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 		return
 	}
-	var body []byte
-	if r.Method != http.MethodGet {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			panic(http.ErrAbortHandler) // the operator was killed
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
+	body := front.Body(r)
 	d := ledger.Describe(cluster, r, body)
 	if !d.Changes {
 		p.record(d)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -154,14 +152,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		front.Refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 		return
 	}
-	var body []byte
-	if r.Method != http.MethodGet {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			panic(http.ErrAbortHandler) // the operator is gone
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
+	body := front.Body(r)
 	request := ledger.Describe(p.cluster, r, body)
 	isWatch := request.Verb == "WATCH"
 	switch chosen := p.faults.choose(isWatch); chosen {

@@ -4,6 +4,7 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -116,6 +117,20 @@ func Token() string {
 // HasToken reports whether a request has the token.
 func HasToken(r *http.Request, token string) bool {
 	return r.Header.Get("Authorization") == "Bearer "+token
+}
+
+// Body returns the body of a request that is not a GET, and leaves it readable. It ends the request
+// if the client is gone.
+func Body(r *http.Request) []byte {
+	if r.Method == http.MethodGet {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body
 }
 
 // Refuse responds with a Status.
