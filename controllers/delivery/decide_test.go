@@ -5,8 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -174,8 +172,7 @@ func TestDispatch(t *testing.T) {
 			d := New(hubCached, testHubID, nil)
 			members := []string{"east", "west"}
 			for _, member := range members {
-				e := &engagement{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())}
-				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{e}
+				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{idleEngagement(nil)}
 			}
 			d.dispatch(t.Context(), test.before, test.after)
 			var got []string

@@ -103,7 +103,7 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 		ReconciliationTimeout:   timeout,
 		EnableWarmup:            new(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](minBackoff, maxBackoff),
-		NewQueue:                newQueue,
+		NewQueue:                r.engagement.newQueue,
 		Reconciler:              r,
 		LogConstructor:          func(request *mcreconcile.Request) logr.Logger { return logger(log, request) },
 	})
@@ -143,15 +143,8 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	return nil
 }
 
-// newQueue returns a plain queue, which takes one goroutine. The default, with priorities, takes
-// five for each member. It has no name, so it has no metrics: they would take another goroutine and
-// a timer, and queues with one name overwrite each other's.
-func newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) queue {
-	return workqueue.NewTypedRateLimitingQueue(limiter)
-}
-
 func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
-	e := &engagement{reporter: d.reporter}
+	e := newEngagement(d.reporter)
 	toRequests := toApp(name)
 	enqueue := func(o client.Object) {
 		for _, request := range toRequests(context.Background(), o) {

@@ -89,8 +89,13 @@ func (d *Deliverer) memberEvents(ctx context.Context) toolscache.ResourceEventHa
 // dispatchMember enqueues the tombstones of a member. If its labels changed, it enqueues everything
 // that is planned there, because overrides and variables depend on labels.
 func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.MemberCluster) {
+	name := multicluster.ClusterName(after.Name)
+	e := d.newest(name)
+	if e == nil {
+		return
+	}
 	for _, app := range after.Status.Abandoned {
-		d.enqueue(after.Name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
+		e.add(requestFor(name, types.NamespacedName{Namespace: app.Namespace, Name: app.Name}))
 	}
 	if maps.Equal(before.Labels, after.Labels) {
 		return
@@ -101,7 +106,7 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 		return
 	}
 	for _, app := range planned {
-		d.enqueue(after.Name, app)
+		e.add(requestFor(name, app))
 	}
 }
 
@@ -232,9 +237,10 @@ func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 	}
 }
 
+// enqueue enqueues an AppService that has changed on the hub.
 func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
 	name := multicluster.ClusterName(cluster)
 	if e := d.newest(name); e != nil {
-		e.add(requestFor(name, app))
+		e.addEdit(requestFor(name, app))
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/editqueue"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -21,9 +23,23 @@ import (
 type engagement struct {
 	reporter Reporter
 
+	// edits is the order of the queue.
+	edits *editqueue.Queue[mcreconcile.Request]
+
 	mu    sync.Mutex
 	queue queue // nil before the controller has started its sources
 	ended bool
+}
+
+func newEngagement(reporter Reporter) *engagement {
+	return &engagement{reporter: reporter, edits: editqueue.New[mcreconcile.Request]()}
+}
+
+// newQueue returns the queue of the member's controller, which takes one goroutine. The default takes
+// five for each member. It has no name, so it has no metrics: they would take another goroutine and
+// a timer, and queues with one name overwrite each other's.
+func (e *engagement) newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) queue {
+	return e.edits.WorkQueue("", limiter)
 }
 
 func (e *engagement) begin(q queue) {
@@ -38,6 +54,15 @@ func (e *engagement) add(request mcreconcile.Request) {
 	defer e.mu.Unlock()
 	if e.queue != nil {
 		e.queue.Add(request)
+	}
+}
+
+// addEdit enqueues an AppService that has changed on the hub, before those that have not.
+func (e *engagement) addEdit(request mcreconcile.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.queue != nil {
+		e.edits.Add(e.queue, request)
 	}
 }
 

@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -387,4 +390,31 @@ func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// idleEngagement returns an engagement without a controller: what is enqueued stays in its queue.
+func idleEngagement(reporter Reporter) *engagement {
+	e := newEngagement(reporter)
+	e.begin(e.newQueue("", workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]()))
+	return e
+}
+
+// What has changed on the hub is delivered before what is only observed.
+func TestChange_of_the_hub_is_delivered_first(t *testing.T) {
+	t.Parallel()
+	d := New(hubCached, testHubID, nil)
+	east := &setup{cluster: "east"}
+	e := idleEngagement(nil)
+	defer e.queue.ShutDown()
+	d.engagements[east.clusterName()] = []*engagement{e}
+	for i := range 10 {
+		e.add(requestFor(east.clusterName(), types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("observed-", i)}))
+	}
+	edited := &v1alpha1.AppService{}
+	edited.Namespace, edited.Name = "shop", "edited"
+	edited.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "east"}}
+	d.dispatch(t.Context(), &v1alpha1.AppService{}, edited)
+	if next, _ := e.queue.Get(); next.Name != "edited" {
+		t.Errorf("%s is delivered first", next.Name)
+	}
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"k8s.io/client-go/util/workqueue"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
-
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
@@ -57,10 +54,11 @@ func TestDispatch_of_an_AppService_that_is_gone(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
 	s.connect()
-	q := newQueue("", workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())
+	e := idleEngagement(s.reported)
+	q := e.queue
 	defer q.ShutDown()
 	s.deliverer.mu.Lock()
-	s.deliverer.engagements[s.clusterName()] = []*engagement{{reporter: s.reported, queue: q}}
+	s.deliverer.engagements[s.clusterName()] = []*engagement{e}
 	s.deliverer.mu.Unlock()
 	s.plan()
 	enqueued := func() {

@@ -11,9 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
@@ -430,8 +428,7 @@ func TestDispatch_of_slices(t *testing.T) {
 			}
 			d := New(staleCluster{hubCached, cached}, testHubID, nil)
 			for _, member := range members {
-				e := &engagement{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())}
-				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{e}
+				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{idleEngagement(nil)}
 			}
 			test.dispatch(d)
 			var got []string

@@ -149,5 +149,5 @@ func eventually(t *testing.T, try func() error) {
 // delayWrites delays the writes of an AppService that do not follow from an edit by an hour.
 func (t *throttle) delayWrites(app types.UID) {
 	t.of(app).writes = rate.NewLimiter(rate.Every(time.Hour), 1)
-	t.recordWrite(app, time.Now(), statusGap)
+	t.recordWrite(app, time.Now())
 }

@@ -18,24 +18,29 @@ func TestThrottle(t *testing.T) {
 	p := newThrottle()
 	at := func(app types.UID, after time.Duration, want time.Duration) {
 		t.Helper()
-		if got := p.untilWrite(app, begin.Add(after)); got != want {
+		if got := p.untilWrite(app, begin.Add(after), statusGap); got != want {
 			t.Errorf("%s after %v: wait %v, want %v", app, after, got, want)
 		}
 	}
 	at("a", 0, 0)
 	at("a", 0, 0)
-	p.recordWrite("a", begin, statusGap)
+	p.recordWrite("a", begin)
 	at("a", 0, statusGap)
 	at("a", statusGap, 0)
-	p.recordWrite("a", begin, statusGap)
-	p.recordWrite("a", begin, statusGap)
+	p.recordWrite("a", begin)
+	p.recordWrite("a", begin)
 	at("a", 0, statusInterval)
 	at("a", 300*time.Millisecond, statusInterval-300*time.Millisecond)
 	at("a", statusInterval, 0)
 	at("a", time.Hour, 0)
 	at("b", 0, 0) // each AppService has its own interval
-	p.recordWrite("a", begin.Add(statusInterval), statusGap)
+	p.recordWrite("a", begin.Add(statusInterval))
 	at("a", statusInterval, statusInterval)
+	p.recordWrite("c", begin)
+	at("c", statusGap, 0)
+	if got := p.untilWrite("c", begin.Add(statusGap), statusInterval); got != statusInterval-statusGap {
+		t.Errorf("with a longer gap: wait %v", got)
+	}
 	if got := p.untilPlan("a", begin); got != 0 {
 		t.Errorf("before the first plan: wait %v", got)
 	}
@@ -48,11 +53,21 @@ func TestThrottle(t *testing.T) {
 		t.Errorf("the plan after one of an hour waits %v, want %v", got, maxPlanPause)
 	}
 	p.allowPlan("a")
+	p.recordWrite("c", begin)
+	at("c", statusGap, 0)
+	if got := p.untilWrite("c", begin.Add(statusGap), statusInterval); got != statusInterval-statusGap {
+		t.Errorf("with a longer gap: wait %v", got)
+	}
 	if got := p.untilPlan("a", begin); got != 0 {
 		t.Errorf("a plan that is allowed waits %v", got)
 	}
 	p.forget("a")
 	at("a", statusInterval, 0)
+	p.recordWrite("c", begin)
+	at("c", statusGap, 0)
+	if got := p.untilWrite("c", begin.Add(statusGap), statusInterval); got != statusInterval-statusGap {
+		t.Errorf("with a longer gap: wait %v", got)
+	}
 	if got := p.untilPlan("a", begin); got != 0 {
 		t.Errorf("a deleted AppService waits %v for its plan", got)
 	}

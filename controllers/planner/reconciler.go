@@ -129,7 +129,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	}
 	unwritten := have.unwritten(&next)
 	isChanged := len(unwritten) > 0 || !equality.Semantic.DeepEqual(app.Status, next)
-	if wait := r.throttle.untilWrite(app.UID, time.Now()); isChanged && wait > 0 && !isEdited(app) {
+	if wait := r.throttle.untilWrite(app.UID, time.Now(), gapOf(app, decision)); isChanged && wait > 0 && !isEdited(app) {
 		return reconcile.Result{RequeueAfter: wait}, nil // the tombstones stay until the entries can be written
 	}
 	if err := r.removeTombstones(ctx, &in, in.TombstonesToRemove(next.Clusters)); err != nil {
@@ -193,7 +193,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	if _, err := r.patchStatus(ctx, app, version, current, next); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.throttle.recordWrite(app.UID, now, gapAfterWrite(app))
+	r.throttle.recordWrite(app.UID, now)
 	r.telemetry.recordStatus(app, next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.announce(in, next)

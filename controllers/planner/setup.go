@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/editqueue"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
@@ -37,14 +38,14 @@ type Options struct {
 // only the leader may register. Delivery reports to the same observations.
 func SetupWithManager(hub manager.Manager, observations *Observations, options Options) (prometheus.Collector, error) {
 	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations, options)
-	queue := newEditQueue()
+	edits := editqueue.New[reconcile.Request]()
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(isEdit()))).
-		Watches(&v1alpha1.AppService{}, queue.enqueueEdits(), builder.WithPredicates(isEdit())).
+		Watches(&v1alpha1.AppService{}, enqueueEdits(edits), builder.WithPredicates(isEdit())).
 		Watches(&v1alpha1.MemberCluster{}, r.enqueueAffected()).
 		Watches(&v1alpha1.AppServiceSlice{}, r.enqueueForeignChanges()).
 		WatchesRawSource(source.Func(observations.listen)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: queue.newWorkQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: edits.WorkQueue}).
 		Complete(r)
 }
 

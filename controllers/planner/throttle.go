@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 	// edit usually has that many results.
 	statusInterval = time.Second
 	statusBurst    = 3
-	// statusGap is the minimum time between two of these writes, see gapAfterWrite.
+	// statusGap is the minimum time between two of these writes, see gapOf.
 	statusGap = 50 * time.Millisecond
 	// planPause is the minimum time between two plans of one AppService that do not follow from an
 	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
@@ -36,7 +37,7 @@ type throttle struct {
 // appThrottle limits the plans and the writes of one AppService.
 type appThrottle struct {
 	nextPlan  time.Time // the earliest time of the next plan
-	nextWrite time.Time // the earliest time of the next write
+	lastWrite time.Time
 	writes    *rate.Limiter
 	// retryTime is the earliest time of another plan of a generation whose slices the hub refused.
 	retryTime         time.Time
@@ -62,14 +63,14 @@ func (t *throttle) untilPlan(app types.UID, now time.Time) time.Duration {
 }
 
 // untilWrite returns the time until the next write of an AppService is allowed; 0 if it is allowed
-// now.
-func (t *throttle) untilWrite(app types.UID, now time.Time) time.Duration {
+// now. The gap is the minimum time since the last write.
+func (t *throttle) untilWrite(app types.UID, now time.Time, gap time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.of(app)
 	missing := 1 - known.writes.TokensAt(now)
 	untilToken := time.Duration(missing / float64(known.writes.Limit()) * float64(time.Second))
-	return max(0, untilToken, known.nextWrite.Sub(now))
+	return max(0, untilToken, known.lastWrite.Add(gap).Sub(now))
 }
 
 // recordPlan records that an AppService was planned, and how long that took.
@@ -108,21 +109,20 @@ func (t *throttle) allowPlan(app types.UID) {
 	}
 }
 
-// recordWrite records that the status of an AppService was written, and the minimum time until the
-// next write.
-func (t *throttle) recordWrite(app types.UID, now time.Time, gap time.Duration) {
+// recordWrite records that the status of an AppService was written.
+func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.of(app)
 	known.writes.AllowN(now, 1)
-	known.nextWrite = now.Add(gap)
+	known.lastWrite = now
 }
 
-// gapAfterWrite returns the minimum time between two status writes of an AppService. A deletion
-// ends with the removal of the finalizer, which waits for no status, so its progress is written
-// without a burst.
-func gapAfterWrite(app *v1alpha1.AppService) time.Duration {
-	if !app.DeletionTimestamp.IsZero() {
+// gapOf returns the minimum time between two status writes of an AppService. A status that some
+// clusters have not contributed to yet is written without a burst. So is the progress of a deletion,
+// which ends with the removal of the finalizer and waits for no status.
+func gapOf(app *v1alpha1.AppService, decision rollout.Decision) time.Duration {
+	if !app.DeletionTimestamp.IsZero() || decision.AwaitsAnswers {
 		return statusInterval
 	}
 	return statusGap

@@ -160,13 +160,17 @@ func awaitsRemoval(entry v1alpha1.ClusterStatus) bool {
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
 	entry.ObservedGeneration = max(entry.ObservedGeneration, seen.Applied)
-	answersOtherPlan := seen.Found || seen.Generation < entry.Generation || seen.Planned != entry.Replicas
 	readyTooSoon := seen.Phase == v1alpha1.ClusterReady && (entry.ObservedGeneration < entry.Generation || entry.Surging && !isFullyReady(*entry))
-	if answersOtherPlan || readyTooSoon || seen.Phase == v1alpha1.ClusterRemoving {
+	if !answers(seen, *entry) || readyTooSoon || seen.Phase == v1alpha1.ClusterRemoving {
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 		return
 	}
 	entry.Phase, entry.Reason, entry.Message = seen.Phase, seen.Reason, BoundMessage(seen.Message)
+}
+
+// answers reports whether an observation answers the desired state of an entry.
+func answers(seen observation.Observation, entry v1alpha1.ClusterStatus) bool {
+	return !seen.Found && seen.Generation >= entry.Generation && seen.Planned == entry.Replicas
 }
 
 // setCounts sets the observed counts and addresses.

@@ -26,6 +26,8 @@ type Decision struct {
 	AcceptedStamps []string
 	// Notes explain to users which scale-downs and removals are pending, for all clusters together.
 	Notes []string
+	// AwaitsAnswers is set if a cluster that can be reached has not answered its next entry yet.
+	AwaitsAnswers bool
 	// RecheckAfter is the time after which the decision may differ although no input changes, or 0
 	// if time alone changes nothing.
 	RecheckAfter time.Duration
@@ -52,6 +54,7 @@ func Plan(in Input) Decision {
 		PlacementHash:  in.placementHash(),
 		AcceptedStamps: in.App.Status.AcceptedStamps,
 		Notes:          append(notes, removalNotes...),
+		AwaitsAnswers:  slices.ContainsFunc(plans, awaitsAnswer),
 		RecheckAfter:   in.recheckAfter(entries, removals),
 	}
 }
@@ -87,6 +90,11 @@ func (in Input) planEntries() []entryPlan {
 		}
 	}
 	return plans
+}
+
+// awaitsAnswer reports whether the cluster can be reached, and no observation answers its entry.
+func awaitsAnswer(e entryPlan) bool {
+	return e.member != nil && e.member.IsReady() && IsPlanned(e.entry) && (e.seen == nil || !answers(*e.seen, e.entry))
 }
 
 // finish returns the entries of all plans with their transition times.
