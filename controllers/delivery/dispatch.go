@@ -15,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
 
 // Start dispatches the hub's changes to the members that they concern, until the context ends.
@@ -154,7 +155,7 @@ func (d *Deliverer) dispatchEntries(app types.NamespacedName, before, after []v1
 	}
 	for _, entry := range after {
 		if old, found := previous[entry.Name]; !same || !found || !old.SamePlan(entry) {
-			d.enqueue(entry.Name, app)
+			d.enqueueEntry(entry, app)
 		}
 		delete(previous, entry.Name)
 	}
@@ -173,7 +174,7 @@ func (d *Deliverer) dispatchSliced(ctx context.Context, app *v1alpha1.AppService
 		return
 	}
 	for _, entry := range appslice.Join(stored) {
-		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))
+		d.enqueueEntry(entry, client.ObjectKeyFromObject(app))
 	}
 }
 
@@ -239,8 +240,22 @@ func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 
 // enqueue enqueues an AppService that has changed on the hub.
 func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
+	d.enqueueAs(workorder.Edited, cluster, app)
+}
+
+// enqueueEntry enqueues an AppService on the cluster of an entry. It is new there if no generation
+// was applied yet.
+func (d *Deliverer) enqueueEntry(entry v1alpha1.ClusterStatus, app types.NamespacedName) {
+	class := workorder.Edited
+	if entry.ObservedGeneration == 0 {
+		class = workorder.New
+	}
+	d.enqueueAs(class, entry.Name, app)
+}
+
+func (d *Deliverer) enqueueAs(class workorder.Class, cluster string, app types.NamespacedName) {
 	name := multicluster.ClusterName(cluster)
 	if e := d.newest(name); e != nil {
-		e.addEdit(requestFor(name, app))
+		e.addChanged(requestFor(name, app), class)
 	}
 }

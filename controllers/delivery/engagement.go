@@ -14,8 +14,8 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/editqueue"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
 
 // engagement is the time during which one connection to a member is delivered to. Observations are
@@ -23,8 +23,7 @@ import (
 type engagement struct {
 	reporter Reporter
 
-	// edits is the order of the queue.
-	edits *editqueue.Queue[mcreconcile.Request]
+	order *workorder.Order[mcreconcile.Request] // of the queue
 
 	mu    sync.Mutex
 	queue queue // nil before the controller has started its sources
@@ -32,14 +31,14 @@ type engagement struct {
 }
 
 func newEngagement(reporter Reporter) *engagement {
-	return &engagement{reporter: reporter, edits: editqueue.New[mcreconcile.Request]()}
+	return &engagement{reporter: reporter, order: workorder.NewOrder[mcreconcile.Request]()}
 }
 
 // newQueue returns the queue of the member's controller, which takes one goroutine. The default takes
 // five for each member. It has no name, so it has no metrics: they would take another goroutine and
 // a timer, and queues with one name overwrite each other's.
 func (e *engagement) newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) queue {
-	return e.edits.WorkQueue("", limiter)
+	return e.order.WorkQueue("", limiter)
 }
 
 func (e *engagement) begin(q queue) {
@@ -57,12 +56,13 @@ func (e *engagement) add(request mcreconcile.Request) {
 	}
 }
 
-// addEdit enqueues an AppService that has changed on the hub, before those that have not.
-func (e *engagement) addEdit(request mcreconcile.Request) {
+// addChanged enqueues an AppService that is new or has changed on the hub, before those that have
+// not.
+func (e *engagement) addChanged(request mcreconcile.Request, class workorder.Class) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.queue != nil {
-		e.edits.Add(e.queue, request)
+		e.order.Add(e.queue, request, class)
 	}
 }
 

@@ -13,14 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/editqueue"
+	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
 
-// enqueueEdits returns an event handler that enqueues AppServices with the priority of edits.
-func enqueueEdits(edits *editqueue.Queue[reconcile.Request]) handler.EventHandler {
+// enqueueEdits returns an event handler that enqueues AppServices before everything else, new ones
+// before edited ones.
+func enqueueEdits(order *workorder.Order[reconcile.Request]) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(app client.Object, to queue) {
-		edits.Add(to, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(app)})
+		class := workorder.Edited
+		if app.(*v1alpha1.AppService).Status.ObservedGeneration <= 0 {
+			class = workorder.New
+		}
+		order.Add(to, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(app)}, class)
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, to queue) { enqueue(e.Object, to) },

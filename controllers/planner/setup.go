@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/editqueue"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
 
 // workers is the number of AppServices that are planned concurrently. A worker mostly waits for the
@@ -38,14 +38,14 @@ type Options struct {
 // only the leader may register. Delivery reports to the same observations.
 func SetupWithManager(hub manager.Manager, observations *Observations, options Options) (prometheus.Collector, error) {
 	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations, options)
-	edits := editqueue.New[reconcile.Request]()
+	order := workorder.NewOrder[reconcile.Request]()
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(isEdit()))).
-		Watches(&v1alpha1.AppService{}, enqueueEdits(edits), builder.WithPredicates(isEdit())).
+		Watches(&v1alpha1.AppService{}, enqueueEdits(order), builder.WithPredicates(isEdit())).
 		Watches(&v1alpha1.MemberCluster{}, r.enqueueAffected()).
 		Watches(&v1alpha1.AppServiceSlice{}, r.enqueueForeignChanges()).
 		WatchesRawSource(source.Func(observations.listen)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: edits.WorkQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: order.WorkQueue}).
 		Complete(r)
 }
 

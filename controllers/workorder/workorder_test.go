@@ -1,50 +1,53 @@
-package editqueue
+package workorder
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/util/workqueue"
 	"pgregory.net/rapid"
 )
 
-// newTestQueue returns a Queue and the work queue around it.
-func newTestQueue() (*Queue[string], workqueue.TypedRateLimitingInterface[string]) {
-	q := New[string]()
-	return q, q.WorkQueue("", workqueue.DefaultTypedControllerRateLimiter[string]())
+// newTestQueue returns an Order and the work queue around it.
+func newTestQueue() (*Order[string], workqueue.TypedRateLimitingInterface[string]) {
+	order := NewOrder[string]()
+	return order, order.WorkQueue("", workqueue.DefaultTypedControllerRateLimiter[string]())
 }
 
-func TestQueue_returns_edits_first(t *testing.T) {
-	q, queue := newTestQueue()
+func TestOrder_returns_new_requests_and_edits_first(t *testing.T) {
+	order, queue := newTestQueue()
 	defer queue.ShutDown()
 	for _, name := range []string{"a", "b", "c"} {
 		queue.Add(name)
 	}
-	q.Add(queue, "d")
-	q.Add(queue, "b") // is already queued as an observation
-	queue.Add("d")    // remains an edit
+	order.Add(queue, "d", Edited)
+	order.Add(queue, "e", New)
+	order.Add(queue, "e", Edited) // remains new
+	order.Add(queue, "b", Edited) // is already queued as an observation
+	queue.Add("d")                // remains an edit
 	var got []string
 	for queue.Len() > 0 {
 		request, _ := queue.Get()
 		got = append(got, request)
 		queue.Done(request)
 	}
-	if want := []string{"d", "b", "a", "c"}; !slices.Equal(want, got) {
+	if want := []string{"e", "d", "b", "a", "c"}; !slices.Equal(want, got) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestQueue_does_not_starve_observations(t *testing.T) {
-	q, queue := newTestQueue()
+func TestOrder_does_not_starve_observations(t *testing.T) {
+	order, queue := newTestQueue()
 	defer queue.ShutDown()
 	queue.Add("observed")
-	for i := range 3 * maxConsecutiveEdits {
-		q.Add(queue, fmt.Sprint(i))
+	for i := range 3 * maxPassedOver {
+		order.Add(queue, fmt.Sprint(i), Edited)
 	}
-	for i := range maxConsecutiveEdits + 1 {
+	for i := range maxPassedOver + 1 {
 		request, _ := queue.Get()
-		if observed := request == "observed"; observed != (i == maxConsecutiveEdits) {
+		if observed := request == "observed"; observed != (i == maxPassedOver) {
 			t.Fatalf("number %d is %s", i, request)
 		}
 	}
@@ -52,9 +55,9 @@ func TestQueue_does_not_starve_observations(t *testing.T) {
 
 // Each request is processed by one worker at a time, at least once after it was added, and never
 // without having been added, also if it is added during its processing.
-func TestQueue_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
+func TestOrder_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q, queue := newTestQueue()
+		order, queue := newTestQueue()
 		defer queue.ShutDown()
 		dirty, processing := map[string]bool{}, map[string]bool{}
 		ready := func() (n int) {
@@ -74,7 +77,7 @@ func TestQueue_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
 			},
 			"edit": func(t *rapid.T) {
 				n := name.Draw(t, "name")
-				q.Add(queue, n)
+				order.Add(queue, n, Edited)
 				dirty[n] = true
 			},
 			"get": func(t *rapid.T) {
@@ -105,29 +108,28 @@ func TestQueue_keeps_the_guarantees_of_a_work_queue(t *testing.T) {
 	})
 }
 
-// A new edit does not wait for a flood of others, and none of those waits longer than twice its
-// place in the queue, also if another edit is added each time.
-func TestQueue_returns_new_edits_early_and_old_ones_too(t *testing.T) {
-	const flood = 100
-	q, queue := newTestQueue()
+// A class that waits is passed over at most maxPassedOver times.
+func TestOrder_passes_over_no_class_for_long(t *testing.T) {
+	order, queue := newTestQueue()
 	defer queue.ShutDown()
-	for i := range flood {
-		q.Add(queue, fmt.Sprint("old ", i))
+	for i := range 1000 {
+		order.Add(queue, fmt.Sprint("new ", i), New)
+		order.Add(queue, fmt.Sprint("edited ", i), Edited)
+		queue.Add(fmt.Sprint("other ", i))
 	}
-	place := map[string]int{}
-	for i := range 3 * flood {
-		newest := fmt.Sprint("new ", i)
-		q.Add(queue, newest)
+	waits := map[string]int{}
+	for range 1000 {
 		request, _ := queue.Get()
-		place[request] = i
 		queue.Done(request)
-		if i%2 == 1 && request != newest {
-			t.Fatalf("number %d is %s, want %s", i, request, newest)
-		}
-	}
-	for i := range flood {
-		if at, found := place[fmt.Sprint("old ", i)]; !found || at > 2*i {
-			t.Errorf("old %d: was number %d (%t), want at most %d", i, at, found, 2*i)
+		got, _, _ := strings.Cut(request, " ")
+		for _, class := range []string{"new", "edited", "other"} {
+			waits[class]++
+			if class == got {
+				waits[class] = 0
+			}
+			if waits[class] > maxPassedOver+2 { // the other two classes may be due at the same time
+				t.Fatalf("%s was passed over %d times", class, waits[class])
+			}
 		}
 	}
 }
