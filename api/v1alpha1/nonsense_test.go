@@ -53,6 +53,10 @@ var invalidValues = map[string]struct {
 	"an ephemeral volume without a template":             {ofPod, `volumes: [{name: a, ephemeral: {}}]`},
 	"an ephemeral volume with an empty template":         {ofPod, `volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {}}}}]`},
 	"a rolling update that replaces no pod":              {ofDeployment, `strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}`},
+	"a surge of more than 32 bits":                       {ofDeployment, `strategy: {rollingUpdate: {maxSurge: 3000000000}}`},
+	"an unavailability of more than 32 bits":             {ofDeployment, `strategy: {rollingUpdate: {maxUnavailable: 3000000000}}`},
+	"a port of a probe of more than 32 bits":             {ofContainer, `readinessProbe: {httpGet: {port: 3000000000}}`},
+	"a negative port of more than 32 bits":               {ofContainer, `lifecycle: {preStop: {tcpSocket: {port: -3000000000}}}`},
 	"scaling up by no policy":                            {ofAutoscaler, `autoscaling: {maxReplicas: 2, behavior: {scaleUp: {policies: []}}}`},
 	"scaling down by no policy":                          {ofAutoscaler, `autoscaling: {maxReplicas: 2, behavior: {scaleDown: {policies: []}}}`},
 }

@@ -408,6 +408,10 @@ func TestWorkload_is_refused_with_a_message(t *testing.T) {
 			spec: image + "disruptionBudget: {minAvailable: -1}",
 			want: "spec.disruptionBudget.minAvailable: Invalid value: -1: minAvailable must be a number of zero or more, or a percentage from 0% to 100%",
 		},
+		"a budget that a client cannot decode": {
+			spec: image + "disruptionBudget: {minAvailable: 3000000000}",
+			want: "spec.disruptionBudget.minAvailable: Invalid value: 3000000000: spec.disruptionBudget.minAvailable in body should be less than or equal to 2147483647",
+		},
 		"a budget that is a word": {
 			spec: image + "disruptionBudget: {maxUnavailable: half}",
 			want: `spec.disruptionBudget.maxUnavailable: Invalid value: "half": maxUnavailable must be a number of zero or more, or a percentage from 0% to 100%`,
