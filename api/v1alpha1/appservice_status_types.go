@@ -59,6 +59,10 @@ type AppServiceStatus struct {
 	// +listType=atomic
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 
+	// Rollout describes the revisions of the AppService.
+	// +optional
+	Rollout RolloutStatus `json:"rollout,omitzero"`
+
 	// Removals counts recent removals, because they limit further removals.
 	// +optional
 	Removals RemovalsStatus `json:"removals,omitzero"`
@@ -102,6 +106,15 @@ type PlannedSpec struct {
 	Hash string `json:"hash"`
 }
 
+// RolloutStatus describes the revisions of an AppService.
+type RolloutStatus struct {
+	// Revision is the number of the revision that has the template of the spec.
+	// The ControllerRevision NAME-NUMBER stores it.
+	// It is absent if the hub refused to store it.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+}
+
 // ClusterSummary counts the entries of status.clusters, and sums up their replicas.
 type ClusterSummary struct {
 	// Clusters is the number of clusters in the plan.
@@ -111,6 +124,10 @@ type ClusterSummary struct {
 	Ready int32 `json:"ready"`
 	// Display is "ready/clusters", for the printer column.
 	Display string `json:"display"`
+	// UpToDate is "up to date/clusters", for the printer column.
+	// A cluster is up to date if the latest revision is applied there.
+	// +optional
+	UpToDate string `json:"upToDate,omitempty"`
 	// Replicas is the number of desired pods on all clusters of the plan.
 	Replicas int32 `json:"replicas"`
 	// ReadyReplicas is the number of ready pods on all clusters that can be observed.
@@ -285,6 +302,10 @@ type ClusterStatus struct {
 	// An entry that leaves the plan keeps its generation.
 	// It is 0 if objects were found on a cluster without an entry.
 	Generation int64 `json:"generation"`
+	// Revision is the number of the revision that is desired on the cluster.
+	// If it is 0, no revision is known, and Fleetwright changes nothing there.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
 	// Replicas is the desired number of pods on the cluster.
 	// If an autoscaler scales the pods, it is their initial number.
 	Replicas int32 `json:"replicas"`
@@ -326,6 +347,7 @@ type ClusterStatus struct {
 	// +optional
 	LastKnownPhase ClusterPhase `json:"lastKnownPhase,omitempty"`
 	// ObservedGeneration is the newest generation that is known to be applied on the cluster.
+	// It is less than generation until the desired revision is applied.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// ReadyReplicas is the last known number of ready pods on the cluster.
@@ -412,6 +434,7 @@ func (s *AppServiceStatus) HasSortedClusters() bool {
 func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 	return c.Name == other.Name &&
 		c.Generation == other.Generation &&
+		c.Revision == other.Revision &&
 		c.Replicas == other.Replicas &&
 		c.MinReplicas == other.MinReplicas &&
 		c.MaxReplicas == other.MaxReplicas &&

@@ -19,6 +19,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.display`,description="Ready clusters / clusters of the plan"
+// +kubebuilder:printcolumn:name="Up-To-Date",type=string,JSONPath=`.status.summary.upToDate`,description="Clusters that have the latest revision / clusters of the plan"
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.summary.readyReplicas`,description="Ready pods on all clusters that can be observed"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the AppService is ready or not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -337,6 +338,13 @@ type AppServiceSpec struct {
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// RevisionHistoryLimit is the number of old revisions that are kept beside those in use.
+	// A revision is a version of the template: of the fields that define a pod or its Service.
+	// It is stored as a ControllerRevision with the name NAME-NUMBER. It defaults to 10.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 100",message="revisionHistoryLimit must be from 0 to 100"
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
 	// Suspend stops all changes on all clusters.
 	// The clusters are still observed, and the AppService can still be deleted.

@@ -59,6 +59,10 @@ const (
 	// clusters, for example because of a quota. What is not written is not delivered. Change what
 	// refuses them. The message has the error.
 	ReasonSlicesRefused = "SlicesRefused"
+	// ReasonRevisionsRefused: the hub refuses the ControllerRevision with the new template, for
+	// example because of a quota. The clusters keep what they run. Change what refuses it. The
+	// message has the error.
+	ReasonRevisionsRefused = "RevisionsRefused"
 	// ReasonSuspended: spec.suspend stops all changes. The clusters keep what they run.
 	ReasonSuspended = "Suspended"
 	// ReasonDeleting: the AppService is being deleted. Its workloads are being removed from the
@@ -127,6 +131,10 @@ const (
 	// a patch that fails or an unknown variable. The message names the override and the error. The
 	// cluster keeps what it runs.
 	ReasonInvalidOverride = "InvalidOverride"
+	// ReasonRevisionMissing: the cluster keeps an older revision, and its ControllerRevision was
+	// deleted or changed. The cluster keeps what it runs, and drift there is not corrected. The next
+	// revision that the cluster gets ends this.
+	ReasonRevisionMissing = "RevisionMissing"
 	// ReasonLoadBalancerPending: all pods are ready, and the Service has no address yet. If this
 	// persists, the member may have no controller for Services of type LoadBalancer.
 	ReasonLoadBalancerPending = "LoadBalancerPending"

@@ -7,7 +7,7 @@ const (
 	// ManagedBy is the value of [LabelManagedBy], and the field manager of every server-side apply.
 	ManagedBy = "fleetwright"
 	// LabelAppService is the name of the owning AppService, on objects and pods of a member, and on
-	// AppServiceSlices of the hub. The Deployment and the Service use it as their selector. An
+	// AppServiceSlices and ControllerRevisions of the hub. The Deployment and the Service use it as their selector. An
 	// adopted Deployment keeps its own selector and its pods.
 	LabelAppService = "fleetwright.dev/appservice"
 	// LabelSlot is the number of an AppServiceSlice.
@@ -32,6 +32,9 @@ const (
 	// AnnotationHash is a hash of the configuration that was last applied to a member's object. It
 	// detects fields that are no longer desired.
 	AnnotationHash = "fleetwright.dev/applied-hash"
+	// AnnotationRevision, on a member's Deployment, is the revision that it was last applied for. A
+	// difference in it alone does not cause a write.
+	AnnotationRevision = "fleetwright.dev/revision"
 	// AnnotationOwnedKinds, on a member's Deployment, lists the kinds of the optional objects that
 	// Fleetwright created, separated by commas: HorizontalPodAutoscaler, PodDisruptionBudget. It is
 	// absent if there are none.

@@ -136,7 +136,7 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	if late := slices.Concat(hub.writes()[onHub:], member.writes()[onMember:]); len(late) > 0 {
 		t.Errorf("the leader sent %v after it woke", late)
 	}
-	for _, want := range []string{"Successfully acquired lease", `/appservices/edited/status`, `/deployments/drifted`, "fenced: this replica ", "Failed to renew lease"} {
+	for _, want := range []string{"Successfully acquired lease", `/controllerrevisions`, `/deployments/drifted`, "fenced: this replica ", "Failed to renew lease"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("the leader did not log %q:\n%s", want, output)
 		}

@@ -46,7 +46,9 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 
 // render returns the desired objects of a task.
 func render(t task, hubID string) (workload.Workload, error) {
-	desired, err := workload.Render(t.app, t.entry, t.member, hubID)
+	app := *t.app
+	app.Spec = *t.spec
+	desired, err := workload.Render(&app, t.entry, t.member, hubID)
 	if workload.IsInvalid(err) {
 		return desired, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}

@@ -10,8 +10,8 @@ type intent string
 const (
 	// leave: there is no plan for this member; everything there stays.
 	leave intent = "leave"
-	// observeOnly: change nothing, because the planner has not planned this generation yet, all
-	// changes are suspended, or the hub is behind.
+	// observeOnly: change nothing, because the planner has not planned this generation yet, the
+	// revision is not known, all changes are suspended, or the hub is behind.
 	observeOnly intent = "observeOnly"
 	// maintain: make the member's objects match the entry.
 	maintain intent = "maintain"
@@ -31,7 +31,7 @@ func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 		return observeOnly
 	case entry.Phase == v1alpha1.ClusterRemoving:
 		return remove
-	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation:
+	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation, entry.Revision == 0:
 		return observeOnly
 	}
 	return maintain

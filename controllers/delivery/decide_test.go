@@ -18,7 +18,7 @@ func app(entries ...v1alpha1.ClusterStatus) *v1alpha1.AppService {
 }
 
 func entry(cluster string, phase v1alpha1.ClusterPhase, generation int64) v1alpha1.ClusterStatus {
-	return v1alpha1.ClusterStatus{Name: cluster, Phase: phase, Generation: generation, Replicas: 1}
+	return v1alpha1.ClusterStatus{Name: cluster, Phase: phase, Generation: generation, Revision: 1, Replicas: 1}
 }
 
 // withHubBehind returns an entry whose cluster is ahead of the hub.

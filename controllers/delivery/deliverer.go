@@ -28,6 +28,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
 const (
@@ -51,6 +52,8 @@ type Deliverer struct {
 	reporter Reporter
 	differ   object.Differ
 	verifier *verifier
+	// templates are shared by all members.
+	templates *templates.Reader
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
@@ -67,6 +70,7 @@ func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 		reporter:    reporter,
 		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
+		templates:   templates.NewReader(hub.GetAPIReader()),
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
@@ -169,6 +173,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		hubID:      d.hubID,
 		cluster:    name.String(),
 		reader:     reader,
+		templates:  d.templates,
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,

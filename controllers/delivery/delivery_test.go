@@ -3,6 +3,7 @@ package delivery
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -97,12 +98,14 @@ func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
 			"fleetwright.dev/spec-hash":          s.app.Status.PlannedSpecs[0].Hash,
 		},
 	}
+	deployment := marks{Labels: object.Labels, Annotations: maps.Clone(object.Annotations)}
+	deployment.Annotations["fleetwright.dev/revision"] = "1"
 	want := map[string]marks{
 		"Namespace": {
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "fleetwright"},
 			Annotations: map[string]string{"fleetwright.dev/hub": testHubID},
 		},
-		"Deployment": object,
+		"Deployment": deployment,
 		"Service":    object,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -45,7 +45,7 @@ func TestMember_that_hangs_slows_no_other(t *testing.T) {
 			app := &v1alpha1.AppService{Spec: s.app.Spec}
 			app.Namespace, app.Name = s.app.Namespace, fmt.Sprintf("%s-%d", name, i)
 			s.must(onHub.Create(t.Context(), app))
-			one := &setup{T: t, operator: s.operator, app: app, cluster: s.cluster}
+			one := &setup{T: t, operator: s.operator, app: app, cluster: s.cluster, revision: s.revision}
 			one.plan()
 			entry := app.Status.Clusters[0]
 			entry.Name = slow.cluster

@@ -20,6 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
 // conflictRetry is when to retry after a conflict, beside the events of the watch.
@@ -38,6 +39,8 @@ func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconc
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
 	case errors.As(err, &blocker):
 		return r.reportBlocked(ctx, t, blocker)
+	case templates.IsMissing(err):
+		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonRevisionMissing, Message: "the cluster keeps what it runs: " + err.Error()})
 	case isFenced(err), apierrors.IsConflict(err):
 		return reconcile.Result{}, err // another manager changed the object, or another replica leads
 	case errors.Is(err, errStale):

@@ -24,12 +24,21 @@ func (s *setup) planned() int32 {
 	return 0
 }
 
+// desiredRevision returns the revision of the current entry.
+func (s *setup) desiredRevision() int64 {
+	if entry := s.entry(); entry != nil {
+		return entry.Revision
+	}
+	return 0
+}
+
 // ready returns the expected report when the member runs what the current entry requires.
 func (s *setup) ready() observation.Observation {
 	pods := s.app.DesiredReplicas()
 	return observation.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
+		Revision:      s.desiredRevision(),
 		Planned:       s.planned(),
 		Phase:         v1alpha1.ClusterReady,
 		Applied:       s.app.Generation,
@@ -43,6 +52,7 @@ func (s *setup) failed(reason, message string) observation.Observation {
 	return observation.Observation{
 		UID:        s.app.UID,
 		Generation: s.app.Generation,
+		Revision:   s.desiredRevision(),
 		Planned:    s.planned(),
 		Phase:      v1alpha1.ClusterFailed,
 		Reason:     reason,

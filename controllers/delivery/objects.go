@@ -51,13 +51,13 @@ func (o objects) owned() []object.Existing {
 	return slices.DeleteFunc(o.all(), func(e object.Existing) bool { return !e.IsOwned() })
 }
 
-// blocker returns why the objects must not be changed for an AppService, or nil.
-func (o objects) blocker(app *v1alpha1.AppService) *object.Blocker {
+// blocker returns why the objects must not be changed for a spec, or nil.
+func (o objects) blocker(spec *v1alpha1.AppServiceSpec) *object.Blocker {
 	for _, existing := range o.all() {
-		if object.KindOf(existing) == "Service" && len(app.Spec.Ports) == 0 && !existing.IsManagedByThisHub() {
+		if object.KindOf(existing) == "Service" && len(spec.Ports) == 0 && !existing.IsManagedByThisHub() {
 			continue // no Service is wanted, so this one blocks nothing
 		}
-		if blocker := existing.Blocker(app.Spec.ConflictPolicy); blocker != nil {
+		if blocker := existing.Blocker(spec.ConflictPolicy); blocker != nil {
 			return blocker
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
@@ -44,6 +45,7 @@ type reconciler struct {
 	cluster string
 
 	reader     reader
+	templates  *templates.Reader
 	objects    *object.Member
 	remover    remover
 	announcer  announcer
@@ -54,7 +56,10 @@ type reconciler struct {
 
 // task is one AppService on this member.
 type task struct {
-	app     *v1alpha1.AppService
+	app *v1alpha1.AppService
+	// spec is what the cluster is to run. It differs from that of app if the cluster keeps an older
+	// revision. It is nil without an AppService.
+	spec    *v1alpha1.AppServiceSpec
 	entry   *v1alpha1.ClusterStatus
 	member  *v1alpha1.MemberCluster // nil if the hub has none
 	objects objects
@@ -102,7 +107,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	if err != nil || !known { // the planner writes a missing slice again
 		return task{}, err
 	}
-	t := task{app: app, entry: entry, member: member}
+	t := task{app: app, spec: &app.Spec, entry: entry, member: member}
 	if t.entry == nil {
 		r.memories.forget(key)
 	} else {
@@ -122,7 +127,14 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	case remove:
 		return r.remove(ctx, t)
 	}
-	if blocker := t.objects.blocker(t.app); blocker != nil {
+	if intent == maintain {
+		spec, err := r.templates.SpecFor(ctx, t.app, t.entry)
+		if err != nil {
+			return r.handleError(ctx, t, err)
+		}
+		t.spec = &spec
+	}
+	if blocker := t.objects.blocker(t.spec); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
 	}
 	if t.member == nil { // the entry is about to be Detached, or the cache is about to have the MemberCluster
@@ -165,7 +177,7 @@ func (r *reconciler) resolveConflict(ctx context.Context, t task) (changed bool,
 	if err != nil {
 		return false, err
 	}
-	if blocker := t.objects.blocker(t.app); blocker != nil {
+	if blocker := t.objects.blocker(t.spec); blocker != nil {
 		return false, blocker
 	}
 	hidden := t.objects.hasOptional()

@@ -16,7 +16,7 @@ import (
 
 // removing returns the expected report for an entry that is Removing.
 func (s *setup) removing(changes ...func(*observation.Observation)) observation.Observation {
-	seen := observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
+	seen := observation.Observation{UID: s.app.UID, Generation: s.app.Generation, Revision: s.desiredRevision(), Planned: s.planned(), Phase: v1alpha1.ClusterRemoving}
 	for _, change := range changes {
 		change(&seen)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
 // observe reports what the member runs, after the given generation was applied.
@@ -42,7 +43,7 @@ func (r *reconciler) report(t task, seen observation.Observation) {
 	if t.objects.isOwned("Service") {
 		seen = seen.WithService(t.objects.service)
 	}
-	seen.Planned = t.entry.Replicas
+	seen.Revision, seen.Planned = t.entry.Revision, t.entry.Replicas
 	if seen.Phase != t.entry.Phase || seen.Reason != t.entry.Reason {
 		t.traced.SetOutcome(string(seen.Phase), seen.Reason)
 	}
@@ -62,11 +63,12 @@ func (r *reconciler) reportUnplanned(t task) {
 	if !slices.ContainsFunc(t.objects.all(), isUnplanned) {
 		return
 	}
-	var replicas int32
+	seen := observation.Observation{UID: t.app.UID, Found: true}
 	if t.objects.deployment != nil {
-		replicas = ptr.Deref(t.objects.deployment.Spec.Replicas, 1)
+		seen.Planned = ptr.Deref(t.objects.deployment.Spec.Replicas, 1)
+		seen.Revision = revision.Of(t.objects.deployment)
 	}
-	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, observation.Observation{UID: t.app.UID, Found: true, Planned: replicas})
+	r.engagement.report(client.ObjectKeyFromObject(t.app), r.cluster, seen)
 }
 
 // reportBlocked reports a blocker, and checks again later: it may be of a kind that is not watched.

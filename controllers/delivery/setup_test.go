@@ -47,6 +47,8 @@ type setup struct {
 	app     *v1alpha1.AppService
 	cluster string
 	config  *rest.Config // for the member
+	// revision is the revision of the spec.
+	revision int64
 	// inSlices is set if the test writes the entries to AppServiceSlices.
 	inSlices bool
 }
@@ -79,7 +81,7 @@ func deliveredSetup(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup 
 // newSetup returns a setup without an operator.
 func newSetup(t *testing.T, changes ...func(*v1alpha1.AppService)) *setup {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	s := &setup{T: t, config: memberConfig, app: &v1alpha1.AppService{}}
+	s := &setup{T: t, config: memberConfig, app: &v1alpha1.AppService{}, revision: 1}
 	s.must(onHub.Create(t.Context(), namespace))
 	s.cluster = "east-of-" + namespace.Name
 	s.must(onHub.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster, Labels: map[string]string{"region": "eu"}}}))
@@ -200,6 +202,7 @@ func (s *setup) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 		Name:               s.cluster,
 		Phase:              v1alpha1.ClusterPending,
 		Generation:         s.app.Generation,
+		Revision:           s.revision,
 		Replicas:           s.app.DesiredReplicas(),
 		LastTransitionTime: metav1.Now().Rfc3339Copy(),
 	}
@@ -212,6 +215,7 @@ func (s *setup) plan(changes ...func(*v1alpha1.ClusterStatus)) {
 func (s *setup) writeEntries(entries ...v1alpha1.ClusterStatus) {
 	s.Helper()
 	s.app.Status.PlannedSpecs = lineage.Planned(s.app)
+	s.app.Status.Rollout.Revision = s.revision
 	s.app.Status.ObservedGeneration = s.app.Generation
 	s.app.Status.ClustersIn, s.app.Status.Clusters = "", entries
 	if s.inSlices {

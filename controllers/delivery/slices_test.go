@@ -109,7 +109,8 @@ func TestSlices_are_delivered(t *testing.T) {
 	s.expectWorkload(running)
 	s.expectAtRestAlsoAfterRestart()
 
-	s.edit(editImage)
+	s.editTemplate(editImage)
+	s.storeRevision() // delivery may see the slice before the status, and then reads the revision
 	s.plan()
 	s.expectReport(s.ready())
 	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
@@ -214,7 +215,7 @@ func TestMissing_slice(t *testing.T) {
 				t.Errorf("reported %+v while the slice is missing", seen)
 			}
 			s.writeEntries()
-			s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})
+			s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Revision: 1, Planned: 1})
 			s.expectWorkload(running)
 			s.expectNoRequests(t, "DELETE", "PATCH", "POST")
 		})
@@ -226,7 +227,7 @@ func TestMissing_slice(t *testing.T) {
 			s.writeEntries()
 			s.catchUp()
 			s.start()
-			s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})
+			s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Revision: 1, Planned: 1})
 			s.expectNoRequests(t, "DELETE", "PATCH", "POST")
 		})
 	}

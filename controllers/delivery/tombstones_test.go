@@ -225,7 +225,7 @@ func TestObject_is_deleted_by_its_UID(t *testing.T) {
 func TestUnplanned_objects_are_reported_and_stay(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t)
-	found := observation.Observation{UID: s.app.UID, Found: true, Planned: 1}
+	found := observation.Observation{UID: s.app.UID, Found: true, Revision: 1, Planned: 1}
 	s.end()
 	s.writeEntries() // a restore lost the status
 	s.start()
@@ -250,7 +250,7 @@ func TestUnplanned_objects_are_reported_when_their_entry_vanishes(t *testing.T) 
 	s.restart()
 	s.expectReport(s.ready())
 	s.writeEntries()
-	s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Planned: 1})
+	s.expectReport(observation.Observation{UID: s.app.UID, Found: true, Revision: 1, Planned: 1})
 	s.expectWorkload(running)
 }
 

@@ -24,6 +24,10 @@ type Observation struct {
 	// Generation is the generation of the entry that the observation answers. Of an answer to an
 	// older entry, only the counts apply to the current entry.
 	Generation int64
+	// Revision is the Revision field of the entry that the observation answers, because a rollout
+	// changes the revision without a new generation. Of objects that were found without an entry,
+	// it is the revision that the Deployment was last applied for; 0 if that is not known.
+	Revision int64
 	// Planned is the Replicas field of the entry that the observation answers, because a division
 	// changes the replicas without a new generation.
 	Planned int32

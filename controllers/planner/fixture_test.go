@@ -20,6 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
 // patience is the time limit for every expected state. Only a failing test uses it up.
@@ -32,6 +33,8 @@ type fixture struct {
 	*plannerRun
 	app     *v1alpha1.AppService
 	options Options
+	// revision is the number of the revision that the planner has for the spec.
+	revision int64
 }
 
 // plannerRun is one run of the planner.
@@ -45,7 +48,7 @@ type plannerRun struct {
 // newFixture returns a scene with members and a running planner, but without an AppService.
 func newFixture(t *testing.T, members ...string) *fixture {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	s := &fixture{T: t, app: &v1alpha1.AppService{}}
+	s := &fixture{T: t, app: &v1alpha1.AppService{}, revision: 1}
 	s.must(hub.Create(t.Context(), namespace))
 	s.app.Namespace, s.app.Name = namespace.Name, "web"
 	s.app.Spec = v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(2))}
@@ -185,6 +188,9 @@ func (s *fixture) edit(change func(*v1alpha1.AppService)) {
 	before := s.app.DeepCopy()
 	change(s.app)
 	s.must(hub.Patch(s.Context(), s.app, client.MergeFrom(before)))
+	if !revision.HasTemplate(before.Spec, s.app.Spec) {
+		s.revision++
+	}
 }
 
 // readApp reads the AppService with all its entries, also from its slices.
@@ -215,8 +221,12 @@ func (s *fixture) report(member string, seen observation.Observation) {
 		eventually(s.T, func() error {
 			app := &v1alpha1.AppService{}
 			s.must(s.client.Get(s.Context(), s.key(), app))
-			if entry, _, err := entries.Of(s.Context(), s.client, app, member); err != nil || entry == nil {
+			entry, _, err := entries.Of(s.Context(), s.client, app, member)
+			if err != nil || entry == nil {
 				return fmt.Errorf("there is no entry for %s", member)
+			}
+			if seen.Revision == 0 {
+				seen.Revision = entry.Revision
 			}
 			return nil
 		})
@@ -229,6 +239,7 @@ func (s *fixture) readyObservation() observation.Observation {
 	return observation.Observation{
 		UID:           s.app.UID,
 		Generation:    s.app.Generation,
+		Revision:      s.revision,
 		Planned:       s.app.DesiredReplicas(),
 		Phase:         v1alpha1.ClusterReady,
 		Applied:       s.app.Generation,
@@ -249,6 +260,7 @@ func (s *fixture) entry(member string, phase v1alpha1.ClusterPhase, changes ...f
 		Name:       member,
 		Phase:      phase,
 		Generation: s.app.Generation,
+		Revision:   s.revision,
 		Replicas:   s.app.DesiredReplicas(),
 	}
 	switch phase {

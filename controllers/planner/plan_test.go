@@ -17,11 +17,13 @@ import (
 )
 
 const (
-	finalizer   = "PATCH appservices/web"
-	statusWrite = "PATCH appservices/web/status"
+	finalizer     = "PATCH appservices/web"
+	revisionWrite = "POST controllerrevisions"
+	statusWrite   = "PATCH appservices/web/status"
 )
 
-// Invariants 4 and 8: the finalizer is written first, then the entries, and nothing else.
+// Invariants 4 and 8: the finalizer is written first, then the revision that the entries name, then
+// the entries, and nothing else.
 func TestFinalizer_is_written_before_the_entries(t *testing.T) {
 	s := newFixture(t, "east", "west")
 	s.app.Labels = map[string]string{"theirs": "1"}
@@ -30,7 +32,7 @@ func TestFinalizer_is_written_before_the_entries(t *testing.T) {
 	declared := s.app.DeepCopy()
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending), s.entry("west", v1alpha1.ClusterPending))
 	s.reconcileOnce()
-	s.checkWrites(finalizer, statusWrite)
+	s.checkWrites(finalizer, revisionWrite, statusWrite)
 
 	var first map[string]map[string]any
 	s.must(json.Unmarshal([]byte(s.sent.list()[0].body), &first))
@@ -112,6 +114,7 @@ func TestAppService_that_was_recreated_ignores_observations_of_its_predecessor(t
 	s.waitForDeletion()
 	s.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: s.app.Name}, Spec: s.app.Spec}
 	s.createApp()
+	s.revision = 2 // the garbage collector has not deleted the first yet
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending))
 }
 

@@ -26,7 +26,8 @@ import (
 // Reconciler plans AppServices.
 type Reconciler struct {
 	hub          client.Client
-	sharedReads  *sharedReads // from the API server, not from the cache
+	live         client.Reader // reads from the API server, not from the cache
+	sharedReads  *sharedReads  // from the API server, not from the cache
 	fleet        *fleet
 	events       events.EventRecorder
 	observations *Observations
@@ -38,7 +39,7 @@ type Reconciler struct {
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
-		hub: hub, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, events: events, observations: observations,
+		hub: hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, events: events, observations: observations,
 		store: newStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 	}
 }
@@ -67,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err == nil:
 	case errors.Is(err, errStaleCache):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
-	case errors.Is(err, errRefusedSlices):
+	case errors.Is(err, errRefused):
 		r.throttle.recordRefusal(app, time.Now())
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	case apierrors.IsConflict(err):
@@ -120,7 +121,15 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	if err := r.addTombstones(ctx, &in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err
 	}
-	started = time.Now()
+	if in.Revision, err = r.revise(ctx, app, in); err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.decide(ctx, have, in, gathering)
+}
+
+// decide makes the plan and writes it. Gathering is how long it took to gather the input.
+func (r *Reconciler) decide(ctx context.Context, have stored, in rollout.Input, gathering time.Duration) (reconcile.Result, error) {
+	app, started := have.app, time.Now()
 	decision := rollout.Plan(in)
 	next := status.Compute(in, decision)
 	r.throttle.recordPlan(app.UID, time.Now(), gathering+time.Since(started)) // without the requests in between
@@ -177,7 +186,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	if len(unwritten) > 0 {
 		if isRefused(current) { // what is refused again must not be counted again
 			if err := r.store.isStillRefused(ctx, unwritten[0]); err != nil {
-				return r.reportRefusal(ctx, app, version, current, err)
+				return r.reportRefusal(ctx, app, version, current, v1alpha1.ReasonSlicesRefused, err)
 			}
 		}
 		limits := withLimits(current, next)
@@ -187,7 +196,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 		}
 		current = limits
 		if err := r.store.write(ctx, unwritten); err != nil {
-			return r.reportRefusal(ctx, app, version, current, err)
+			return r.reportRefusal(ctx, app, version, current, v1alpha1.ReasonSlicesRefused, err)
 		}
 	}
 	if _, err := r.patchStatus(ctx, app, version, current, next); err != nil {
@@ -201,8 +210,10 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 }
 
 // withLimits returns the current status with those parts of the next one that limit later plans and
-// delivery: counted removals, planned specs, accepted stamps, and that the hub is behind a cluster.
+// delivery: counted removals, planned specs, accepted stamps, that the hub is behind a cluster, and
+// the revision.
 func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
+	current.Rollout = next.Rollout
 	current.Removals, current.PlannedSpecs, current.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
 	current.Summary.HubBehind = max(current.Summary.HubBehind, next.Summary.HubBehind)
 	return current
@@ -237,18 +248,18 @@ func (r *Reconciler) dropClustersIn(ctx context.Context, app *v1alpha1.AppServic
 	return err
 }
 
-// reportRefusal says in the conditions that the hub refuses slices, for example because of a quota
-// or an admission webhook. The entries in these slices are as they were, so nothing else is
-// delivered. It returns errRefusedSlices, or the error itself if that may be temporary.
-func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService, version string, current v1alpha1.AppServiceStatus, refusal error) error {
-	next, isRefused := status.WithRefusedSlices(app, current, refusal, metav1.Now().Rfc3339Copy())
+// reportRefusal says in the conditions that the hub refuses slices or revisions, for example
+// because of a quota or an admission webhook. The entries that would need them are as they were, so
+// nothing else is delivered. It returns errRefused, or the error itself if that may be temporary.
+func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService, version string, current v1alpha1.AppServiceStatus, reason string, refusal error) error {
+	next, isRefused := status.WithRefusal(app, current, reason, refusal, metav1.Now().Rfc3339Copy())
 	if !isRefused {
 		return refusal
 	}
 	if _, err := r.patchStatus(ctx, app, version, current, next); err != nil {
 		return errors.Join(refusal, err)
 	}
-	return errRefusedSlices
+	return errRefused
 }
 
 // isEdited reports whether the AppService was edited or deleted since its status was written.

@@ -263,7 +263,7 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 		return nil
 	})
 	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded")
-	if diff := cmp.Diff([]string{finalizer, statusWrite}, s.sent.lines()); diff != "" {
+	if diff := cmp.Diff([]string{finalizer, revisionWrite, statusWrite}, s.sent.lines()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	s.must(hub.Delete(t.Context(), s.app))

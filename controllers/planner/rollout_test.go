@@ -27,6 +27,10 @@ func atGeneration(generation int64) func(*v1alpha1.ClusterStatus) {
 	return func(entry *v1alpha1.ClusterStatus) { entry.Generation = generation }
 }
 
+func atRevision(number int64) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.Revision = number }
+}
+
 func TestEdit_that_removes_clusters_removes_them_in_turn(t *testing.T) {
 	s := newRunning(t, "east", "north", "south")
 	s.edit(onlyOn("east"))
@@ -95,11 +99,12 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	// It is still observed.
 	s.report("east", observation.Observation{UID: s.app.UID, Generation: 1, Applied: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonCrashLoopBackOff, Replicas: 2})
 	s.setReady("west", metav1.ConditionFalse)
-	crashes := s.entry("east", v1alpha1.ClusterFailed, atGeneration(1), applied(1, 2), withReason(v1alpha1.ReasonCrashLoopBackOff, ""), func(entry *v1alpha1.ClusterStatus) { entry.ReadyReplicas, entry.UnreadyReplicas = 0, 2 })
+	crashes := s.entry("east", v1alpha1.ClusterFailed, atGeneration(1), atRevision(1), applied(1, 2), withReason(v1alpha1.ReasonCrashLoopBackOff, ""), func(entry *v1alpha1.ClusterStatus) { entry.ReadyReplicas, entry.UnreadyReplicas = 0, 2 })
 	west := s.unknownEntry("west")
 	atGeneration(1)(&west)
+	atRevision(1)(&west)
 	applied(1, 2)(&west)
-	s.waitForEntries(crashes, s.entry("north", v1alpha1.ClusterPending, atGeneration(1)), west)
+	s.waitForEntries(crashes, s.entry("north", v1alpha1.ClusterPending, atGeneration(1), atRevision(1)), west)
 	s.checkNeverRemoving()
 
 	s.setReady("west", metav1.ConditionTrue)
@@ -107,7 +112,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	atGeneration(3)(&crashes)
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2), func(entry *v1alpha1.ClusterStatus) { entry.ReadyReplicas, entry.UnreadyReplicas = 0, 2 }),
 		s.entry("north", v1alpha1.ClusterPending), s.entry("south", v1alpha1.ClusterPending),
-		s.entry("west", v1alpha1.ClusterProgressing, atGeneration(1), applied(1, 2), withReason(v1alpha1.ReasonRemovalPending, "the removal starts when the AppService is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait")))
+		s.entry("west", v1alpha1.ClusterProgressing, atGeneration(1), atRevision(1), applied(1, 2), withReason(v1alpha1.ReasonRemovalPending, "the removal starts when the AppService is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait")))
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {
@@ -143,7 +148,7 @@ func TestFound_objects_become_entries_again(t *testing.T) {
 		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true"} // otherwise the removal would be held, or wait for east
 	})
 	s.report("west", found) // west is not in the placement
-	removing := s.entry("west", v1alpha1.ClusterRemoving, atGeneration(0), applied(0, 0), func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 })
+	removing := s.entry("west", v1alpha1.ClusterRemoving, atGeneration(0), atRevision(0), applied(0, 0), func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 })
 	s.waitForEntries(pending, s.entry("north", v1alpha1.ClusterProgressing, applied(0, 0)), removing)
 	s.report("west", s.removalConfirmed(s.transitionTime("west")))
 	s.waitForEntries(pending, s.entry("north", v1alpha1.ClusterProgressing, applied(0, 0)))
@@ -158,7 +163,7 @@ func TestFound_objects_with_a_tombstone_need_approval_while_the_AppService_exist
 	s.join("west")
 	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{s.tombstone()} })
 	s.report("west", observation.Observation{UID: s.app.UID, Found: true})
-	none := func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 }
+	none := func(entry *v1alpha1.ClusterStatus) { entry.Replicas, entry.Revision = 0, 0 }
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterProgressing, atGeneration(0), applied(0, 0), none, withReason(v1alpha1.ReasonRemovalNeedsApproval,
 		"the workload was found here without an entry in status.clusters, and the plan does not choose the cluster: "+
 			"annotate the AppService with fleetwright.dev/accept-removals=1@2 to approve 1 removal")))

@@ -163,14 +163,14 @@ func TestSlices_are_written_before_the_status(t *testing.T) {
 	}
 	s.waitForEntries(want...)
 	writes := s.sent.list()
-	if len(writes) != 6 || writes[0].line != statusWrite || writes[5].line != statusWrite {
+	if len(writes) != 7 || writes[0].line != revisionWrite || writes[1].line != statusWrite || writes[6].line != statusWrite {
 		t.Fatalf("writes %v", s.sent.lines())
 	}
-	if !strings.Contains(writes[0].body, "plannedSpecs") || strings.Contains(writes[0].body, "observedGeneration\":2") {
-		t.Errorf("first write %s", writes[0].body)
+	if first := writes[1].body; !strings.Contains(first, "plannedSpecs") || !strings.Contains(first, `"revision":2`) || strings.Contains(first, `"observedGeneration":2`) {
+		t.Errorf("first write of the status %s", first)
 	}
-	if !strings.Contains(writes[5].body, `"observedGeneration":2`) {
-		t.Errorf("last write %s", writes[5].body)
+	if !strings.Contains(writes[6].body, `"observedGeneration":2`) {
+		t.Errorf("last write %s", writes[6].body)
 	}
 }
 
@@ -518,7 +518,7 @@ func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
 	s.waitForTombstones(s.tombstone())
 	s.readApp()
 	asked := s.removingEntry("east")
-	asked.Replicas, asked.ObservedGeneration, asked.ReadyReplicas = 0, 0, 0
+	asked.Revision, asked.Replicas, asked.ObservedGeneration, asked.ReadyReplicas = 0, 0, 0, 0
 	s.waitForEntries(asked, s.removingEntry("north"), s.removingEntry("south"))
 }
 

@@ -20,13 +20,14 @@ import (
 const (
 	// sliceWriters is the number of AppServiceSlices of one AppService that are written at a time.
 	sliceWriters = 8
-	// refusedRetry is the time until the planner tries again to write slices that the hub has
+	// refusedRetry is the time until the planner tries again to write objects that the hub has
 	// refused.
 	refusedRetry = 10 * time.Second
 )
 
-// errRefusedSlices is returned after the hub has refused slices, and the conditions say so.
-var errRefusedSlices = errors.New("the hub refuses AppServiceSlices")
+// errRefused is returned after the hub has refused objects that a plan needs, and the conditions
+// say so.
+var errRefused = errors.New("the hub refuses objects of the plan")
 
 // store reads AppServices with all their entries from the cache, and writes AppServiceSlices. It
 // never returns what is older than the planner's own last writes. Otherwise a plan from old slices

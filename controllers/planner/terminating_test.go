@@ -203,7 +203,7 @@ func TestDeletion_without_status_removes_from_every_cluster(t *testing.T) {
 	s.clearStatus()
 	s.delete()
 	s.start()
-	s.waitForEntries(s.entry("east", v1alpha1.ClusterRemoving, applied(0, 0), func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 }))
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterRemoving, atRevision(0), applied(0, 0), func(entry *v1alpha1.ClusterStatus) { entry.Replicas = 0 }))
 	s.waitForTombstones(s.tombstone())
 	s.report("east", s.removalConfirmed(s.transitionTime("east")))
 	s.waitForDeletion()

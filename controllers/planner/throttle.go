@@ -39,7 +39,7 @@ type appThrottle struct {
 	nextPlan  time.Time // the earliest time of the next plan
 	lastWrite time.Time
 	writes    *rate.Limiter
-	// retryTime is the earliest time of another plan of a generation whose slices the hub refused.
+	// retryTime is the earliest time of another plan of a generation whose objects the hub refused.
 	retryTime         time.Time
 	refusedGeneration int64
 }
@@ -80,7 +80,7 @@ func (t *throttle) recordPlan(app types.UID, now time.Time, took time.Duration) 
 	t.of(app).nextPlan = now.Add(min(planPause*took, maxPlanPause))
 }
 
-// recordRefusal records that the hub refused the slices of an AppService.
+// recordRefusal records that the hub refused objects of an AppService.
 func (t *throttle) recordRefusal(app *v1alpha1.AppService, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +88,7 @@ func (t *throttle) recordRefusal(app *v1alpha1.AppService, now time.Time) {
 	known.retryTime, known.refusedGeneration = now.Add(refusedRetry), app.Generation
 }
 
-// untilRetry returns the time until another plan of an AppService whose slices the hub refused is
+// untilRetry returns the time until another plan of an AppService whose objects the hub refused is
 // allowed; 0 if it is allowed now, or if the AppService was edited since.
 func (t *throttle) untilRetry(app *v1alpha1.AppService, now time.Time) time.Duration {
 	t.mu.Lock()

@@ -37,7 +37,7 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 			return next.RoundTrip(r)
 		}
 		w := write{line: r.Method + " " + r.URL.Path, at: time.Now(), inFlight: true}
-		if _, path, found := strings.Cut(r.URL.Path, "/v1alpha1/namespaces/"); found {
+		if _, path, found := strings.Cut(r.URL.Path, "/namespaces/"); found {
 			_, path, _ = strings.Cut(path, "/")
 			w.line = r.Method + " " + path
 		} else if _, path, found := strings.Cut(r.URL.Path, "/v1alpha1/"); found {

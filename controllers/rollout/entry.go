@@ -155,11 +155,15 @@ func awaitsRemoval(entry v1alpha1.ClusterStatus) bool {
 }
 
 // applyObservation sets the observed part of an entry. An observation that answers another plan (it
-// was reported without an entry, or for an earlier generation, or for another number of replicas)
-// sets only the counts. The same applies if it says Ready before the surging replicas are ready.
+// was reported without an entry, or for an earlier generation, another revision or another number
+// of replicas) sets only the counts. The same applies if it says Ready before the surging replicas are ready.
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
-	entry.ObservedGeneration = max(entry.ObservedGeneration, seen.Applied)
+	applied := seen.Applied
+	if isOfOtherRevision(seen, *entry) {
+		applied = min(applied, entry.Generation-1)
+	}
+	entry.ObservedGeneration = max(entry.ObservedGeneration, applied)
 	readyTooSoon := seen.Phase == v1alpha1.ClusterReady && (entry.ObservedGeneration < entry.Generation || entry.Surging && !isFullyReady(*entry))
 	if !answers(seen, *entry) || readyTooSoon || seen.Phase == v1alpha1.ClusterRemoving {
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
@@ -170,7 +174,14 @@ func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observatio
 
 // answers reports whether an observation answers the desired state of an entry.
 func answers(seen observation.Observation, entry v1alpha1.ClusterStatus) bool {
-	return !seen.Found && seen.Generation >= entry.Generation && seen.Planned == entry.Replicas
+	return !seen.Found && seen.Generation >= entry.Generation && !isOfOtherRevision(seen, entry) && seen.Planned == entry.Replicas
+}
+
+// isOfOtherRevision reports whether an observation is about another revision than that of the entry.
+// An older version of Fleetwright wrote entries without a revision: what has applied their generation
+// has the first one.
+func isOfOtherRevision(seen observation.Observation, entry v1alpha1.ClusterStatus) bool {
+	return seen.Revision != entry.Revision && (seen.Revision != 0 || entry.ObservedGeneration < entry.Generation)
 }
 
 // setCounts sets the observed counts and addresses.

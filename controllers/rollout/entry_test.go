@@ -85,6 +85,32 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now)),
 		},
 
+		// Revisions.
+		"another revision is like another generation": {
+			in: NewInput(AtRevision(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(1))),
+				Observed("east", Observation(v1alpha1.ClusterReady, AnsweringRevision(1)))),
+			want: onlyEast(v1alpha1.ClusterProgressing, DesiredRevision(2), Applied(Generation-1), WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now)),
+		},
+		"an observation of another revision sets only the counts": {
+			in: NewInput(AtRevision(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, DesiredRevision(2), Applied(Generation-1))),
+				Observed("east", Observation(v1alpha1.ClusterReady, AnsweringRevision(1), Counting(2, 1)))),
+			want: onlyEast(v1alpha1.ClusterProgressing, DesiredRevision(2), Applied(Generation-1), WithReason(v1alpha1.ReasonRollingOut, ""), WithPods(2, 1)),
+		},
+		"an observation of the revision is copied": {
+			in: NewInput(AtRevision(2), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, DesiredRevision(2), Applied(Generation-1))),
+				Observed("east", Observation(v1alpha1.ClusterReady, AnsweringRevision(2)))),
+			want: onlyEast(v1alpha1.ClusterReady, DesiredRevision(2), Since(Now)),
+		},
+		"an entry of an older version of Fleetwright has the first revision": {
+			in:   NewInput(AtRevision(1), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady)), Observed("east", Observation(v1alpha1.ClusterReady))),
+			want: onlyEast(v1alpha1.ClusterReady, DesiredRevision(1)),
+		},
+		"an observation of an entry without a revision is none of a new one": {
+			in: NewInput(AtRevision(1), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, NeverObserved)),
+				Observed("east", Observation(v1alpha1.ClusterReady))),
+			want: onlyEast(v1alpha1.ClusterProgressing, DesiredRevision(1), Applied(Generation-1), WithReason(v1alpha1.ReasonRollingOut, ""), Since(Now)),
+		},
+
 		// Addresses.
 		"observed addresses replace the old ones": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, reachedAt("192.0.2.1"))), Observed("east", Observation(v1alpha1.ClusterReady, addresses("192.0.2.2", "east.example")))),

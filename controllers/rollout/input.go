@@ -20,6 +20,8 @@ type Input struct {
 	// PlanError is the reason why there is no plan, or nil. While it is set, every entry keeps its
 	// planned state.
 	PlanError error
+	// Revision is the number of the revision that has the template of the spec.
+	Revision int64
 	// Members are the MemberClusters that have a Secret, by name. A MemberCluster without a Secret
 	// is treated as deleted.
 	Members map[string]*v1alpha1.MemberCluster
@@ -70,6 +72,15 @@ func (in Input) ObservationOf(cluster string) *observation.Observation {
 		return nil
 	}
 	return &seen
+}
+
+// HighestRevision returns the highest revision that an observation names.
+func (in Input) HighestRevision() int64 {
+	var highest int64
+	for _, seen := range in.Observations {
+		highest = max(highest, seen.Revision)
+	}
+	return highest
 }
 
 // MemberCluster returns the MemberCluster with that name, with or without a Secret, or nil.

@@ -17,6 +17,7 @@ func (e *entryPlan) isFirstAssignment() bool {
 // runs all replicas, an edit changes all clusters in the same way, and nothing waits.
 func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving func() int32) {
 	e.entry.Generation, e.entry.Weight = in.App.Generation, decision.Weight
+	setRevision(&e.entry, in.Revision)
 	if in.mayWait(e, decision) {
 		e.lowerTarget = &decision
 		e.entry.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionScaleDownPending, Cause: in.scaleDownCause(e)}
@@ -30,6 +31,16 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 	if (e.entry.Surging || isSameGeneration) && !in.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
 		e.entry.Replicas = initialReplicas(e, decision, previousReplicas, mostLeaving)
 	}
+}
+
+// setRevision sets the desired revision of an entry. A revision that is not applied yet is like a
+// generation that is not applied yet. An older version of Fleetwright wrote entries without a
+// revision: what they have applied is the first revision.
+func setRevision(entry *v1alpha1.ClusterStatus, revision int64) {
+	if entry.Revision != 0 && entry.Revision != revision {
+		entry.ObservedGeneration = min(entry.ObservedGeneration, entry.Generation-1)
+	}
+	entry.Revision = revision
 }
 
 // mayWait reports whether a cluster is to be scaled down and may have to wait. A cluster that is

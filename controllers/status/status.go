@@ -39,6 +39,7 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
 		Placement:          in.placement(),
+		Rollout:            v1alpha1.RolloutStatus{Revision: in.Revision},
 		Removals:           in.Removals,
 		PlannedSpecs:       in.PlannedSpecs,
 		AcceptedStamps:     in.AcceptedStamps,
@@ -61,6 +62,7 @@ func (in report) placement() v1alpha1.PlacementStatus {
 // MemberCluster is Ready. Otherwise they count as last known ready replicas.
 func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
+	upToDate := 0
 	for _, entry := range entries {
 		if entry.HubBehind != nil {
 			sum.HubBehind++
@@ -87,10 +89,21 @@ func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSum
 			continue
 		}
 		sum.Clusters++
+		if in.isUpToDate(entry) {
+			upToDate++
+		}
 		sum.Replicas = addSaturating(sum.Replicas, entry.Replicas)
 	}
 	sum.Display = fmt.Sprintf("%d/%d", sum.Ready, sum.Clusters)
+	if in.Revision > 0 {
+		sum.UpToDate = fmt.Sprintf("%d/%d", upToDate, sum.Clusters)
+	}
 	return sum
+}
+
+// isUpToDate reports whether the latest revision is applied on the cluster of an entry.
+func (in report) isUpToDate(entry v1alpha1.ClusterStatus) bool {
+	return entry.Revision == in.Revision && entry.ObservedGeneration >= entry.Generation
 }
 
 // addSaturating adds without overflow.

@@ -78,7 +78,9 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 		for i := range status.Clusters {
 			status.Clusters[i].Generation -= app.Generation
 			status.Clusters[i].ObservedGeneration -= app.Generation
+			status.Clusters[i].Revision -= status.Rollout.Revision
 		}
+		status.Rollout.Revision = 0 // also of templates that an operator that was killed has missed
 	}
 	return map[string]any{"finalizers": app.Finalizers, "labels": app.Labels, "annotations": app.Annotations, "status": status}
 }
@@ -119,6 +121,7 @@ func normalize(object map[string]any, generations bool) map[string]any {
 	if !generations {
 		unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationGeneration)
 		unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationSpecHash)
+		unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationRevision)
 		unstructured.RemoveNestedField(object, "metadata", "annotations", "deployment.kubernetes.io/revision")
 	}
 	return object

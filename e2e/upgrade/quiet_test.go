@@ -24,7 +24,14 @@ const quietPeriod = 5 * time.Second
 // requests, such as "patch appservices/status", and fields, such as
 // "AppService .status.clusters[].message". Empty it at each recording. There is no such list for
 // members, where a change would be a rollout without an edit.
-var explained = map[string]string{}
+var explained = map[string]string{
+	"create controllerrevisions/":            "the template that runs becomes the first revision",
+	"patch appservices/status":               "the status names it",
+	"AppService .status.rollout":             "the revision of the spec",
+	"AppService .status.rollout.revision":    "the revision of the spec",
+	"AppService .status.clusters[].revision": "the revision on the cluster",
+	"AppService .status.summary.upToDate":    "how many clusters have it",
+}
 
 // expectQuiet starts the operator, and fails the test if it changes anything.
 func (f *upgradedFleet) expectQuiet(t *testing.T) {

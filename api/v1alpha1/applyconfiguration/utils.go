@@ -85,6 +85,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplicaRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceOverride"):
 		return &apiv1alpha1.ResourceOverrideApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
+		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Service"):
 		return &apiv1alpha1.ServiceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServicePort"):

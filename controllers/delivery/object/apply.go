@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,13 +35,16 @@ func (m *Member) dryRun(ctx context.Context, desired *unstructured.Unstructured)
 	return answer, err
 }
 
-// stamp returns the object with the stamp of the AppService's present state. The stamp is not
-// compared: an edit that changes nothing on a member costs no write, nor does a new version of the
-// operator.
-func stamp(app *v1alpha1.AppService, desired *unstructured.Unstructured) *unstructured.Unstructured {
-	stamped := workload.Stamp(desired, app.Generation)
+// stamp returns the object with the stamp of the AppService's present state. A Deployment also gets
+// the revision of the entry. Both are not compared: an edit that changes nothing on a member costs
+// no write, nor does a new version of the operator.
+func stamp(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
+	stamped := workload.Stamp(desired, facts.App.Generation)
 	annotations := stamped.GetAnnotations()
-	maps.Copy(annotations, lineage.For(app).Annotations())
+	maps.Copy(annotations, lineage.For(facts.App).Annotations())
+	if desired.GetKind() == "Deployment" {
+		annotations[v1alpha1.AnnotationRevision] = strconv.FormatInt(facts.Entry.Revision, 10)
+	}
 	stamped.SetAnnotations(annotations)
 	return stamped
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // create creates an object, and its namespace if that is missing.
-func (m *Member) create(ctx context.Context, app *v1alpha1.AppService, desired *unstructured.Unstructured) (Result, error) {
-	stamped := createOnly(stamp(app, desired))
+func (m *Member) create(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (Result, error) {
+	stamped := createOnly(stamp(facts, desired))
 	err := m.apply(ctx, stamped)
-	if isNamespaceMissing(err, app.Namespace) {
-		if err := m.createNamespace(ctx, app.Namespace); err != nil {
+	if isNamespaceMissing(err, facts.App.Namespace) {
+		if err := m.createNamespace(ctx, facts.App.Namespace); err != nil {
 			return Result{}, err
 		}
 		err = m.apply(ctx, stamped)

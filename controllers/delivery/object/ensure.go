@@ -116,7 +116,7 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 			// The initial replicas of an autoscaled Deployment are not compared later.
 			desired = workload.WithReplicas(desired, facts.Entry.Replicas)
 		}
-		return m.create(ctx, facts.App, desired)
+		return m.create(ctx, facts, desired)
 	}
 	if facts.Existing.Newer {
 		return blocked(facts.Existing.Blocker(facts.App.Spec.ConflictPolicy))
@@ -175,7 +175,7 @@ func (m *Member) update(ctx context.Context, facts Facts, found difference) (Res
 			return blocked(blocker)
 		}
 	}
-	stamped := stamp(facts.App, desired)
+	stamped := stamp(facts, desired)
 	stamped.SetUID(existing.GetUID()) // an object that took its place is not changed
 	stamped.SetResourceVersion(found.onlyVersion)
 	switch {
@@ -199,7 +199,7 @@ func (m *Member) handleStaleCache(ctx context.Context, facts Facts, current clie
 	case current != nil:
 		return Result{Action: Unchanged, Object: current}, nil
 	}
-	return m.create(ctx, facts.App, desired)
+	return m.create(ctx, facts, desired)
 }
 
 // reread returns an object as the member itself has it, with its managed fields, which the cache

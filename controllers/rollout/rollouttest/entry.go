@@ -47,6 +47,11 @@ func Desired(generation int64, replicas int32) func(*v1alpha1.ClusterStatus) {
 	return func(entry *v1alpha1.ClusterStatus) { entry.Generation, entry.Replicas = generation, replicas }
 }
 
+// DesiredRevision sets the revision that the cluster is to run.
+func DesiredRevision(number int64) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.Revision = number }
+}
+
 // WithBounds sets the bounds of an autoscaler.
 func WithBounds(least, most int32) func(*v1alpha1.ClusterStatus) {
 	return func(entry *v1alpha1.ClusterStatus) { entry.MinReplicas, entry.MaxReplicas = least, most }

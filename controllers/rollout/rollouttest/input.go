@@ -74,6 +74,11 @@ func StatusOf(in rollout.Input) v1alpha1.AppServiceStatus {
 	return status.Compute(in, rollout.Plan(in))
 }
 
+// AtRevision sets the revision of the spec.
+func AtRevision(number int64) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Revision = number }
+}
+
 // Later advances the time of the input.
 func Later(d time.Duration) func(*rollout.Input) {
 	return func(in *rollout.Input) { in.Now = metav1.NewTime(in.Now.Add(d)) }

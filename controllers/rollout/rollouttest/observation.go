@@ -35,6 +35,11 @@ func Answering(generation int64) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Generation, seen.Applied = generation, generation }
 }
 
+// AnsweringRevision sets the revision that an observation answers.
+func AnsweringRevision(number int64) func(*observation.Observation) {
+	return func(seen *observation.Observation) { seen.Revision = number }
+}
+
 // AnsweringReplicas sets the number of replicas that an observation answers.
 func AnsweringReplicas(n int32) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Planned = n }

@@ -240,6 +240,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: resources
       type:
         namedType: io.k8s.api.core.v1.ResourceRequirements
+    - name: revisionHistoryLimit
+      type:
+        scalar: numeric
     - name: securityContext
       type:
         namedType: io.k8s.api.core.v1.SecurityContext
@@ -338,6 +341,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: rollout
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStatus
     - name: selector
       type:
         scalar: string
@@ -448,6 +454,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: revision
+      type:
+        scalar: numeric
     - name: surging
       type:
         scalar: boolean
@@ -500,6 +509,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: unknown
       type:
         scalar: numeric
+    - name: upToDate
+      type:
+        scalar: string
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterTransition
   map:
     fields:
@@ -951,6 +963,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requests
       type:
         namedType: io.k8s.api.core.v1.ResourceList
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStatus
+  map:
+    fields:
+    - name: revision
+      type:
+        scalar: numeric
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.Service
   map:
     fields:

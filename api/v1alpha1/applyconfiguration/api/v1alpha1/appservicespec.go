@@ -144,6 +144,10 @@ type AppServiceSpecApplyConfiguration struct {
 	// Delete deletes the objects.
 	// Orphan keeps them running and removes Fleetwright's labels and annotations.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// RevisionHistoryLimit is the number of old revisions that are kept beside those in use.
+	// A revision is a version of the template: of the fields that define a pod or its Service.
+	// It is stored as a ControllerRevision with the name NAME-NUMBER. It defaults to 10.
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 	// Suspend stops all changes on all clusters.
 	// The clusters are still observed, and the AppService can still be deleted.
 	Suspend *bool `json:"suspend,omitempty"`
@@ -539,6 +543,14 @@ func (b *AppServiceSpecApplyConfiguration) WithConflictPolicy(value apiv1alpha1.
 // If called multiple times, the DeletionPolicy field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithDeletionPolicy(value apiv1alpha1.DeletionPolicy) *AppServiceSpecApplyConfiguration {
 	b.DeletionPolicy = &value
+	return b
+}
+
+// WithRevisionHistoryLimit sets the RevisionHistoryLimit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RevisionHistoryLimit field is set to the value of the last call.
+func (b *AppServiceSpecApplyConfiguration) WithRevisionHistoryLimit(value int32) *AppServiceSpecApplyConfiguration {
+	b.RevisionHistoryLimit = &value
 	return b
 }
 

@@ -42,6 +42,8 @@ type AppServiceStatusApplyConfiguration struct {
 	// It is present if the annotation contains a digest.
 	// The list applies as long as the annotation contains the digest.
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
+	// Rollout describes the revisions of the AppService.
+	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`
 	// ClustersIn is Slices if the entries of clusters are in AppServiceSlices.
@@ -137,6 +139,14 @@ func (b *AppServiceStatusApplyConfiguration) WithAcceptedStamps(values ...string
 	for i := range values {
 		b.AcceptedStamps = append(b.AcceptedStamps, values[i])
 	}
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *AppServiceStatusApplyConfiguration) WithRollout(value *RolloutStatusApplyConfiguration) *AppServiceStatusApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

@@ -24,6 +24,9 @@ type ClusterStatusApplyConfiguration struct {
 	// An entry that leaves the plan keeps its generation.
 	// It is 0 if objects were found on a cluster without an entry.
 	Generation *int64 `json:"generation,omitempty"`
+	// Revision is the number of the revision that is desired on the cluster.
+	// If it is 0, no revision is known, and Fleetwright changes nothing there.
+	Revision *int64 `json:"revision,omitempty"`
 	// Replicas is the desired number of pods on the cluster.
 	// If an autoscaler scales the pods, it is their initial number.
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -53,6 +56,7 @@ type ClusterStatusApplyConfiguration struct {
 	// It is present only while the cluster cannot be observed.
 	LastKnownPhase *apiv1alpha1.ClusterPhase `json:"lastKnownPhase,omitempty"`
 	// ObservedGeneration is the newest generation that is known to be applied on the cluster.
+	// It is less than generation until the desired revision is applied.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// ReadyReplicas is the last known number of ready pods on the cluster.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
@@ -94,6 +98,14 @@ func (b *ClusterStatusApplyConfiguration) WithName(value string) *ClusterStatusA
 // If called multiple times, the Generation field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithGeneration(value int64) *ClusterStatusApplyConfiguration {
 	b.Generation = &value
+	return b
+}
+
+// WithRevision sets the Revision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Revision field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithRevision(value int64) *ClusterStatusApplyConfiguration {
+	b.Revision = &value
 	return b
 }
 

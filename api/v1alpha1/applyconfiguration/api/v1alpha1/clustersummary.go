@@ -17,6 +17,9 @@ type ClusterSummaryApplyConfiguration struct {
 	Ready *int32 `json:"ready,omitempty"`
 	// Display is "ready/clusters", for the printer column.
 	Display *string `json:"display,omitempty"`
+	// UpToDate is "up to date/clusters", for the printer column.
+	// A cluster is up to date if the latest revision is applied there.
+	UpToDate *string `json:"upToDate,omitempty"`
 	// Replicas is the number of desired pods on all clusters of the plan.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ReadyReplicas is the number of ready pods on all clusters that can be observed.
@@ -67,6 +70,14 @@ func (b *ClusterSummaryApplyConfiguration) WithReady(value int32) *ClusterSummar
 // If called multiple times, the Display field is set to the value of the last call.
 func (b *ClusterSummaryApplyConfiguration) WithDisplay(value string) *ClusterSummaryApplyConfiguration {
 	b.Display = &value
+	return b
+}
+
+// WithUpToDate sets the UpToDate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpToDate field is set to the value of the last call.
+func (b *ClusterSummaryApplyConfiguration) WithUpToDate(value string) *ClusterSummaryApplyConfiguration {
+	b.UpToDate = &value
 	return b
 }
 

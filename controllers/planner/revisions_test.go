@@ -1,0 +1,232 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/revision"
+)
+
+// nothing is the content of a ControllerRevision that is no revision.
+var nothing = runtime.RawExtension{Raw: []byte("{}")}
+
+// listRevisions returns the images of the ControllerRevisions that the AppService owns, by name.
+func (s *fixture) listRevisions() map[string]string {
+	s.Helper()
+	var list appsv1.ControllerRevisionList
+	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	images := map[string]string{}
+	for i := range list.Items {
+		if stored, err := revision.Read(s.app, &list.Items[i]); err == nil {
+			images[list.Items[i].Name] = stored.Template.Image
+		}
+	}
+	return images
+}
+
+func (s *fixture) checkRevisions(want map[string]string) {
+	s.Helper()
+	if diff := cmp.Diff(want, s.listRevisions()); diff != "" {
+		s.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}
+
+// setImage edits the image, and waits until the AppService has the revision with this number.
+func (s *fixture) setImage(image string, want int64) {
+	s.Helper()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = image })
+	s.waitForRevision(want)
+}
+
+// waitForRevision waits until the current generation is planned, with this revision on each member.
+func (s *fixture) waitForRevision(want int64) {
+	s.Helper()
+	eventually(s.T, func() error {
+		s.readApp()
+		if isEdited(s.app) {
+			return fmt.Errorf("generation %d is not planned", s.app.Generation)
+		}
+		if got := s.app.Status.Rollout.Revision; got != want {
+			return fmt.Errorf("status.rollout.revision is %d, want %d", got, want)
+		}
+		return nil
+	})
+	for _, entry := range s.app.Status.Clusters {
+		if entry.Revision != want {
+			s.Errorf("%s has revision %d, want %d", entry.Name, entry.Revision, want)
+		}
+	}
+}
+
+func TestEdit_of_the_template_is_stored_as_a_revision(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	s.checkRevisions(map[string]string{"web-1": "web:1"})
+	if got := s.app.Status.Summary.UpToDate; got != "2/2" {
+		t.Errorf("up to date: %s, want 2/2", got)
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
+	s.waitForRevision(1)
+	s.setImage("web:2", 2)
+	if got := s.app.Status.Summary.UpToDate; got != "0/2" {
+		t.Errorf("up to date after the edit: %s, want 0/2", got)
+	}
+	s.setImage("web:1", 3)
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2", "web-3": "web:1"})
+}
+
+// The revision is stored before a status names it.
+func TestRevision_is_stored_once_although_the_operator_is_killed(t *testing.T) {
+	s := newRunning(t, "east")
+	s.sent.refuseWrites("/status")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	eventually(t, func() error {
+		if len(s.listRevisions()) < 2 {
+			return fmt.Errorf("revisions: %v", s.listRevisions())
+		}
+		return nil
+	})
+	s.restart()
+	s.waitForRevision(2)
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
+	s.sent.reset()
+	s.restart()
+	s.reconcileOnce()
+	s.checkWrites()
+}
+
+func TestRevision_is_stored_once_although_the_response_is_lost(t *testing.T) {
+	s := newRunning(t, "east")
+	s.sent.loseResponses("/controllerrevisions")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	eventually(t, func() error {
+		if len(s.listRevisions()) < 2 {
+			return fmt.Errorf("revisions: %v", s.listRevisions())
+		}
+		return nil
+	})
+	s.sent.loseResponses("")
+	s.waitForRevision(2)
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
+}
+
+func TestOld_revisions_are_deleted(t *testing.T) {
+	s := newFixture(t, "east")
+	s.app.Spec.RevisionHistoryLimit = new(int32(1))
+	s.createApp()
+	s.waitForRevision(1)
+	for number := int64(2); number <= 5; number++ {
+		s.setImage(fmt.Sprint("web:", number), number)
+	}
+	s.checkRevisions(map[string]string{"web-3": "web:3", "web-4": "web:4", "web-5": "web:5"}) // 4 was in use when 5 was stored
+}
+
+// An object with the name of a revision that is not one stays as it is.
+func TestName_of_a_revision_that_is_taken_is_skipped(t *testing.T) {
+	s := newRunning(t, "east")
+	taken := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "web-2"}, Data: nothing, Revision: 2}
+	s.must(hub.Create(t.Context(), taken))
+	s.setImage("web:2", 3)
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-3": "web:2"})
+	s.must(hub.Get(t.Context(), client.ObjectKeyFromObject(taken), &appsv1.ControllerRevision{}))
+}
+
+func TestRevisions_that_were_deleted_are_not_missed(t *testing.T) {
+	s := newRunning(t, "east")
+	s.must(hub.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace(s.app.Namespace)))
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
+	s.waitForRevision(2)
+	s.checkRevisions(map[string]string{"web-2": "web:1"})
+}
+
+// A quota that refuses a revision stops the edit, and says so.
+func TestRefused_revision_is_reported_and_nothing_else_is_planned(t *testing.T) {
+	s := newRunning(t, "east")
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/controllerrevisions.apps": resource.MustParse("1")}},
+	}
+	s.must(hub.Create(t.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
+	s.must(hub.Status().Update(t.Context(), quota)) // there is no quota controller
+	trial := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "trial"}, Data: nothing}
+	eventually(t, func() error { // until the API server knows the quota
+		if err := hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
+		}
+		return nil
+	})
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	eventually(t, func() error {
+		s.readApp()
+		for _, conditionType := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionStalled} {
+			condition := meta.FindStatusCondition(s.app.Status.Conditions, conditionType)
+			if condition == nil || condition.Reason != v1alpha1.ReasonRevisionsRefused || !strings.Contains(condition.Message, "exceeded quota") {
+				return fmt.Errorf("conditions %+v", s.app.Status.Conditions)
+			}
+		}
+		return nil
+	})
+	if entry := s.app.Status.Cluster("east"); entry.Revision != 1 || entry.Generation != 1 {
+		t.Errorf("the edit is planned on east: %+v", entry)
+	}
+	s.must(hub.Delete(t.Context(), quota))
+	s.restart() // which tries again at once
+	s.waitForRevision(2)
+}
+
+// Somebody has updated the operator without its permissions.
+func TestMissing_permission_to_read_revisions_is_reported(t *testing.T) {
+	s := newRunning(t, "east")
+	role := &rbacv1.ClusterRole{}
+	s.must(hub.Get(t.Context(), client.ObjectKey{Name: "fleetwright"}, role))
+	rules := role.Rules
+	setRules := func(rules []rbacv1.PolicyRule) {
+		role.Rules = rules
+		s.must(hub.Update(context.Background(), role))
+	}
+	setRules(slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "controllerrevisions") }))
+	restore := sync.OnceFunc(func() { setRules(rules) })
+	t.Cleanup(restore)
+	user, err := client.New(granted, client.Options{Scheme: kinds})
+	s.must(err)
+	awaitPermission := func(want bool) {
+		t.Helper()
+		eventually(t, func() error {
+			err := user.List(t.Context(), &appsv1.ControllerRevisionList{}, client.InNamespace(s.app.Namespace))
+			if is := !apierrors.IsForbidden(err); is != want {
+				return fmt.Errorf("the planner may list revisions: %t (%v)", is, err) //nolint:errorlint // There may be no error.
+			}
+			return nil
+		})
+	}
+	awaitPermission(false)
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	eventually(t, func() error {
+		s.readApp()
+		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
+		if ready.Reason != v1alpha1.ReasonRevisionsRefused || !strings.Contains(ready.Message, `cannot list resource "controllerrevisions"`) {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		return nil
+	})
+	restore()
+	awaitPermission(true)
+	s.restart() // which tries again at once
+	s.waitForRevision(2)
+}

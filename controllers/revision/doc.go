@@ -1,0 +1,25 @@
+// Package revision defines the revisions of an AppService. It is pure.
+//
+// The template of an AppService is the part of its spec that defines its pods or its Service. The
+// other fields define how many pods run, where, and by which policy. A changed template becomes a
+// revision, with a number. Revisions are stored as ControllerRevisions, as those of a DaemonSet.
+//
+// # Usage
+//
+//	history := revision.HistoryOf(app, controllerRevisions)
+//	number, isStored := history.NumberFor(app, onMembers)
+//	if !isStored {
+//		stored, err := revision.New(app, number) // create it, before the status that names it
+//	}
+//	history.Superfluous(app, number) // delete these
+//
+// # Invariants
+//
+//   - A number is never used for two templates. The next number is higher than all numbers in the
+//     history, in the status, in its entries and on members that were found running the AppService.
+//   - Templates are compared as values, after they are decoded. So a field that a new version of
+//     Fleetwright adds does not cause a revision.
+//   - A ControllerRevision that the AppService does not own, or whose content cannot be decoded, is
+//     no revision. Its number is not used again.
+//   - Revisions are immutable.
+package revision

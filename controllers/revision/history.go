@@ -1,0 +1,170 @@
+package revision
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// DefaultHistoryLimit is the number of old revisions that are kept if the spec does not say it.
+const DefaultHistoryLimit = 10
+
+// Name returns the name of a ControllerRevision.
+func Name(app string, number int64) string { return app + "-" + strconv.FormatInt(number, 10) }
+
+// numberOf returns the number in the name of a ControllerRevision, or 0 if the name is not one of
+// the AppService's.
+func numberOf(app, name string) int64 {
+	suffix, found := strings.CutPrefix(name, app+"-")
+	number, err := strconv.ParseInt(suffix, 10, 64)
+	if !found || err != nil || Name(app, number) != name {
+		return 0
+	}
+	return max(0, number)
+}
+
+// maxNumber is the highest number that is taken from a member. A member that reports a higher one
+// must not use up the numbers.
+const maxNumber = 1_000_000_000
+
+// Of returns the revision that a member's Deployment was last applied for, or 0 if it does not say
+// one.
+func Of(deployment metav1.Object) int64 {
+	number, err := strconv.ParseInt(deployment.GetAnnotations()[v1alpha1.AnnotationRevision], 10, 64)
+	if err != nil || number < 0 || number > maxNumber {
+		return 0
+	}
+	return number
+}
+
+// content is what a ControllerRevision stores: an AppService with only its template.
+type content struct {
+	metav1.TypeMeta `json:",inline"`
+	Spec            v1alpha1.AppServiceSpec `json:"spec"`
+}
+
+// New returns the ControllerRevision for the template of an AppService.
+func New(app *v1alpha1.AppService, number int64) (*appsv1.ControllerRevision, error) {
+	kind := v1alpha1.GroupVersion.WithKind("AppService")
+	data, err := json.Marshal(content{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind},
+		Spec:     Template(app.Spec),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode revision %d: %w", number, err)
+	}
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: app.Namespace,
+			Name:      Name(app.Name, number),
+			Labels:    map[string]string{v1alpha1.LabelAppService: app.Name},
+			// Without blockOwnerDeletion, which needs another permission on some clusters.
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: app.Name, UID: app.UID, Controller: new(true)}},
+		},
+		Data:     runtime.RawExtension{Raw: data},
+		Revision: number,
+	}, nil
+}
+
+// Stored is a revision in the history.
+type Stored struct {
+	Number   int64
+	Template v1alpha1.AppServiceSpec
+	// Object is the ControllerRevision.
+	Object *appsv1.ControllerRevision
+}
+
+// Read returns the revision that a ControllerRevision stores, and an error if the AppService does
+// not own it, or if it cannot be decoded.
+func Read(app *v1alpha1.AppService, object *appsv1.ControllerRevision) (Stored, error) {
+	number := numberOf(app.Name, object.Name)
+	if number == 0 || number != object.Revision {
+		return Stored{}, fmt.Errorf("ControllerRevision %s has the revision %d, not the number in its name", object.Name, object.Revision)
+	}
+	if !metav1.IsControlledBy(object, app) {
+		return Stored{}, fmt.Errorf("ControllerRevision %s is not controlled by AppService %s with UID %s", object.Name, app.Name, app.UID)
+	}
+	var stored content
+	if err := json.Unmarshal(object.Data.Raw, &stored); err != nil {
+		return Stored{}, fmt.Errorf("decode ControllerRevision %s: %w", object.Name, err)
+	}
+	return Stored{Number: number, Template: stored.Spec, Object: object}, nil
+}
+
+// History has the revisions of an AppService that are stored.
+type History struct {
+	// revisions are sorted by number, newest first.
+	revisions []Stored
+	// highest is the highest number in a name, also of objects that are no revisions.
+	highest int64
+}
+
+// HistoryOf returns the history of an AppService. Objects that are no revisions of it are left out.
+func HistoryOf(app *v1alpha1.AppService, objects []appsv1.ControllerRevision) History {
+	var history History
+	for i := range objects {
+		history.highest = max(history.highest, numberOf(app.Name, objects[i].Name))
+		if stored, err := Read(app, &objects[i]); err == nil {
+			history.revisions = append(history.revisions, stored)
+		}
+	}
+	slices.SortFunc(history.revisions, func(a, b Stored) int { return cmp.Compare(b.Number, a.Number) })
+	return history
+}
+
+// NumberFor returns the number of the revision with the template of an AppService, and whether it
+// is stored. This is the revision in the status, or a later one that no status names: it was stored
+// before a crash, or the status was lost. A template that comes back after another one gets a new
+// number. Members have reported the numbers up to onMembers, which are not used again.
+func (h History) NumberFor(app *v1alpha1.AppService, onMembers int64) (number int64, isStored bool) {
+	current := app.Status.Rollout.Revision
+	newest := max(current, slices.Max(append(inUse(app), 0)))
+	for _, stored := range h.revisions {
+		if (stored.Number == current || stored.Number > newest) && HasTemplate(app.Spec, stored.Template) {
+			return stored.Number, true
+		}
+	}
+	return max(h.highest, newest, onMembers) + 1, false
+}
+
+// Superfluous returns the ControllerRevisions to delete when the AppService gets this revision. The
+// revisions that the status or an entry names are kept, and as many others as
+// spec.revisionHistoryLimit allows, newest first.
+func (h History) Superfluous(app *v1alpha1.AppService, number int64) []*appsv1.ControllerRevision {
+	used := append(inUse(app), app.Status.Rollout.Revision, number)
+	limit := DefaultHistoryLimit
+	if app.Spec.RevisionHistoryLimit != nil {
+		limit = int(*app.Spec.RevisionHistoryLimit)
+	}
+	var superfluous []*appsv1.ControllerRevision
+	for _, stored := range h.revisions {
+		switch {
+		case slices.Contains(used, stored.Number):
+		case limit > 0:
+			limit--
+		default:
+			superfluous = append(superfluous, stored.Object)
+		}
+	}
+	return superfluous
+}
+
+// inUse returns the revisions that entries name, without duplicates.
+func inUse(app *v1alpha1.AppService) []int64 {
+	var numbers []int64
+	for i := range app.Status.Clusters {
+		if number := app.Status.Clusters[i].Revision; !slices.Contains(numbers, number) {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers
+}

@@ -1,0 +1,110 @@
+package revision
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func newApp(image string) *v1alpha1.AppService {
+	app := &v1alpha1.AppService{}
+	app.Namespace, app.Name, app.UID, app.Spec.Image = "shop", "web", types.UID("uid-1"), image
+	return app
+}
+
+// stored returns the ControllerRevision of an image.
+func stored(t *testing.T, number int64, image string) appsv1.ControllerRevision {
+	t.Helper()
+	object, err := New(newApp(image), number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *object
+}
+
+func TestNumberFor(t *testing.T) {
+	one, two, three := stored(t, 1, "web:1"), stored(t, 2, "web:2"), stored(t, 3, "web:1")
+	change := func(object appsv1.ControllerRevision, change func(*appsv1.ControllerRevision)) appsv1.ControllerRevision {
+		changed := object.DeepCopy()
+		change(changed)
+		return *changed
+	}
+	for name, c := range map[string]struct {
+		image     string
+		revision  int64   // in the status
+		entries   []int64 // revisions of the entries
+		objects   []appsv1.ControllerRevision
+		want      int64
+		onMembers int64
+		wantStore bool
+	}{
+		"the first revision":                         {image: "web:1", want: 1, wantStore: true},
+		"an edit of other fields":                    {image: "web:2", revision: 2, entries: []int64{2, 1}, objects: []appsv1.ControllerRevision{one, two}, want: 2},
+		"an edit of the template":                    {image: "web:3", revision: 2, entries: []int64{2}, objects: []appsv1.ControllerRevision{one, two}, want: 3, wantStore: true},
+		"a template that comes back":                 {image: "web:1", revision: 2, entries: []int64{2}, objects: []appsv1.ControllerRevision{one, two}, want: 3, wantStore: true},
+		"a crash before the status":                  {image: "web:2", revision: 1, entries: []int64{1}, objects: []appsv1.ControllerRevision{one, two}, want: 2},
+		"a crash, and another edit":                  {image: "web:4", revision: 1, entries: []int64{1}, objects: []appsv1.ControllerRevision{one, two}, want: 3, wantStore: true},
+		"a crash, and the edit is undone":            {image: "web:1", revision: 1, entries: []int64{1}, objects: []appsv1.ControllerRevision{one, two}, want: 1},
+		"a crash, but an entry names the revision":   {image: "web:2", revision: 1, entries: []int64{2}, objects: []appsv1.ControllerRevision{one, two}, want: 3, wantStore: true},
+		"the status is lost":                         {image: "web:1", objects: []appsv1.ControllerRevision{one, two, three}, want: 3},
+		"the status is lost, and the spec is edited": {image: "web:9", objects: []appsv1.ControllerRevision{one, two, three}, want: 4, wantStore: true},
+		"the history is lost":                        {image: "web:2", revision: 2, entries: []int64{2}, want: 3, wantStore: true},
+		"the revision of the status is lost":         {image: "web:2", revision: 2, entries: []int64{2}, objects: []appsv1.ControllerRevision{one}, want: 3, wantStore: true},
+		"everything is lost but a member":            {image: "web:1", onMembers: 7, want: 8, wantStore: true},
+		"another owner": {image: "web:2", objects: []appsv1.ControllerRevision{change(two, func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].UID = "uid-2" })},
+			want: 3, wantStore: true},
+		"content that cannot be decoded": {image: "web:2", revision: 2, objects: []appsv1.ControllerRevision{change(two, func(o *appsv1.ControllerRevision) { o.Data.Raw = []byte("{") })},
+			want: 3, wantStore: true},
+		"another number than in the name": {image: "web:2", objects: []appsv1.ControllerRevision{change(two, func(o *appsv1.ControllerRevision) { o.Revision = 5 })},
+			want: 3, wantStore: true},
+		"names of others": {image: "web:1", objects: []appsv1.ControllerRevision{
+			change(two, func(o *appsv1.ControllerRevision) { o.Name = "web-02" }), change(two, func(o *appsv1.ControllerRevision) { o.Name = "web-api-7" }),
+			change(two, func(o *appsv1.ControllerRevision) { o.Name = "web--8" }), change(two, func(o *appsv1.ControllerRevision) { o.Name = "other-9" }),
+		}, want: 1, wantStore: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newApp(c.image)
+			app.Status.Rollout.Revision = c.revision
+			for _, number := range c.entries {
+				app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Revision: number})
+			}
+			number, isStored := HistoryOf(app, c.objects).NumberFor(app, c.onMembers)
+			if number != c.want || isStored == c.wantStore {
+				t.Errorf("NumberFor returns %d, stored %t; want %d, stored %t", number, isStored, c.want, !c.wantStore)
+			}
+		})
+	}
+}
+
+func TestSuperfluous(t *testing.T) {
+	var objects []appsv1.ControllerRevision
+	for number := range int64(14) {
+		objects = append(objects, stored(t, number+1, "web"))
+	}
+	for name, c := range map[string]struct {
+		limit *int32
+		want  []string
+	}{
+		"the default keeps ten": {want: []string{"web-1"}}, // 14 without the three in use, less ten
+		"a limit":               {limit: new(int32(8)), want: []string{"web-4", "web-3", "web-1"}},
+		"no history but the revisions that are used": {limit: new(int32(0)), want: []string{"web-12", "web-11", "web-10", "web-9", "web-8", "web-7", "web-6", "web-5", "web-4", "web-3", "web-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newApp("web")
+			app.Spec.RevisionHistoryLimit = c.limit
+			app.Status.Rollout.Revision = 13
+			app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "east", Revision: 13}, {Name: "west", Revision: 2}}
+			var got []string
+			for _, object := range HistoryOf(app, objects).Superfluous(app, 14) {
+				got = append(got, object.Name)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("to delete (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+// Package templates reads the templates of revisions from the hub. Delivery needs one for each
+// cluster that keeps an older template than the one in the spec.
+//
+//	reader := templates.NewReader(hub.GetAPIReader())
+//	spec, err := reader.SpecFor(ctx, app, entry)
+//	if templates.IsMissing(err) { … } // the cluster keeps what it runs
+//
+// ControllerRevisions are not cached by an informer, because at rest the spec of an AppService is the
+// template of all its clusters. They are immutable, so each is read once, live, and kept: a thousand
+// members share one read.
+package templates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/revision"
+)
+
+const (
+	// maxTemplates is the number of templates that are kept. A template has a few KiB.
+	maxTemplates = 1000
+	// missingTime is how long a revision that is missing is not read again.
+	missingTime = 10 * time.Second
+	// readTimeout bounds a read.
+	readTimeout = 10 * time.Second
+)
+
+// errMissing is the cause of an error that [IsMissing] reports.
+var errMissing = errors.New("the revision is missing")
+
+// IsMissing reports whether a revision does not exist, belongs to another object, or cannot be
+// decoded.
+func IsMissing(err error) bool { return errors.Is(err, errMissing) }
+
+// Reader reads templates. It is safe for concurrent use.
+type Reader struct {
+	live  client.Reader
+	reads singleflight.Group
+	known *lru.Cache // of results, by key
+}
+
+// key identifies a revision. The UID is that of the AppService: another AppService of the same name
+// may have another revision with the number.
+type key struct {
+	app    types.UID
+	number int64
+}
+
+// result is what a read of a revision found.
+type result struct {
+	template v1alpha1.AppServiceSpec
+	missing  error     // nil if the revision exists
+	readTime time.Time // when it was missing
+}
+
+// NewReader returns a Reader that reads from the API server of the hub.
+func NewReader(live client.Reader) *Reader {
+	return &Reader{live: live, known: lru.New(maxTemplates)}
+}
+
+// SpecFor returns the spec that the cluster of an entry is to run: the template of its revision,
+// with the other fields of the current spec. The result shares memory with the AppService, and must
+// not be modified.
+func (r *Reader) SpecFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (v1alpha1.AppServiceSpec, error) {
+	// A status of an older generation does not know which revision the spec has now.
+	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation {
+		return app.Spec, nil
+	}
+	template, err := r.Template(ctx, app, entry.Revision)
+	if err != nil {
+		return v1alpha1.AppServiceSpec{}, err
+	}
+	return revision.Compose(app.Spec, template), nil
+}
+
+// Template returns the template of a revision of an AppService. It must not be modified.
+func (r *Reader) Template(ctx context.Context, app *v1alpha1.AppService, number int64) (v1alpha1.AppServiceSpec, error) {
+	of := key{app: app.UID, number: number}
+	found, isKnown := r.lookUp(of)
+	if !isKnown {
+		read, err, _ := r.reads.Do(fmt.Sprint(of), func() (any, error) {
+			shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // others wait for it too
+			defer cancel()
+			return r.read(shared, app, number)
+		})
+		if err != nil {
+			return v1alpha1.AppServiceSpec{}, err
+		}
+		found = read.(result)
+		r.known.Add(of, found)
+	}
+	return found.template, found.missing
+}
+
+// lookUp returns the result of an earlier read. A revision that was missing is read again after a
+// while.
+func (r *Reader) lookUp(of key) (result, bool) {
+	value, isKnown := r.known.Get(of)
+	if !isKnown {
+		return result{}, false
+	}
+	found := value.(result)
+	return found, found.missing == nil || time.Since(found.readTime) < missingTime
+}
+
+// read reads a revision from the hub.
+func (r *Reader) read(ctx context.Context, app *v1alpha1.AppService, number int64) (result, error) {
+	object := &appsv1.ControllerRevision{}
+	object.Namespace, object.Name = app.Namespace, revision.Name(app.Name, number)
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
+		return result{missing: fmt.Errorf("%w: there is no ControllerRevision %s", errMissing, object.Name), readTime: time.Now()}, nil
+	} else if err != nil {
+		return result{}, fmt.Errorf("read ControllerRevision %s: %w", object.Name, err)
+	}
+	stored, err := revision.Read(app, object)
+	if err != nil {
+		return result{missing: fmt.Errorf("%w: %w", errMissing, err), readTime: time.Now()}, nil
+	}
+	return result{template: stored.Template}, nil
+}
