@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -300,16 +301,19 @@ func TestKubeconfig_rotation(t *testing.T) {
 	})
 }
 
-// waitForCredential waits until the reads of an engagement use a credential.
+// waitForCredential waits until the reads of an engagement use a credential. It reads a Deployment,
+// because the operator verifies a credential by reading the namespace kube-system before the
+// engagement uses it.
 func (m *testMember) waitForCredential(t *testing.T, e engagement, user, credential string) {
 	t.Helper()
+	name := "read-by-" + m.name
 	eventually(t, testTimeout, func() error {
-		if err := e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{}); err != nil {
-			return err
+		if err := e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read a Deployment that does not exist: %v", err) //nolint:errorlint // There may be no error.
 		}
 		var newest request
 		for _, r := range m.testEnv.member.requests(user) {
-			if r.ObjectRef.Resource == "namespaces" {
+			if r.ObjectRef.Name == name {
 				newest = r
 			}
 		}

@@ -53,21 +53,11 @@ func TestThrottle(t *testing.T) {
 		t.Errorf("the plan after one of an hour waits %v, want %v", got, maxPlanPause)
 	}
 	p.allowPlan("a")
-	p.recordWrite("c", begin)
-	at("c", statusGap, 0)
-	if got := p.untilWrite("c", begin.Add(statusGap), statusInterval); got != statusInterval-statusGap {
-		t.Errorf("with a longer gap: wait %v", got)
-	}
 	if got := p.untilPlan("a", begin); got != 0 {
 		t.Errorf("a plan that is allowed waits %v", got)
 	}
 	p.forget("a")
 	at("a", statusInterval, 0)
-	p.recordWrite("c", begin)
-	at("c", statusGap, 0)
-	if got := p.untilWrite("c", begin.Add(statusGap), statusInterval); got != statusInterval-statusGap {
-		t.Errorf("with a longer gap: wait %v", got)
-	}
 	if got := p.untilPlan("a", begin); got != 0 {
 		t.Errorf("a deleted AppService waits %v for its plan", got)
 	}
