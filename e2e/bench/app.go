@@ -79,6 +79,9 @@ func (a app) render() ([]*unstructured.Unstructured, error) {
 	for _, object := range all {
 		annotations := object.GetAnnotations()
 		maps.Copy(annotations, stamp.Annotations())
+		if object.GetKind() == "Deployment" {
+			annotations[v1alpha1.AnnotationRevision] = "1"
+		}
 		object.SetAnnotations(annotations)
 	}
 	return all, nil
