@@ -7,8 +7,8 @@ const (
 	// ManagedBy is the value of [LabelManagedBy], and the field manager of every server-side apply.
 	ManagedBy = "fleetwright"
 	// LabelAppService is the name of the owning AppService, on objects and pods of a member, and on
-	// AppServiceSlices and ControllerRevisions of the hub. The Deployment and the Service use it as their selector. An
-	// adopted Deployment keeps its own selector and its pods.
+	// AppServiceSlices and ControllerRevisions of the hub. The Deployment and the Service use it as
+	// their selector. An adopted Deployment keeps its own selector and its pods.
 	LabelAppService = "fleetwright.dev/appservice"
 	// LabelSlot is the number of an AppServiceSlice.
 	LabelSlot = "fleetwright.dev/slot"

@@ -47,6 +47,17 @@ func (s *fixture) checkRevisions(want map[string]string) {
 	}
 }
 
+// waitForStoredRevisions waits until the hub has this number of revisions.
+func (s *fixture) waitForStoredRevisions(want int) {
+	s.Helper()
+	eventually(s.T, func() error {
+		if stored := s.listRevisions(); len(stored) != want {
+			return fmt.Errorf("revisions: %v", stored)
+		}
+		return nil
+	})
+}
+
 // setImage edits the image, and waits until the AppService has the revision with this number.
 func (s *fixture) setImage(image string, want int64) {
 	s.Helper()
@@ -95,12 +106,7 @@ func TestRevision_is_stored_once_although_the_operator_is_killed(t *testing.T) {
 	s := newRunning(t, "east")
 	s.sent.refuseWrites("/status")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	eventually(t, func() error {
-		if len(s.listRevisions()) < 2 {
-			return fmt.Errorf("revisions: %v", s.listRevisions())
-		}
-		return nil
-	})
+	s.waitForStoredRevisions(2)
 	s.restart()
 	s.waitForRevision(2)
 	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
@@ -114,12 +120,7 @@ func TestRevision_is_stored_once_although_the_response_is_lost(t *testing.T) {
 	s := newRunning(t, "east")
 	s.sent.loseResponses("/controllerrevisions")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	eventually(t, func() error {
-		if len(s.listRevisions()) < 2 {
-			return fmt.Errorf("revisions: %v", s.listRevisions())
-		}
-		return nil
-	})
+	s.waitForStoredRevisions(2)
 	s.sent.loseResponses("")
 	s.waitForRevision(2)
 	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})

@@ -156,7 +156,8 @@ func awaitsRemoval(entry v1alpha1.ClusterStatus) bool {
 
 // applyObservation sets the observed part of an entry. An observation that answers another plan (it
 // was reported without an entry, or for an earlier generation, another revision or another number
-// of replicas) sets only the counts. The same applies if it says Ready before the surging replicas are ready.
+// of replicas) sets only the counts. The same applies if it says Ready before the surging replicas
+// are ready.
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
 	applied := seen.Applied

@@ -42,7 +42,7 @@ const maxPassedOver = 16
 // lock. Add is safe for concurrent use.
 type Order[T comparable] struct {
 	queued     [classes][]T // the oldest first
-	passedOver [classes]int // since the last request of the class, or since there was none
+	passedOver [classes]int // how often a class has waited since its last request was handed out
 
 	mu      sync.Mutex
 	classOf map[T]Class // of requests that are not Other
