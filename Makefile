@@ -1,5 +1,6 @@
 # `make help` lists the targets. A target builds the tools that it needs from tools/go.mod on first
-# use. Only Go, git and, for `make test`, a C compiler must be installed.
+# use. Only Go, git and, for `make test`, a C compiler must be installed; and Node.js to change the
+# page of `kubectl appsvc ui`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 export GOFLAGS ?= -buildvcs=false
@@ -21,9 +22,9 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run image install deploy undeploy dist
-build: ## build bin/fleetwright, statically linked
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/fleetwright ./cmd/fleetwright
+.PHONY: build run image install deploy undeploy dist dist-plugin
+build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc, statically linked
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 
 run: build ## run the operator against the current kubeconfig
 	$(BIN)/fleetwright
@@ -49,10 +50,13 @@ dist: ## write dist/install.yaml with image IMG=…
 	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new || { rm -f dist/install.yaml.new; exit 1; }
 	@mv dist/install.yaml.new dist/install.yaml
 
+dist-plugin: ## write dist/: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
+	@VERSION=$(VERSION) tools/plugin.sh dist
+
 ## Change
 
-.PHONY: generate fmt
-generate: ## generate deep copies, apply configurations, CRDs, the role and docs/api.md
+.PHONY: generate page fmt
+generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md and docs/cli.md
 	$(call need,controller-gen crd-ref-docs)
 	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
@@ -63,6 +67,10 @@ generate: ## generate deep copies, apply configurations, CRDs, the role and docs
 	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 	@sed -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop the rules of items, and join wrapped lines
+	go run ./cmd/kubectl-appsvc/reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+
+page: ## build the page of kubectl appsvc ui, whose built files are committed; needs Node.js
+	@tools/page.sh build
 
 fmt: ## format the Go sources
 	$(call need,golangci-lint)
@@ -70,12 +78,15 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated manifests-check lint vet tidy vulnerabilities test test-skew e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
+.PHONY: verify verify-generated verify-page manifests-check lint vet tidy vulnerabilities test test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
+verify: verify-generated verify-page manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
 	@tools/verify-generated.sh $(BIN)
+
+verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
+	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
 
 manifests-check: ## check that an API server accepts all of config/
 	$(call need,etcd kube-apiserver kubectl)
@@ -102,6 +113,11 @@ test: ## run the tests of all packages with the race detector, on real API serve
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -count=1 $(PACKAGES)
+
+test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images; needs Node.js and Chromium
+	$(call need,etcd kube-apiserver)
+	@tools/page.sh install
+	chromium=$$(tools/chromium.sh) && KUBEBUILDER_ASSETS=$(BIN) go test ./cmd/kubectl-appsvc/ui -run TestBrowser -browser "$$chromium" -screenshots '$(SCREENSHOTS)' -count=1 -v
 
 e2e: build ## run the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))

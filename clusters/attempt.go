@@ -5,8 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -49,16 +51,23 @@ func (m *member) startAttempt(ctx context.Context, want desiredState) {
 	}()
 }
 
-// rotate verifies that the credentials work on the same cluster. It returns a new session only for
-// another cluster that is acknowledged.
-func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
-	trial := transport.New(a.want.config, m.options.transport())
+// try probes the member with other credentials, and returns its identity. It returns an error if
+// the member does not accept the credentials, or may not be this member.
+func (m *member) try(ctx context.Context, config *kubeconfig.Config) (types.UID, error) {
+	trial := transport.New(config, m.options.transport())
 	defer trial.Close()
 	id, err := probe(ctx, trial)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if err := m.identify(ctx, id); err != nil {
+	return id, m.identify(ctx, id)
+}
+
+// rotate verifies that the credentials work on the same cluster. It returns a new session only for
+// another cluster that is acknowledged.
+func (m *member) rotate(ctx context.Context, a *attempt) (*session, error) {
+	id, err := m.try(ctx, a.want.config)
+	if err != nil {
 		return nil, err
 	}
 	if id != a.previous.info.id {
@@ -124,6 +133,7 @@ func (m *member) finishAttempt(ctx context.Context) {
 		m.backoff.attempts = attemptBackoff
 		m.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = memberConnected, credentialsAccepted, a.want.config.Expiry(), ""
+			s.renewalFailure = ""
 			if id := m.active.info.id; s.info.id != id { // otherwise the info stays
 				s.info = clusterInfo{id: id}
 			}

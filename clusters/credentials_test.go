@@ -237,13 +237,7 @@ func TestKubeconfig_rotation(t *testing.T) {
 		first, second := env.member.userConfig(user), env.member.userConfig(user)
 		e := m.join(t, withCertificate(first.CertData, first.KeyData))
 		lists, before := env.member.listRequests(user), env.member.credentialIDs(user)
-		// See waitForResumableWatches. Without a faultProxy, nothing counts the watches.
-		eventually(t, testTimeout, func() error {
-			if time.Since(e.at) < 3*time.Second {
-				return errors.New("the watches are too new to resume")
-			}
-			return nil
-		})
+		m.makeWatchesResumable(t, e)
 		m.replaceKubeconfig(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
 		eventually(t, testTimeout, func() error {
 			if after := env.member.credentialIDs(user); len(after) <= len(before) {

@@ -44,14 +44,14 @@ func TestCredentialsValid_follows_the_expiry(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			expires := kubeconfig.Expiry{End: test.expiry, Warning: test.expiry.Add(-week)}
-			if got := test.given.withExpiry(expires, test.now); got != test.want {
+			if got := (snapshot{credentials: test.given, expiry: expires}).credentialsAt(test.now); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 			recheck := recheckAfter(expires, test.now)
 			if recheck != test.recheck {
 				t.Errorf("rechecked after %s, want %s", recheck, test.recheck)
 			}
-			if then := test.now.Add(recheck); recheck > 0 && test.want == credentialsAccepted && test.given.withExpiry(expires, then) == credentialsAccepted {
+			if then := test.now.Add(recheck); recheck > 0 && test.want == credentialsAccepted && (snapshot{credentials: test.given, expiry: expires}).credentialsAt(then) == credentialsAccepted {
 				t.Errorf("rechecked at %s, when the state is still the same", then)
 			}
 		})

@@ -66,8 +66,12 @@
 //   - A member is engaged only with a synced and complete cache. It is disengaged after three
 //     failed probes in a row, and when its watches fail, fall silent or exceed a limit. Data that
 //     was cached before an outage is never used as current data.
-//   - Supervising never waits for the member: connection attempts and reads of the cluster info
-//     have separate goroutines.
+//   - Supervising never waits for the member: connection attempts, renewals of the token and reads
+//     of the cluster info have separate goroutines.
+//   - If the Secret asks for it, the token of a member is renewed through its session, before half
+//     of its lifetime has passed. The new token is tried before it is written to the Secret, and
+//     the write never overwrites an edit by anybody else. When it is due follows from the token
+//     alone. At most one renewal of a member runs at a time.
 //   - A member that sends much data is throttled, and never disconnected because of its rate. The
 //     memory that a member can occupy on the hub is limited.
 //   - Every step is bounded in time.
@@ -76,9 +80,10 @@
 //
 //	Secret ──▶ Reconciler ── desired state ──▶ member (a goroutine): probe, connect, sync, engage,
 //	              │  ▲                           │                   publish, supervise
-//	              │  └──────── snapshot ─────────┘
-//	              ▼
-//	        MemberCluster
+//	 ▲            │  └──────── snapshot ─────────┤
+//	 │            ▼                              │
+//	 │      MemberCluster                        │
+//	 └──────────────── renewed token ────────────┘
 //
 // Of this package, only the [Reconciler] writes MemberClusters: after a change of the Secret, of the
 // MemberCluster, or of the snapshot that the goroutine of the member keeps of its connection.

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // faultCase is one way in which a member can be faulty.
@@ -175,7 +178,7 @@ func TestMember_that_failed_while_it_connected_stays_engaged(t *testing.T) {
 func (m *testMember) testFaultWhenConnected(t *testing.T, test faultCase) {
 	t.Helper()
 	first, id := m.join(t), m.proxy.identity()
-	m.waitForResumableWatches(t)
+	m.makeWatchesResumable(t, first)
 	test.inject(t, m)
 	if test.whenConnected == unaffected {
 		m.checkUnaffected(t, first)
@@ -190,8 +193,12 @@ func (m *testMember) testFaultWhenConnected(t *testing.T, test faultCase) {
 	m.repair(t)
 	logDuration(t, "connected", func() {
 		second := m.waitForEngagement(t, 2, withinReconnect)
-		// The member may have been engaged, and failed again, before the repair.
-		second.waitForDeployment(t, m.name, testTimeout)
+		// The member may have been engaged before the Deployment was created and the repair. Then that
+		// engagement ends, too, and another one has the Deployment.
+		eventually(t, 2*withinReconnect, func() error {
+			second = m.newestEngagement()
+			return second.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: m.name}, &appsv1.Deployment{})
+		})
 		second.waitForRead(t)
 		m.checkContinues(t, second)
 	})
@@ -209,21 +216,21 @@ func (m *testMember) checkUnaffected(t *testing.T, e engagement) {
 	m.waitForConditions(t, 0, summaryConnected)
 }
 
-// waitForResumableWatches waits until the watches of a member would resume after a disconnect.
-// client-go lists again after a watch that ends within a second without an event, and counts from
-// the moment at which the initial objects were in the cache.
-func (m *testMember) waitForResumableWatches(t testing.TB) {
+// makeWatchesResumable makes the watches of a member resume after a disconnect. client-go lists again
+// after a watch that ends within a second without an event, and a slow machine delays the begin of
+// that second. So each watch gets an event.
+func (m *testMember) makeWatchesResumable(t testing.TB, e engagement) {
 	t.Helper()
-	begun := time.Now()
+	name := fmt.Sprintf("%s-%d", m.name, time.Now().UnixNano())
+	m.createDeployment(t, name)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	m.createObject(t, m.testEnv.member, service)
+	e.waitForDeployment(t, name, testTimeout)
 	eventually(t, testTimeout, func() error {
-		open, newest := m.proxy.openWatches()
-		if newest.Before(begun) {
-			newest = begun
-		}
-		if open < len(watchedKinds()) || time.Since(newest) < 2*time.Second {
-			return fmt.Errorf("%d watches are open, the newest for %s", open, time.Since(newest))
-		}
-		return nil
+		return e.cluster.GetClient().Get(ctx, client.ObjectKeyFromObject(service), &corev1.Service{})
 	})
 }
 

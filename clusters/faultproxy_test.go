@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,12 +33,11 @@ import (
 type faultProxy struct {
 	server *httptest.Server
 
-	mu      sync.Mutex
-	id      types.UID
-	fault   fault
-	watches map[*http.Request]time.Time // the open watches, and when each began
-	probes  int                         // probes that were answered
-	faulty  int                         // requests that met the fault
+	mu     sync.Mutex
+	id     types.UID
+	fault  fault
+	probes int // probes that were answered
+	faulty int // requests that met the fault
 }
 
 // fault answers a request in place of the API server, or reports that it does not.
@@ -51,7 +52,7 @@ func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 	}
 	authority := x509.NewCertPool()
 	authority.AppendCertsFromPEM(behind.environment.Config.CAData)
-	f := &faultProxy{id: uuid.NewUUID(), watches: map[*http.Request]time.Time{}}
+	f := &faultProxy{id: uuid.NewUUID()}
 	backend := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(at)
@@ -63,12 +64,11 @@ func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 			TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true,
 			IdleConnTimeout: time.Second, // idle ones must not be mistaken for the operator's
 		},
-		ModifyResponse: f.replaceIdentity,
+		ModifyResponse: func(r *http.Response) error { return errors.Join(f.replaceIdentity(r), recordToken(r)) },
 		FlushInterval:  -1, // flush at once, for watches
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer f.trackWatch(r)()
 		defer f.countProbe(r)
 		f.mu.Lock()
 		fault := f.fault
@@ -83,33 +83,6 @@ func newFaultProxy(t testing.TB, behind *apiServer) *faultProxy {
 	t.Cleanup(f.server.Close)
 	t.Cleanup(f.server.CloseClientConnections)
 	return f
-}
-
-// trackWatch records the beginning of a watch, and returns a function that records its end.
-func (f *faultProxy) trackWatch(r *http.Request) (end func()) {
-	if !isWatch(r) {
-		return func() {}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.watches[r] = time.Now()
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.watches, r)
-	}
-}
-
-// openWatches returns the number of open watches, and when the newest began.
-func (f *faultProxy) openWatches() (open int, newest time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, begun := range f.watches {
-		if begun.After(newest) {
-			newest = begun
-		}
-	}
-	return len(f.watches), newest
 }
 
 // replaceIdentity replaces the UID of the kube-system namespace with the member's own UID.
@@ -128,6 +101,24 @@ func (f *faultProxy) replaceIdentity(response *http.Response) error {
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return nil
+}
+
+// recordToken adds a token that the API server issued to the knownCredentials.
+func recordToken(response *http.Response) error {
+	if !isTokenRequest(response.Request) || response.StatusCode != http.StatusCreated {
+		return nil
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	var issued authenticationv1.TokenRequest
+	if err := json.Unmarshal(body, &issued); err != nil {
+		return err
+	}
+	knownCredentials.add(signatureOf(issued.Status.Token))
 	return nil
 }
 

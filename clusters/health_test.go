@@ -45,13 +45,13 @@ func TestMember_is_supervised(t *testing.T) {
 		e := m.join(t)
 		lists := env.member.listRequests(m.user())
 		for i := range 3 {
-			m.waitForResumableWatches(t)
+			m.makeWatchesResumable(t, e)
 			m.link.resetConnections()
 			app := fmt.Sprintf("%s-%d", m.name, i)
 			m.createDeployment(t, app)
 			e.waitForDeployment(t, app, testTimeout)
 		}
-		m.waitForResumableWatches(t)
+		m.makeWatchesResumable(t, e)
 		m.checkContinues(t, e)
 		if diff := cmp.Diff(lists, env.member.listRequests(m.user())); diff != "" {
 			t.Errorf("the operator listed again (-before +after)\n%s", diff)

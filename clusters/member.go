@@ -55,6 +55,9 @@ type member struct {
 	// attempt is the attempt that is running; nil if there is none.
 	attempt *attempt
 	backoff backoffState
+	// renewal is the renewal of the token that is running; nil if there is none.
+	renewal  *renewal
+	renewals renewalBackoff
 }
 
 // backoffState determines when the next attempt may start.
@@ -95,11 +98,20 @@ func (m *member) latestDesired() desiredState {
 	return m.desired
 }
 
+// latestAccepted returns the desired state, and false if the Secret has a newer kubeconfig that is
+// rejected.
+func (m *member) latestAccepted() (desiredState, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.desired, m.rejected == nil
+}
+
 // observed returns the snapshot of the member, including the reason if its Secret is rejected.
 func (m *member) observed() snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.snapshot
+	s.renewal = m.desired.renewal
 	if m.rejected == nil {
 		return s
 	}

@@ -35,7 +35,7 @@ func statusOf(mc *v1alpha1.MemberCluster, known snapshot, now time.Time) v1alpha
 		known, first conditionState
 	}{
 		{v1alpha1.ConditionReady, known.ready, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the hub is connecting to the member"}},
-		{v1alpha1.ConditionCredentialsValid, known.credentials.withExpiry(known.expiry, now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}},
+		{v1alpha1.ConditionCredentialsValid, known.credentialsAt(now), conditionState{metav1.ConditionUnknown, v1alpha1.ReasonNotVerified, "the kubeconfig is not verified yet"}},
 		{v1alpha1.ConditionAllocatableKnown, known.info.nodesCondition, conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "the nodes have not been listed yet"}},
 	} {
 		if !mc.HasSecret() && c.known.status == "" && c.kind != v1alpha1.ConditionAllocatableKnown {
@@ -57,21 +57,6 @@ func setCondition(conditions *[]metav1.Condition, generation int64, kind string,
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: kind, Status: known.status, Reason: known.reason, Message: known.message, ObservedGeneration: generation,
 	})
-}
-
-// withExpiry returns the state of accepted credentials at a time, which depends on their expiry.
-func (c conditionState) withExpiry(expires kubeconfig.Expiry, now time.Time) conditionState {
-	if c != credentialsAccepted || expires.End.IsZero() {
-		return c
-	}
-	end := expires.End.UTC().Format(time.RFC3339)
-	switch {
-	case !now.Before(expires.End):
-		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials expired at " + end + "; renew the Secret's kubeconfig"}
-	case !now.Before(expires.Warning):
-		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials expire at " + end + "; renew the Secret's kubeconfig"}
-	}
-	return c
 }
 
 // recheckAfter returns the time until the state of credentials changes without any other event, or

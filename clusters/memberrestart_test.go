@@ -73,8 +73,7 @@ func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 	env := sharedEnv(t)
 	ownEnv := env.withOwnMemberServer(t)
 	m := ownEnv.newMember(t, env.newOperator(t, "fleet-mortal", productionProbeInterval), "mortal")
-	m.join(t)
-	m.waitForResumableWatches(t)
+	m.makeWatchesResumable(t, m.join(t))
 	for i, compacted := range []bool{false, true} {
 		comes, goes := fmt.Sprintf("mortal-comes-%d", i), fmt.Sprintf("mortal-goes-%d", i)
 		m.createDeployment(t, goes)

@@ -15,6 +15,8 @@ import (
 type desiredState struct {
 	// config is the latest accepted kubeconfig, or nil if there was none yet.
 	config *kubeconfig.Config
+	// renewal is the renewal of the token in config.
+	renewal kubeconfig.Renewal
 	// pinned is the identity of the member, or empty before the first connection.
 	pinned types.UID
 	// acknowledged is another identity that the member may have from now on.
@@ -45,13 +47,17 @@ type snapshot struct {
 	ready, credentials conditionState
 	info               clusterInfo
 	expiry             kubeconfig.Expiry
+	// renewal is the renewal that the Secret asks for, and renewalFailure why the last one failed.
+	// That is empty if none failed since the credentials in use changed.
+	renewal        kubeconfig.Renewal
+	renewalFailure string
 	// contestedID is the identity that the last attempt found, if that belongs to another member.
 	contestedID types.UID
 }
 
 func (s snapshot) equal(other snapshot) bool {
 	return s.ready == other.ready && s.credentials == other.credentials && s.expiry.Equal(other.expiry) && s.info.equal(other.info) &&
-		s.contestedID == other.contestedID
+		s.contestedID == other.contestedID && s.renewal == other.renewal && s.renewalFailure == other.renewalFailure
 }
 
 var (

@@ -27,13 +27,27 @@ var (
 		Name: "fleetwright_member_credential_warning_timestamp_seconds",
 		Help: "Time from which the credentials in use are ExpiringSoon, in seconds since 1970; absent if they have no expiration time.",
 	}, memberLabels)
+	credentialRenewal = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fleetwright_member_credential_renewal_timestamp_seconds",
+		Help: "Time from which the token in use is renewed, in seconds since 1970; absent if it is not renewed. A renewal is overdue if this is long ago.",
+	}, memberLabels)
+	tokenRenewals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fleetwright_member_credential_renewals_total",
+		Help: "Number of renewals of the member's token, by their result: renewed or failed.",
+	}, []string{"member", "result"})
 
 	memberLabels = []string{"member"}
 )
 
 func init() {
-	metrics.Registry.MustRegister(memberUp, probeLatency, connectionsTotal, credentialExpiry, credentialWarning)
+	metrics.Registry.MustRegister(memberUp, probeLatency, connectionsTotal, credentialExpiry, credentialWarning, credentialRenewal, tokenRenewals)
 }
+
+// Results of renewals.
+const (
+	resultRenewed = "renewed"
+	resultFailed  = "failed"
+)
 
 // setMetrics sets the metrics of a member from the snapshot.
 func (s snapshot) setMetrics(member string) {
@@ -42,6 +56,7 @@ func (s snapshot) setMetrics(member string) {
 		value = 1
 	}
 	memberUp.WithLabelValues(member).Set(value)
+	s.setRenewalMetrics(member)
 	if s.expiry.End.IsZero() {
 		credentialExpiry.DeleteLabelValues(member)
 		credentialWarning.DeleteLabelValues(member)
@@ -49,6 +64,24 @@ func (s snapshot) setMetrics(member string) {
 	}
 	credentialExpiry.WithLabelValues(member).Set(float64(s.expiry.End.Unix()))
 	credentialWarning.WithLabelValues(member).Set(float64(s.expiry.Warning.Unix()))
+}
+
+// setRenewalMetrics sets the metrics of the renewals of a member's token. The counters are 0 before
+// the first renewal.
+func (s snapshot) setRenewalMetrics(member string) {
+	if !s.renewal.IsPossible() {
+		deleteRenewalMetrics(member)
+		return
+	}
+	credentialRenewal.WithLabelValues(member).Set(float64(s.renewal.At.Unix()))
+	for _, result := range []string{resultRenewed, resultFailed} {
+		tokenRenewals.WithLabelValues(member, result)
+	}
+}
+
+func deleteRenewalMetrics(member string) {
+	credentialRenewal.DeleteLabelValues(member)
+	tokenRenewals.DeletePartialMatch(prometheus.Labels{"member": member})
 }
 
 // setDetachedMetrics sets the metrics of a member whose Secret is missing.
@@ -62,6 +95,7 @@ func deleteMetrics(member string) {
 	memberUp.DeleteLabelValues(member)
 	probeLatency.DeleteLabelValues(member)
 	connectionsTotal.DeleteLabelValues(member)
+	deleteRenewalMetrics(member)
 	credentialExpiry.DeleteLabelValues(member)
 	credentialWarning.DeleteLabelValues(member)
 }

@@ -29,6 +29,10 @@ type Provider struct {
 	onSnapshotChange func(secret types.NamespacedName)
 	// lookUpOwner returns the MemberCluster that owns an identity, from the hub's cache.
 	lookUpOwner func(context.Context, types.UID) (owner, error)
+	// readSecret returns the member that a Secret describes, from the hub's cache. writeSecret
+	// writes another kubeconfig to a Secret.
+	readSecret  func(context.Context, types.NamespacedName) (*kubeconfig.MemberSecret, error)
+	writeSecret func(_ context.Context, from, to *kubeconfig.MemberSecret, issued kubeconfig.Renewal) error
 
 	mu       sync.RWMutex
 	members  map[multicluster.ClusterName]*member

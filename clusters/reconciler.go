@@ -42,7 +42,7 @@ type Reconciler struct {
 	provider *Provider
 }
 
-// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -60,7 +60,7 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 		}
 	}
 	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), sources: sources, provider: p}
-	p.lookUpOwner = r.ownerOf
+	p.lookUpOwner, p.readSecret, p.writeSecret = r.ownerOf, r.memberSecret, r.writeSecret
 	return ctrl.NewControllerManagedBy(hub).Named("membercluster").
 		For(&corev1.Secret{}).
 		Watches(&v1alpha1.MemberCluster{}, memberClusterHandler{handler.EnqueueRequestsFromMapFunc(r.toSecrets)}).
@@ -170,6 +170,7 @@ func (r *Reconciler) join(ctx context.Context, memberSecret *kubeconfig.MemberSe
 	config, rejected := memberSecret.Parse(r.provider.options.Policy)
 	m.setDesired(desiredState{
 		config:       config,
+		renewal:      memberSecret.Renewal(config),
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
@@ -303,9 +304,14 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 			continue
 		}
 		severity := corev1.EventTypeWarning
-		if is.Status == metav1.ConditionTrue && is.Reason != v1alpha1.ReasonExpiringSoon {
+		if is.Status == metav1.ConditionTrue && !needsAttention(is.Reason) {
 			severity = corev1.EventTypeNormal
 		}
 		r.events.Eventf(after, nil, severity, is.Reason, "Supervise", "%s", is.Message)
 	}
+}
+
+// needsAttention reports whether a condition that is True asks the user to do something.
+func needsAttention(reason string) bool {
+	return reason == v1alpha1.ReasonExpiringSoon || reason == v1alpha1.ReasonRenewalFailed || reason == v1alpha1.ReasonNotRenewable
 }

@@ -85,9 +85,10 @@ func (a *activeSession) infoDue() <-chan time.Time {
 }
 
 // run is the member's goroutine. When the context ends, it closes everything and returns. It waits
-// only for operations that take no longer than a probe: connection attempts and reads of the
-// cluster info have separate goroutines.
+// only for operations that take no longer than a probe: connection attempts, renewals of the token
+// and reads of the cluster info have separate goroutines.
 func (m *member) run(ctx context.Context) {
+	defer m.abortRenewal()
 	defer m.closeSession()
 	defer m.abortAttempt()
 	for last := stateIdle; ctx.Err() == nil; {
@@ -106,6 +107,10 @@ func (m *member) run(ctx context.Context) {
 			m.disconnectIfFailed()
 		case <-m.active.probeDue():
 			m.checkHealth(ctx)
+		case <-m.renewalDue():
+			m.startRenewal()
+		case <-m.renewal.ended():
+			m.finishRenewal(ctx)
 		case <-m.active.infoDue():
 			m.active.infoTimer.Reset(wait.Jitter(infoInterval, maxJitter))
 			go m.refreshInfo(m.active.session)

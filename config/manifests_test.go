@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 const namespace = "fleetwright-system"
@@ -73,7 +75,7 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
-	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml"} {
+	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml", "samples/rollout.yaml"} {
 		t.Run(file+" is accepted without a warning", func(t *testing.T) {
 			for _, object := range readObjects(t, file) {
 				if object.GetKind() == "RoleBinding" {
@@ -102,7 +104,7 @@ func TestManifests(t *testing.T) {
 func TestKustomizationDirectories(t *testing.T) {
 	got := findKustomizations(t)
 	slices.Sort(got)
-	want := []string{"admission", "crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "rbac", "samples"}
+	want := []string{"admission", "approval", "crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "rbac", "samples"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -110,8 +112,21 @@ func TestKustomizationDirectories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if samples := buildKustomization(t, "samples"); len(samples) != len(files) {
+	if samples := buildKustomization(t, "samples"); len(samples) != len(files)-1 { // without rollout.yaml
 		t.Errorf("samples/Kustomization has %d objects, and there are %d files", len(samples), len(files))
+	}
+}
+
+// The demo runs the AppService of appservice.yaml. The sample with stages must not restart its pods.
+func TestRolloutSampleIsTheFirstSampleWithStages(t *testing.T) {
+	staged := findOne[v1alpha1.AppService](t, readObjects(t, "samples/rollout.yaml"), "AppService")
+	if staged.Spec.Rollout == nil || staged.Spec.ProgressDeadlineSeconds == nil {
+		t.Fatalf("the sample lacks stages or a deadline: %+v", staged.Spec)
+	}
+	staged.Spec.Rollout, staged.Spec.ProgressDeadlineSeconds = nil, nil
+	first := findOne[v1alpha1.AppService](t, readObjects(t, "samples/appservice.yaml"), "AppService")
+	if diff := cmp.Diff(first, staged); diff != "" {
+		t.Errorf("(-appservice.yaml +rollout.yaml):\n%s", diff)
 	}
 }
 
@@ -272,9 +287,24 @@ func TestMemberPermissions(t *testing.T) {
 			t.Errorf("(-everywhere +named):\n%s", diff)
 		}
 	})
+	t.Run("let the ServiceAccount request tokens of itself only", func(t *testing.T) {
+		account := findOne[corev1.ServiceAccount](t, everywhere, "ServiceAccount")
+		token := findOne[rbacv1.Role](t, everywhere, "Role")
+		want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account.Name}, Verbs: []string{"create"}}}
+		if diff := cmp.Diff(want, token.Rules); diff != "" || token.Namespace != account.Namespace {
+			t.Errorf("in namespace %s (-want +got):\n%s", token.Namespace, diff)
+		}
+		bound := findOne[rbacv1.RoleBinding](t, everywhere, "RoleBinding")
+		if subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}; bound.RoleRef.Name != token.Name ||
+			bound.Namespace != token.Namespace || !slices.Equal(bound.Subjects, subjects) {
+			t.Errorf("the binding is %+v", bound)
+		}
+	})
 	t.Run("are for the same ServiceAccount, without its token", func(t *testing.T) {
 		without := func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-			return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" })
+			others := slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" })
+			slices.SortFunc(others, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetKind(), b.GetKind()) })
+			return others
 		}
 		others := without(everywhere)
 		if diff := cmp.Diff(others, without(named)); diff != "" {
@@ -318,8 +348,9 @@ func TestEveryPermissionIsDocumented(t *testing.T) {
 	var granted []string
 	for _, rules := range [][]rbacv1.PolicyRule{
 		findOne[rbacv1.ClusterRole](t, onHub, "ClusterRole", "fleetwright").Rules,
-		findOne[rbacv1.Role](t, onHub, "Role").Rules,
+		findOne[rbacv1.Role](t, onHub, "Role", "fleetwright").Rules,
 		findOne[rbacv1.ClusterRole](t, onMember, "ClusterRole").Rules,
+		findOne[rbacv1.Role](t, onMember, "Role").Rules,
 	} {
 		for _, rule := range rules {
 			for _, resource := range rule.Resources {

@@ -27,6 +27,7 @@ import (
 
 var (
 	hub        client.Client // refuses unknown fields
+	hubConfig  *rest.Config  // of an administrator of the hub
 	kubeconfig string        // path of the kubeconfig of the hub
 	warned     = &warnings{}
 )
@@ -71,6 +72,7 @@ func withHub(run func() int) int {
 		if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
 			return 1, err
 		}
+		hubConfig = config
 		config = rest.CopyConfig(config)
 		config.WarningHandler = warned
 		lenient, err := client.New(config, client.Options{Scheme: scheme.Scheme})

@@ -47,6 +47,9 @@ func TestMembership(t *testing.T) {
 			if !meta.IsStatusConditionTrue(profile.Status.Conditions, clusterinventory.ClusterConditionControlPlaneHealthy) || profile.Labels["region"] != "us" {
 				return fmt.Errorf("its labels are %v, its status %+v", profile.Labels, profile.Status)
 			}
+			if access := profile.Status.AccessProviders; len(access) != 1 || access[0].Cluster.Server == "" || len(access[0].Cluster.CertificateAuthorityData) == 0 {
+				return fmt.Errorf("its access providers are %+v", access)
+			}
 			return nil
 		})
 		f.removeMember(t, "west")

@@ -16,6 +16,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
 // metrics returns the metrics of the leader.
@@ -41,11 +44,18 @@ var documentedMetric = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, ]*) \
 // labels and types.
 func TestMetrics(t *testing.T) {
 	f := testFleet(t)
-	app := f.createApp(t, "measured")
+	app := f.createApp(t, "measured", func(s *v1alpha1.AppServiceSpec) {
+		s.Rollout = &v1alpha1.Rollout{RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(0))}}
+	})
 	f.awaitReady(t, app, "north", "south", "east")
-	// Two metrics need credentials that expire, and drift.
+	// Some metrics need pods that cannot run, credentials that expire and are to be renewed, and drift.
+	f.createApp(t, "measured-image", framework.Image("web:doesnotexist"))
 	f.renewToken(t, "north", time.Hour)
-	t.Cleanup(func() { f.rejoin(t, "north") })
+	f.annotateSecret(t, "north", map[string]string{v1alpha1.AnnotationRenewToken: "true"})
+	t.Cleanup(func() {
+		f.annotateSecret(t, "north", nil)
+		f.rejoin(t, "north")
+	})
 	deployment, err := f.Members["south"].Deployment(t.Context(), app)
 	if err != nil {
 		t.Fatal(err)

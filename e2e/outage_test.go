@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,16 @@ func TestOutage(t *testing.T) {
 		}
 		framework.Consistently(t, 2*time.Second, "the AppService waits for south", func(ctx context.Context) error {
 			return f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(abandoned), abandoned)
+		})
+		f.Eventually(t, "the condition Ready to end with the command that abandons south", func(ctx context.Context) error {
+			command := "kubectl annotate appservice abandoned -n " + abandoned.Namespace + " fleetwright.dev/abandon=south"
+			if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(abandoned), abandoned); err != nil {
+				return err
+			}
+			if ready := meta.FindStatusCondition(abandoned.Status.Conditions, v1alpha1.ConditionReady); ready == nil || !strings.HasSuffix(ready.Message, command) {
+				return fmt.Errorf("it is %v", ready)
+			}
+			return nil
 		})
 		patch := client.MergeFrom(abandoned.DeepCopy())
 		metav1.SetMetaDataAnnotation(&abandoned.ObjectMeta, v1alpha1.AnnotationAbandon, "south")

@@ -141,7 +141,7 @@ func TestLimitedPlacement(t *testing.T) {
 // checkLimitExcludes returns an error unless the limit excludes this member, and nothing excludes
 // another one.
 func checkLimitExcludes(app *v1alpha1.AppService, member string) error {
-	want := []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonLimitReached, Count: 1, Examples: []string{member}}}
+	want := []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonLimitReached, Count: 1, Examples: []string{member}, Requirements: []string{"limit=2"}}}
 	if !slices.EqualFunc(want, app.Status.Placement.Excluded, func(a, b v1alpha1.ExcludedClusters) bool { return cmp.Equal(a, b) }) {
 		return fmt.Errorf("want %s excluded by the limit, got %+v", member, app.Status.Placement.Excluded)
 	}

@@ -43,7 +43,8 @@ func verifyPrivileges(ctx context.Context, code int) error {
 	all := code == 0 && unfiltered && !isSubset()
 	hub := &access{clusters: []*framework.Cluster{f.Hub}, account: environment.OperatorAccount,
 		clusterRole: "fleetwright", role: client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright"}}
-	members := &access{clusters: slices.Collect(maps.Values(f.Members)), account: environment.MemberAccount, clusterRole: "fleetwright-member"}
+	members := &access{clusters: slices.Collect(maps.Values(f.Members)), account: environment.MemberAccount,
+		clusterRole: "fleetwright-member", role: client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright-token"}}
 	return errors.Join(hub.verify(ctx, "hub", all), members.verify(ctx, "member", all))
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/tokentest"
 )
 
 // TestRotation tests that a member's token is renewed, and the old one revoked, while an AppService
@@ -55,20 +57,98 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// renewToken updates a member's Secret with a new token that expires.
-func (f *fleet) renewToken(t *testing.T, member string, lifetime time.Duration) {
-	t.Helper()
-	kubeconfig, err := f.Members[member].MemberKubeconfig(t.Context())
+// TestRenewal tests that the operator renews a member's token when half of its lifetime has passed,
+// while an AppService runs.
+func TestRenewal(t *testing.T) {
+	const lifetime = 10 * time.Hour
+	f := testFleet(t)
+	app := f.createApp(t, "renewed")
+	f.awaitReady(t, app, "north", "south", "east")
+	before, connections := f.readySince(t, "south"), f.connections(t, "south")
+	t.Cleanup(func() {
+		f.annotateSecret(t, "south", nil)
+		f.rejoin(t, "south")
+	})
+
+	key, err := f.Members["south"].TokenKey(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	old, err := tokentest.Reissue(key, f.requestToken(t, "south", lifetime), time.Now().Add(-lifetime*55/100), lifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.putToken(t, "south", old)
+	f.annotateSecret(t, "south", map[string]string{v1alpha1.AnnotationRenewToken: "true"})
+	f.Eventually(t, "the token to be renewed", func(context.Context) error {
+		metrics := f.metrics(t)
+		if done, err := seriesValue(metrics["fleetwright_member_credential_renewals_total"], "result", "renewed"); err != nil || done != 1 {
+			return fmt.Errorf("%v renewals: %v", done, err) //nolint:errorlint // There may be no error.
+		}
+		at, err := seriesValue(metrics["fleetwright_member_credential_expiry_timestamp_seconds"], "member", "south")
+		if expected := time.Now().Add(lifetime); err == nil && time.Unix(int64(at), 0).Sub(expected).Abs() > time.Minute {
+			err = fmt.Errorf("the token in use expires at %s, want about %s", time.Unix(int64(at), 0), expected)
+		}
+		return err
+	})
+	secret := &corev1.Secret{}
+	if err := f.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: environment.SecretNamespace, Name: "south"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	if content := string(secret.Data["kubeconfig"]); strings.Contains(content, old) || secret.Labels["region"] != regions["south"] {
+		t.Errorf("the Secret has the old token, or lost its labels: %v", secret.Labels)
+	}
+	f.EditApp(t, app, framework.AddEnv("RENEWED", "yes"))
+	f.awaitReady(t, app, "north", "south", "east")
+	if after := f.readySince(t, "south"); !after.Equal(&before) {
+		t.Errorf("south was not Ready for a time: it is Ready since %s, before since %s", after, before)
+	}
+	if after := f.connections(t, "south"); after != connections {
+		t.Errorf("south connected %v times before, %v times now", connections, after)
+	}
+}
+
+// annotateSecret sets the annotations of a member's Secret.
+func (f *fleet) annotateSecret(t *testing.T, member string, annotations map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = environment.SecretNamespace, member
+	if err := f.Hub.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Fatal(err)
+	}
+	patch := client.MergeFrom(secret.DeepCopy())
+	secret.Annotations = annotations
+	if err := f.Hub.Client.Patch(context.Background(), secret, patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// renewToken updates a member's Secret with a new token that expires.
+func (f *fleet) renewToken(t *testing.T, member string, lifetime time.Duration) {
+	t.Helper()
+	f.putToken(t, member, f.requestToken(t, member, lifetime))
+}
+
+// requestToken returns a new token of a member's ServiceAccount.
+func (f *fleet) requestToken(t *testing.T, member string, lifetime time.Duration) string {
+	t.Helper()
 	account := &corev1.ServiceAccount{}
 	account.Namespace, account.Name = environment.SecretNamespace, environment.MemberAccount
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime.Seconds()))}}
 	if err := f.Members[member].Client.SubResource("token").Create(t.Context(), account, request); err != nil {
 		t.Fatal(err)
 	}
-	if kubeconfig, err = environment.WithToken(kubeconfig, request.Status.Token); err != nil {
+	return request.Status.Token
+}
+
+// putToken updates a member's Secret with a token.
+func (f *fleet) putToken(t *testing.T, member, token string) {
+	t.Helper()
+	kubeconfig, err := f.Members[member].MemberKubeconfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kubeconfig, err = environment.WithToken(kubeconfig, token); err != nil {
 		t.Fatal(err)
 	}
 	if err := environment.JoinWith(t.Context(), f.Hub.Client, member, kubeconfig, map[string]string{"region": regions[member]}); err != nil {

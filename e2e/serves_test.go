@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,16 @@ func TestServes(t *testing.T) {
 			f.Eventually(t, member+" to answer", func(ctx context.Context) error { return check(ctx, member, "good morning") })
 		})
 	}
+
+	t.Run("kubectl appsvc reads the logs of all pods", func(t *testing.T) {
+		clusters := slices.Concat([]*framework.Cluster{f.Hub}, slices.Collect(maps.Values(f.Members)))
+		output := mustRunPlugin(t, contextsOf(t, clusters...), "logs", app.Name, "-n", namespace)
+		for member := range f.Members {
+			if !strings.Contains(output, "["+member+"/"+app.Name+"-") {
+				t.Errorf("there is no line of %s:\n%s", member, output)
+			}
+		}
+	})
 
 	t.Run("every request is answered while an edit is rolled out", func(t *testing.T) {
 		done := requestContinuously(t, get, "north", "south", "east")

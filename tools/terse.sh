@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Removes duplicate descriptions from CRDs: those inside the Kubernetes types of init containers and
-# of the env of overrides. `kubectl explain` shows the same descriptions under spec.env,
-# spec.livenessProbe and so on. `kubectl apply` stores a CRD in an annotation, and annotations are
-# limited to 256 KiB.
+# of the env of overrides, and those inside podAntiAffinity. `kubectl explain` shows the same
+# descriptions under spec.env, spec.livenessProbe, spec.affinity.podAffinity and so on.
+# `kubectl apply` stores a CRD in an annotation, and annotations are limited to 256 KiB.
 #
 #   tools/terse.sh CRD...
 set -euo pipefail
@@ -17,6 +17,9 @@ for file in "$@"; do
     /^ +overrides:$/ { base = indent; kubernetes = "^ +env:$" }
     base && indent == base + 6 { repeated = $0 ~ kubernetes }
     base && repeated && indent > base + 8 && /^ +description:/ { dropping = 1; dropped = indent; next }
+    anti && indent <= anti { anti = 0 }
+    /^ +podAntiAffinity:$/ { anti = indent }
+    anti && indent > anti + 6 && /^ +description:/ { dropping = 1; dropped = indent; next }
     { print }
   ' "$file" >"$file.new"
   mv "$file.new" "$file"

@@ -59,7 +59,7 @@ type AppServiceStatus struct {
 	// +listType=atomic
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 
-	// Rollout describes the revisions of the AppService.
+	// Rollout describes the revisions of the AppService, and the rollout of the latest one.
 	// +optional
 	Rollout RolloutStatus `json:"rollout,omitzero"`
 
@@ -104,15 +104,6 @@ type PlannedSpec struct {
 	// Hash is a hash of the spec.
 	// It is empty in the oldest item if an older version of Fleetwright planned that generation.
 	Hash string `json:"hash"`
-}
-
-// RolloutStatus describes the revisions of an AppService.
-type RolloutStatus struct {
-	// Revision is the number of the revision that has the template of the spec.
-	// The ControllerRevision NAME-NUMBER stores it.
-	// It is absent if the hub refused to store it.
-	// +optional
-	Revision int64 `json:"revision,omitempty"`
 }
 
 // ClusterSummary counts the entries of status.clusters, and sums up their replicas.
@@ -205,8 +196,10 @@ type ExcludedClusters struct {
 	// Examples are the first three of these clusters by name.
 	// +listType=atomic
 	Examples []string `json:"examples"`
-	// Requirements are the requirements that these clusters do not meet, such as region=eu.
-	// It lists at most three, the most frequent first.
+	// Requirements are what these clusters do not meet: labels, taints or the limit.
+	// Examples are region=eu, gpu:NoSchedule and limit=3.
+	// The list has at most three, the most frequent first.
+	// All other reasons name their field or their condition already, and have no requirements.
 	// +optional
 	// +listType=atomic
 	Requirements []string `json:"requirements,omitempty"`
@@ -306,6 +299,18 @@ type ClusterStatus struct {
 	// If it is 0, no revision is known, and Fleetwright changes nothing there.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
+	// It is absent after the cluster has been Ready for minReadySeconds.
+	// +optional
+	UnavailableSince *metav1.Time `json:"unavailableSince,omitempty"`
+	// Impaired is true if the cluster was not Ready when it got the revision.
+	// It is then no evidence against the revision.
+	// +optional
+	Impaired bool `json:"impaired,omitempty"`
+	// Stage is the stage of a rollout in which the cluster got the revision.
+	// It is present if the stage has a limit: the cluster keeps its place there.
+	// +optional
+	Stage string `json:"stage,omitempty"`
 	// Replicas is the desired number of pods on the cluster.
 	// If an autoscaler scales the pods, it is their initial number.
 	Replicas int32 `json:"replicas"`

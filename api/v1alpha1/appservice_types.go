@@ -51,6 +51,8 @@ type AppService struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.overrides) || self.overrides.all(o, !has(o.replicas))",message="an override cannot set replicas with autoscaling: use autoscaling.minReplicas and maxReplicas, or replicaPolicy.rules for the bounds of some clusters"
 // +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, c.name != (has(self.containerName) ? self.containerName : 'app'))",message="an init container must not have the name of the main container: change its name or containerName"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.targetPort) || type(p.targetPort) == int || has(self.containerPorts) && self.containerPorts.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol) || has(self.initContainers) && self.initContainers.exists(i, has(i.restartPolicy) && has(i.ports) && i.ports.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol)))",message="a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.progressDeadlineSeconds) || self.rollout.progressDeadlineSeconds > (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600)",message="rollout.progressDeadlineSeconds must be more than progressDeadlineSeconds (600 if it is not set): increase it, or lower progressDeadlineSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || [has(self.rollout.minReadySeconds) ? self.rollout.minReadySeconds : 0].all(own, (has(self.rollout.stages) ? self.rollout.stages.map(s, has(s.minReadySeconds) ? s.minReadySeconds : own) : [own]).all(m, m < (has(self.rollout.progressDeadlineSeconds) ? self.rollout.progressDeadlineSeconds : (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) + 300)))",message="rollout.progressDeadlineSeconds must be more than each minReadySeconds, because a cluster has to be available by then; by default, it is 300 more than progressDeadlineSeconds (900): increase it, or lower minReadySeconds"
 type AppServiceSpec struct {
 	// Image is the container image, as in a Pod.
 	// +required
@@ -345,6 +347,11 @@ type AppServiceSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 100",message="revisionHistoryLimit must be from 0 to 100"
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// Rollout defines the stages in which an edit reaches the clusters.
+	// Without it, an edit reaches all clusters at once.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// Suspend stops all changes on all clusters.
 	// The clusters are still observed, and the AppService can still be deleted.

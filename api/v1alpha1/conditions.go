@@ -5,8 +5,9 @@ package v1alpha1
 // are abnormal-true, and present only while they are true.
 const (
 	// ConditionReady is True when every cluster of the plan runs the current generation and is
-	// Ready. It is Unknown when the only clusters that are not Ready cannot be observed. On a
-	// MemberCluster it is True when the member is connected and responds.
+	// Ready, and no rollout is in progress or has failed. It is Unknown when the only clusters that
+	// are not Ready cannot be observed. On a MemberCluster it is True when the member is connected
+	// and responds.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while a change is in progress that needs no intervention.
 	ConditionReconciling = "Reconciling"
@@ -17,6 +18,10 @@ const (
 	ConditionPlaced = "Placed"
 	// ConditionSuspended is True while spec.suspend stops all changes, and absent otherwise.
 	ConditionSuspended = "Suspended"
+	// ConditionRolledOut is True when the template of the spec went through all stages of
+	// spec.rollout. Clusters that could not be reached then may still get it later. The condition is
+	// absent without spec.rollout, and while the AppService is being deleted.
+	ConditionRolledOut = "RolledOut"
 )
 
 // Condition types of a MemberCluster, in addition to [ConditionReady].
@@ -43,13 +48,14 @@ const (
 	// ReasonClustersUnknown: some clusters cannot be observed, and the others are Ready. Check
 	// those MemberClusters.
 	ReasonClustersUnknown = "ClustersUnknown"
-	// ReasonNoClusters: the placement chooses no cluster. status.placement.excluded has the
-	// reasons. Change spec.placement or the labels of a member, or add a member.
+	// ReasonNoClusters: the placement chooses no cluster. The message and status.placement.excluded
+	// have the reasons. Change spec.placement or the labels of a member, or add a member.
 	ReasonNoClusters = "NoClusters"
 	// ReasonPlaced: the placement chose clusters. status.clusters lists them.
 	ReasonPlaced = "Placed"
-	// ReasonInvalidPlacement: spec.placement is invalid. The message has the error. The clusters
-	// keep what they run until it is fixed.
+	// ReasonInvalidPlacement: spec.placement or a stage of spec.rollout is invalid. The message has
+	// the error. The clusters keep what they run until it is fixed. While only a stage is invalid,
+	// the clusters keep their revision, and all other changes continue.
 	ReasonInvalidPlacement = "InvalidPlacement"
 	// ReasonReplicasOutOfBounds: the bounds of spec.replicaPolicy.rules contradict spec.replicas:
 	// the sum of the minimums is higher, or the sum of the maximums is lower. The clusters run what
@@ -70,15 +76,51 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
+// Reasons of the condition RolledOut. While it is False, Ready has the same reason, unless another
+// problem comes first. The messages name the revision and the annotations literally.
+// [ReasonRollingOut] is a reason of RolledOut too.
+const (
+	// ReasonCompleted: the revision went through all stages. No action is required.
+	ReasonCompleted = "Completed"
+	// ReasonSoaking: all clusters of a stage that can be updated are available, and the rollout
+	// waits for spec.rollout.stages[].soakSeconds. Wait, or end the stage with the annotation
+	// fleetwright.dev/promote.
+	ReasonSoaking = "Soaking"
+	// ReasonAwaitingApproval: the next stage begins after an approval. Annotate the AppService with
+	// fleetwright.dev/approve.
+	ReasonAwaitingApproval = "AwaitingApproval"
+	// ReasonWaitingForClusters: a stage has no result, because too many of its clusters cannot be
+	// reached or are broken. Fix them, or end the stage with the annotation fleetwright.dev/promote.
+	ReasonWaitingForClusters = "WaitingForClusters"
+	// ReasonRolloutPaused: no cluster gets another revision, because of spec.rollout.paused, the
+	// annotation fleetwright.dev/pause or spec.suspend, or because the placement is invalid or the hub
+	// is behind. The message says which. The revision may have been on its way to the clusters, or
+	// back.
+	ReasonRolloutPaused = "RolloutPaused"
+	// ReasonRollingBack: the revision failed or was aborted, or the spec has the template of the
+	// stable revision again, and the clusters return to the stable revision. Wait.
+	ReasonRollingBack = "RollingBack"
+	// ReasonRolledBack: the revision failed or was aborted, and the clusters run the stable revision
+	// again. The spec did not change. Change it, or annotate the AppService with
+	// fleetwright.dev/retry.
+	ReasonRolledBack = "RolledBack"
+	// ReasonRolloutHalted: the revision failed, and each cluster keeps what it runs, because
+	// spec.rollout.onFailure is Pause, or because there is no stable revision. Change the spec, or
+	// annotate the AppService with fleetwright.dev/abort or fleetwright.dev/retry.
+	ReasonRolloutHalted = "RolloutHalted"
+)
+
 // Reasons of an entry in status.clusters. A Ready entry has no reason.
 const (
 	// ReasonPending: the cluster is in the plan, and the workload was not observed there yet.
 	ReasonPending = "Pending"
 	// ReasonRollingOut: the member's Deployment is rolling out, or does not exist yet, or was not
-	// observed since the plan changed.
+	// observed since the plan changed. As a reason of the conditions RolledOut and Ready, it means
+	// that clusters get the revision of the spec, stage by stage. Wait.
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolloutFailed: the member's Deployment exceeded its progress deadline. The message is
-	// from the Deployment.
+	// from the Deployment. As a reason of an event on an AppService, it means that a revision failed
+	// on too many clusters of a stage, or was aborted. The message says where and why.
 	ReasonRolloutFailed = "RolloutFailed"
 	// ReasonConflict: an object with the same name exists on the member and does not belong to this
 	// AppService. It is not changed. The message names its owner. Rename or delete one of the two.
@@ -166,6 +208,16 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 )
 
+// IsPodFailure reports whether a reason of an entry in status.clusters says that pods cannot run, and
+// that waiting rarely helps. Each time such a reason begins, the AppService gets a Warning event.
+func IsPodFailure(reason string) bool {
+	switch reason {
+	case ReasonImagePullBackOff, ReasonCrashLoopBackOff, ReasonContainerConfig, ReasonFailedMount:
+		return true
+	}
+	return false
+}
+
 // Reasons why a cluster is not in the plan of an AppService (status.placement.excluded).
 const (
 	// ReasonNotNamed: spec.placement.clusterNames does not list the cluster.
@@ -227,8 +279,15 @@ const (
 const (
 	// ReasonAccepted: the kubeconfig is accepted and in use.
 	ReasonAccepted = "Accepted"
+	// ReasonRenewalFailed: the kubeconfig is accepted and in use. The last renewal of its token
+	// failed. The message says why, and until when the token is valid. Fleetwright retries.
+	ReasonRenewalFailed = "RenewalFailed"
+	// ReasonNotRenewable: the kubeconfig is accepted and in use. The Secret has the annotation
+	// fleetwright.dev/renew-token, but there is nothing that Fleetwright can renew. Write a token
+	// that expires, or remove the annotation.
+	ReasonNotRenewable = "NotRenewable"
 	// ReasonExpiringSoon: the kubeconfig is accepted and in use. Less than a tenth of the lifetime
-	// of its credentials remains, and less than seven days. Renew them.
+	// of its credentials remains. Renew them.
 	ReasonExpiringSoon = "ExpiringSoon"
 	// ReasonExpired: the credentials have expired, according to the expiration time that they
 	// state. Renew them.
@@ -273,8 +332,21 @@ const (
 )
 
 // Reasons of events on AppServices and on their objects on the members, in addition to the reasons
-// of entries.
+// of entries, [ReasonRollingBack] and [ReasonRolledBack].
 const (
+	// ReasonRolloutStarted: a revision is to go through the stages of spec.rollout, or the clusters
+	// are to return to the stable revision, because the spec has its template again.
+	ReasonRolloutStarted = "RolloutStarted"
+	// ReasonSuperseded: an edit replaced the revision of a rollout that was not over.
+	ReasonSuperseded = "Superseded"
+	// ReasonStageStarted: clusters of a stage get the revision.
+	ReasonStageStarted = "StageStarted"
+	// ReasonApprovalNeeded: a stage waits for approval. The message has the annotation.
+	ReasonApprovalNeeded = "ApprovalNeeded"
+	// ReasonStageCompleted: the stage has proven the revision, and the next stage may begin.
+	ReasonStageCompleted = "StageCompleted"
+	// ReasonRolloutCompleted: the revision went through all stages.
+	ReasonRolloutCompleted = "RolloutCompleted"
 	// ReasonDriftCorrected: another manager had changed a field that the AppService sets.
 	// Fleetwright corrected it.
 	ReasonDriftCorrected = "DriftCorrected"
@@ -302,6 +374,9 @@ const (
 	// ReasonNameConflict: another Secret already defines a member with that name. Rename one of the
 	// two.
 	ReasonNameConflict = "NameConflict"
+	// ReasonTokenRenewed: Fleetwright wrote a new token to the Secret, as the annotation
+	// fleetwright.dev/renew-token asks for.
+	ReasonTokenRenewed = "TokenRenewed"
 )
 
 // Reasons of events on MemberClusters, in addition to the reasons of their conditions.

@@ -40,6 +40,10 @@ const (
 	// absent if there are none.
 	AnnotationOwnedKinds = "fleetwright.dev/owned-kinds"
 
+	// AnnotationRenewToken, on the kubeconfig Secret of a member, with the value "true": Fleetwright
+	// renews the ServiceAccount token in it before it expires, and writes the new one to the Secret.
+	AnnotationRenewToken = "fleetwright.dev/renew-token"
+
 	// AnnotationSecret, on a MemberCluster, is the Secret that it was created from, as
 	// NAMESPACE/NAME. An administrator created a MemberCluster without it, before its Secret
 	// existed.
@@ -48,6 +52,9 @@ const (
 	// cluster. Its value is the UID of that cluster. Fleetwright removes the annotation when
 	// status.clusterID has that UID.
 	AnnotationAcceptIdentity = "fleetwright.dev/accept-identity"
+	// AnnotationClusterID, on a kubeconfig Secret that kubectl appsvc join wrote, is the UID of the
+	// namespace kube-system of the cluster. Another cluster cannot take over the Secret.
+	AnnotationClusterID = "fleetwright.dev/cluster-id"
 
 	// AnnotationAbandon, on an AppService, lists clusters, separated by commas, that its removal no
 	// longer waits for. The MemberCluster keeps a tombstone until the cluster is reachable again.
@@ -67,6 +74,25 @@ const (
 	// commas, from the messages of the AppService. Each token identifies one stamp, so the
 	// annotation does not accept the losses of a later restore.
 	AnnotationAcceptHub = "fleetwright.dev/accept-hub"
+
+	// AnnotationApprove, on an AppService, approves stages of a rollout, as REVISION/STAGE. Several
+	// values are separated by commas. A value for another revision approves nothing.
+	AnnotationApprove = "fleetwright.dev/approve"
+	// AnnotationPromote, on an AppService, ends a stage now, as REVISION/STAGE, or all stages, as
+	// REVISION: without approval, soak, slow start and quorum. maxUnavailable and maxFailures still
+	// apply.
+	AnnotationPromote = "fleetwright.dev/promote"
+	// AnnotationPause, on an AppService, pauses the rollout of the revision that is its value.
+	AnnotationPause = "fleetwright.dev/pause"
+	// AnnotationAbort, on an AppService, fails the revision that is its value.
+	AnnotationAbort = "fleetwright.dev/abort"
+	// AnnotationRetry, on an AppService, rolls out the template of the failed revision that is its
+	// value again, as a new revision.
+	AnnotationRetry = "fleetwright.dev/retry"
+
+	// TaintDrain is the taint, with effect NoExecute, by which kubectl appsvc drain moves the
+	// AppServices of a cluster to others.
+	TaintDrain = "fleetwright.dev/drain"
 
 	// Finalizer keeps an AppService until its objects are deleted on all members.
 	Finalizer = "fleetwright.dev/cleanup"

@@ -30,6 +30,13 @@ func TestAppService_has_the_right_status_in_kstatus_and_Argo_CD(t *testing.T) {
 		Message string
 		Argo    health
 	}
+	const (
+		soakingMessage = "revision 7, stage eu: 0 of 0 clusters are available, soaking for 60 s; 1 cluster runs revision 6; " +
+			"annotate the AppService with fleetwright.dev/promote=7/eu to end the stage now"
+		rolledBackMessage = "revision 7 failed in stage eu (fra: Refused) and was rolled back to 6: change the spec, or annotate the AppService with fleetwright.dev/retry=7"
+		haltedMessage     = "revision 7 failed in stage eu (fra: Refused), and each cluster keeps what it runs: change the spec, " +
+			"or annotate the AppService with fleetwright.dev/abort=7 to return to revision 6, or with fleetwright.dev/retry=7"
+	)
 	tests := map[string]struct {
 		steps []func(*testing.T, *v1alpha1.AppService)
 		want  outcome
@@ -39,7 +46,7 @@ func TestAppService_has_the_right_status_in_kstatus_and_Argo_CD(t *testing.T) {
 		},
 		"without a cluster": {
 			steps: steps(writeStatus()),
-			want:  outcome{kstatus.InProgressStatus, "no cluster is chosen; see status.placement.excluded", health{"Progressing", "no cluster is chosen; see status.placement.excluded"}},
+			want:  outcome{kstatus.InProgressStatus, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT", health{"Progressing", "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"}},
 		},
 		"planned": {
 			steps: steps(writeStatus(placeOn("east"))),
@@ -96,6 +103,42 @@ func TestAppService_has_the_right_status_in_kstatus_and_Argo_CD(t *testing.T) {
 		"suspended when it is created": {
 			steps: steps(suspendApp, writeStatus(placeOn("east"))),
 			want:  outcome{kstatus.InProgressStatus, "suspended: it is not added to 1 cluster: east", health{"Suspended", "suspended: it is not added to 1 cluster: east"}},
+		},
+		"rolling out": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutProgressing, v1alpha1.StageProgressing)),
+			want: outcome{kstatus.InProgressStatus, "revision 7, stage eu: 0 of 0 clusters are updated, 0 are available; 1 cluster runs revision 6",
+				health{"Progressing", "revision 7, stage eu: 0 of 0 clusters are updated, 0 are available; 1 cluster runs revision 6"}},
+		},
+		"soaking": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutProgressing, v1alpha1.StageSoaking)),
+			want:  outcome{kstatus.InProgressStatus, soakingMessage, health{"Progressing", soakingMessage}},
+		},
+		"awaiting approval": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutProgressing, v1alpha1.StageAwaitingApproval)),
+			want: outcome{kstatus.InProgressStatus, "revision 7 waits for approval of stage eu (0 clusters): annotate the AppService with fleetwright.dev/approve=7/eu",
+				health{"Suspended", "revision 7 waits for approval of stage eu (0 clusters): annotate the AppService with fleetwright.dev/approve=7/eu"}},
+		},
+		"paused": {
+			steps: steps(stageRollout, pauseRollout, writeRollout(v1alpha1.RolloutProgressing, v1alpha1.StagePending)),
+			want: outcome{kstatus.InProgressStatus, "revision 7 has not begun; 1 cluster runs revision 6; it is paused: set spec.rollout.paused to false",
+				health{"Suspended", "revision 7 has not begun; 1 cluster runs revision 6; it is paused: set spec.rollout.paused to false"}},
+		},
+		"rolling back": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutRollingBack, v1alpha1.StageProgressing)),
+			want: outcome{kstatus.InProgressStatus, "revision 7 failed in stage eu (fra: Refused); 0 of 1 cluster return to revision 6",
+				health{"Progressing", "revision 7 failed in stage eu (fra: Refused); 0 of 1 cluster return to revision 6"}},
+		},
+		"rolled back": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutRolledBack, v1alpha1.StageProgressing)),
+			want:  outcome{kstatus.FailedStatus, rolledBackMessage, health{"Degraded", rolledBackMessage}},
+		},
+		"halted": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutHalted, v1alpha1.StageProgressing)),
+			want:  outcome{kstatus.FailedStatus, haltedMessage, health{"Degraded", haltedMessage}},
+		},
+		"rolled out": {
+			steps: steps(stageRollout, writeRollout(v1alpha1.RolloutCompleted, v1alpha1.StageCompleted)),
+			want:  outcome{kstatus.CurrentStatus, "Resource is Ready", health{"Healthy", "running on 1 cluster: east"}},
 		},
 		"being deleted, and unreachable": {
 			steps: steps(writeStatus(placeOn("east"), observe("east", v1alpha1.ClusterReady)), deleteApp, writeStatus(placeOn("east"), unreachable("east"))),
@@ -273,6 +316,50 @@ func writeStatus(changes ...func(*rollout.Input)) func(*testing.T, *v1alpha1.App
 	return func(t *testing.T, app *v1alpha1.AppService) {
 		t.Helper()
 		app.Status = statusOf(newInput(app, changes...))
+		if err := hub.Status().Update(t.Context(), app); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stageRollout gives an AppService the stage eu.
+func stageRollout(t *testing.T, app *v1alpha1.AppService) {
+	t.Helper()
+	stage := v1alpha1.RolloutStage{Name: "eu", SoakSeconds: new(int32(60))}
+	app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stage}}
+	if err := hub.Update(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pauseRollout(t *testing.T, app *v1alpha1.AppService) {
+	t.Helper()
+	app.Spec.Rollout.Paused = true
+	if err := hub.Update(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeRollout writes the status of an AppService that is Ready with revision 6 on one cluster, while
+// the rollout of revision 7 is in these phases.
+func writeRollout(phase v1alpha1.RolloutPhase, stage v1alpha1.RolloutStagePhase) func(*testing.T, *v1alpha1.AppService) {
+	return func(t *testing.T, app *v1alpha1.AppService) {
+		t.Helper()
+		in := newInput(app, placeOn("east"), observe("east", v1alpha1.ClusterReady))
+		decision := rollout.Plan(in)
+		decision.Entries[0].Revision = 6
+		decision.Rollout = v1alpha1.RolloutStatus{
+			Revision: 7, StableRevision: 6, Phase: phase, Paused: app.Spec.Rollout.Paused,
+			Stages: []v1alpha1.RolloutStageStatus{{Name: "eu", Phase: stage, Since: in.Now}},
+		}
+		switch phase {
+		case v1alpha1.RolloutCompleted:
+			decision.Entries[0].Revision = 7
+		case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack, v1alpha1.RolloutHalted:
+			decision.Rollout.FailedRevision, decision.Rollout.FailedStage = 7, "eu"
+			decision.Rollout.FailedClusters, decision.Rollout.FailedReason = []string{"fra"}, v1alpha1.ReasonRefused
+		}
+		app.Status = status.Compute(in, decision)
 		if err := hub.Status().Update(t.Context(), app); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,11 @@
 // API (https://github.com/kubernetes-sigs/cluster-inventory-api), so that other tools on the hub
 // can find the clusters. All ClusterProfiles are in one namespace, and have the name and the labels
 // of the member, except labels of tools. A ClusterProfile follows its MemberCluster: its content is
-// updated and it is deleted with the MemberCluster. It holds no credentials.
+// updated and it is deleted with the MemberCluster.
+//
+// A ClusterProfile holds no credentials. Its access provider kubeconfig-secretreader has the address
+// and the CA of the API server, and names the Secret with the kubeconfig. A tool that may read that
+// Secret can connect to the member with the plugin of that name.
 package clusterprofile
 
 import (
@@ -36,26 +40,38 @@ const propertyID = "cluster.clusterset.k8s.io"
 
 // Reconciler maintains a ClusterProfile for each MemberCluster.
 type Reconciler struct {
-	hub       client.Client
-	events    events.EventRecorder
-	namespace string
+	hub     client.Client
+	events  events.EventRecorder
+	options Options
 }
 
+// Options configure the Reconciler.
+type Options struct {
+	// Namespace of the ClusterProfiles.
+	Namespace string
+	// Sources select the Secrets of the members.
+	Sources kubeconfig.Sources
+	// Policy decides which kubeconfigs are accepted.
+	Policy kubeconfig.Policy
+}
+
+// +kubebuilder:rbac:groups="",namespace=fleetwright-system,resources=secrets,verbs=list;watch
 // +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups=multicluster.x-k8s.io,namespace=fleetwright-system,resources=clusterprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler, which publishes into a namespace of the hub. It returns an
-// error if the hub lacks the CRD.
-func SetupWithManager(hub manager.Manager, namespace string) error {
+// SetupWithManager adds the Reconciler to the hub's manager. It returns an error if the hub lacks the
+// CRD. The cache of the manager has the Secrets that the sources select.
+func SetupWithManager(hub manager.Manager, options Options) error {
 	kind := clusterinventory.GroupVersion.WithKind("ClusterProfile")
 	if _, err := hub.GetRESTMapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version); err != nil {
 		return fmt.Errorf("the hub lacks the CRD of ClusterProfile, sigs.k8s.io/cluster-inventory-api: %w", err)
 	}
-	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), namespace: namespace}
+	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), options: options}
 	return ctrl.NewControllerManagedBy(hub).Named("clusterprofile").
 		For(&v1alpha1.MemberCluster{}).
 		Watches(&clusterinventory.ClusterProfile{}, handler.EnqueueRequestsFromMapFunc(r.toMember)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.toMemberOfSecret)).
 		Complete(r)
 }
 
@@ -63,7 +79,7 @@ func SetupWithManager(hub manager.Manager, namespace string) error {
 // the ClusterProfile: after the deletion of that profile, the profile of the MemberCluster can be
 // created.
 func (r *Reconciler) toMember(_ context.Context, profile client.Object) []reconcile.Request {
-	if profile.GetNamespace() != r.namespace {
+	if profile.GetNamespace() != r.options.Namespace {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile.GetName()}}}
@@ -79,12 +95,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.hub.Get(ctx, request.NamespacedName, member); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	profile := &clusterinventory.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: member.Name}}
-	_, err := controllerutil.CreateOrPatch(ctx, r.hub, profile, func() error {
+	secret, err := r.secretOf(ctx, member)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Secret: %w", err)
+	}
+	access, err := accessProvider(member, secret, r.options.Policy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	profile := &clusterinventory.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: member.Name}}
+	_, err = controllerutil.CreateOrPatch(ctx, r.hub, profile, func() error {
 		if profile.UID != "" && isForeign(profile) {
 			return errForeign
 		}
 		describe(profile, member)
+		profile.Status.AccessProviders = withAccess(profile.Status.AccessProviders, access)
 		// If OwnerReferencesPermissionEnforcement is on, blocking the owner's deletion would
 		// require more permissions.
 		return controllerutil.SetControllerReference(member, profile, r.hub.Scheme(), controllerutil.WithBlockOwnerDeletion(false))

@@ -16,6 +16,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -28,12 +29,19 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
 const (
 	namespace   = "inventory"
 	testTimeout = time.Minute
 )
+
+// options are those of the tests' Reconcilers.
+var options = Options{
+	Namespace: namespace,
+	Sources:   kubeconfig.Sources{{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}},
+}
 
 var (
 	config *rest.Config
@@ -92,7 +100,7 @@ type testHub struct {
 
 func newTestHub(t *testing.T) testHub {
 	m := newManager(t)
-	if err := SetupWithManager(m, namespace); err != nil {
+	if err := SetupWithManager(m, options); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,21 +170,29 @@ func (hub testHub) profile(name string) (content profile, resourceVersion string
 // waitForProfile waits until the profile of a member equals want.
 func (hub testHub) waitForProfile(name string, want profile) {
 	hub.Helper()
+	hub.eventually(func() string {
+		got, _ := hub.profile(name)
+		return cmp.Diff(want, got)
+	})
+}
+
+// eventually waits until a difference is empty.
+func (hub testHub) eventually(compare func() string) {
+	hub.Helper()
 	var diff string
 	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		got, _ := hub.profile(name)
-		if diff = cmp.Diff(want, got); diff == "" {
+		if diff = compare(); diff == "" {
 			return
 		}
 	}
-	hub.Fatalf("%s (-want +got)\n%s", name, diff)
+	hub.Fatalf("(-want +got)\n%s", diff)
 }
 
 // The steps share one function, because each step needs the hub in the state that the previous step
 // left.
 func TestClusterProfile_follows_its_MemberCluster(t *testing.T) {
 	t.Run("SetupWithManager fails if the hub lacks the CRD", func(t *testing.T) {
-		err := SetupWithManager(newManager(t), namespace)
+		err := SetupWithManager(newManager(t), options)
 		if err == nil || !strings.HasPrefix(err.Error(), "the hub lacks the CRD of ClusterProfile, sigs.k8s.io/cluster-inventory-api: ") {
 			t.Errorf("got %v", err)
 		}
@@ -252,6 +268,7 @@ func TestClusterProfile_follows_its_MemberCluster(t *testing.T) {
 	ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, "the member does not answer"
 	hub.waitForProfile("east", want)
 
+	t.Run("tools can connect to the member", func(t *testing.T) { hub.publishesAccess(t) })
 	t.Run("a profile of another cluster manager stays unchanged until it is deleted", func(t *testing.T) { hub.leavesForeignProfilesUnchanged(t) })
 }
 

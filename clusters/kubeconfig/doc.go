@@ -24,6 +24,8 @@
 // dialled.
 //
 // The files: [Sources] select Secrets. parse.go reads a kubeconfig, and argocd.go a cluster Secret
-// of Argo CD. checks.go has the checks that both must pass. credentials.go builds the [Config], and
-// expiry.go reads its expiry. labels.go decides which labels are copied.
+// of Argo CD. checks.go has the checks that both must pass. credentials.go builds the [Config],
+// claims.go reads the claims of its token, and expiry.go its expiry. renewal.go decides when the
+// token is renewed, and withtoken.go puts another token into the Secret. labels.go decides which
+// labels are copied.
 package kubeconfig

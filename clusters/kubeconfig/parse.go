@@ -30,12 +30,30 @@ func (m *MemberSecret) Parse(policy Policy) (*Config, *RejectedError) {
 	if m.format == FormatArgoCD {
 		return parseArgoCD(m.Secret, policy)
 	}
-	for _, key := range secretKeys {
-		if raw, found := m.Secret.Data[key]; found {
-			return parse(raw, policy)
-		}
+	if _, raw, found := m.kubeconfig(); found {
+		return parse(raw, policy)
 	}
 	return nil, reject(v1alpha1.ReasonKubeconfigMissing, "the Secret has none of the keys %q", secretKeys)
+}
+
+// KubeconfigKey returns the key of the Secret under which its kubeconfig is, or "" if it has none. A
+// Secret of Argo CD has none.
+func (m *MemberSecret) KubeconfigKey() string {
+	if m.format == FormatArgoCD {
+		return ""
+	}
+	key, _, _ := m.kubeconfig()
+	return key
+}
+
+// kubeconfig returns the key of the Secret that holds its kubeconfig, and the kubeconfig.
+func (m *MemberSecret) kubeconfig() (key string, raw []byte, found bool) {
+	for _, key := range secretKeys {
+		if raw, found := m.Secret.Data[key]; found {
+			return key, raw, true
+		}
+	}
+	return "", nil, false
 }
 
 // textCheck returns why a text is rejected, or nil. It does not depend on how YAML parses the text.

@@ -46,18 +46,23 @@ func checkAddress(allowLoopback bool) func(network, address string, c syscall.Ra
 		if err != nil {
 			return rejectAddress("the server's address cannot be parsed")
 		}
-		ip := unwrapEmbeddedIPv4(dialled.Addr())
-		switch {
-		case ip.IsLoopback() && allowLoopback:
-			return nil
-		case ip.IsLoopback():
-			return rejectAddress("the server's address is a loopback address; --allow-loopback-members permits it")
-		case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
-			slices.ContainsFunc(forbiddenPrefixes, func(p netip.Prefix) bool { return p.Contains(ip) }):
-			return rejectAddress("the server's address is link-local, multicast, unspecified, reserved or of a metadata service; a member cannot have it")
-		}
-		return nil
+		return CheckAddress(dialled.Addr(), allowLoopback)
 	}
+}
+
+// CheckAddress returns a [kubeconfig.RejectedError] for an address that no member may have.
+func CheckAddress(address netip.Addr, allowLoopback bool) error {
+	ip := unwrapEmbeddedIPv4(address)
+	switch {
+	case ip.IsLoopback() && allowLoopback:
+		return nil
+	case ip.IsLoopback():
+		return rejectAddress("the server's address is a loopback address; --allow-loopback-members permits it")
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
+		slices.ContainsFunc(forbiddenPrefixes, func(p netip.Prefix) bool { return p.Contains(ip) }):
+		return rejectAddress("the server's address is link-local, multicast, unspecified, reserved or of a metadata service; a member cannot have it")
+	}
+	return nil
 }
 
 func rejectAddress(message string) error {

@@ -6,6 +6,7 @@
 //	client := transport.New(config, options) // connects to nothing yet
 //	defer client.Close()
 //	err := client.GetJSON(ctx, path, &object) // small objects, such as a probe
+//	err = client.PostJSON(ctx, path, &object, &response)
 //	client.Rotate(config)                     // other credentials for the same server
 //
 // A cluster.Cluster on the member is made with client.Config, and with an http.Client whose

@@ -33,6 +33,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/clusterprofile"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/planner"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/internal/rewind"
 )
 
@@ -88,8 +89,9 @@ func run(ctx context.Context, o *options) error {
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
 	hub := manager.GetLocalManager()
 	observations := planner.NewObservations()
-	deliverer := delivery.New(hub, hubID, observations)
-	planned, err := planner.SetupWithManager(hub, observations, planner.Options{SliceThreshold: o.sliceThreshold})
+	older := templates.NewReader(hub.GetAPIReader())
+	deliverer := delivery.New(hub, hubID, older, observations)
+	planned, err := planner.SetupWithManager(hub, observations, planner.Options{SliceThreshold: o.sliceThreshold, Templates: older})
 	err = errors.Join(
 		err,
 		planner.SetupCounterWithManager(hub),
@@ -130,7 +132,7 @@ func (o *options) publishProfiles(hub manager.Manager) error {
 	if !o.clusterProfiles {
 		return nil
 	}
-	return clusterprofile.SetupWithManager(hub, o.secretNamespace)
+	return clusterprofile.SetupWithManager(hub, clusterprofile.Options{Namespace: o.secretNamespace, Sources: o.sources, Policy: o.policy})
 }
 
 // cachesSynced returns a check that fails until the hub's caches are synced. It depends on no

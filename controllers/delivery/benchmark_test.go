@@ -34,7 +34,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 	}
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{"region": "eu"}}}
 	app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: mc.Name, Generation: 1, Revision: 1, Replicas: 3}}
-	r := New(hubCached, testHubID, newRecorder()).reconciler("east", member)
+	r := delivererOf(hubCached, testHubID, newRecorder()).reconciler("east", member)
 	reconcile := func() error {
 		t := task{app: app, entry: app.Status.Cluster(mc.Name), member: mc, memory: r.memories.of(app)}
 		var err error

@@ -169,7 +169,7 @@ func TestDispatch(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := New(hubCached, testHubID, nil)
+			d := delivererOf(hubCached, testHubID, nil)
 			members := []string{"east", "west"}
 			for _, member := range members {
 				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{idleEngagement(nil)}

@@ -61,8 +61,8 @@ type Deliverer struct {
 }
 
 // New returns a Deliverer for the AppServices of a hub. It marks its objects with the identity of
-// the hub, and reports its observations.
-func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
+// the hub, and reports its observations. The templates of older revisions come from the reader.
+func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Reporter) *Deliverer {
 	return &Deliverer{
 		hub:         hub,
 		events:      hub.GetEventRecorder(eventSource),
@@ -70,7 +70,7 @@ func New(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
 		reporter:    reporter,
 		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
-		templates:   templates.NewReader(hub.GetAPIReader()),
+		templates:   older,
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }

@@ -5,7 +5,7 @@
 //
 // # Usage
 //
-//	deliverer := delivery.New(hub, hubID, reporter)
+//	deliverer := delivery.New(hub, hubID, templates.NewReader(hub.GetAPIReader()), reporter)
 //	err := manager.Add(deliverer)
 //
 // A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the

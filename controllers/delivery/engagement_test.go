@@ -205,7 +205,7 @@ func TestNothing_is_reported_after_the_end_of_an_engagement(t *testing.T) {
 	hub := blockedHub{hubCached, s.key(), make(chan struct{}), make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	member, _ := connected(ctx, t, memberConfig)
-	s.must(New(hub, testHubID, s.reported).Engage(ctx, s.clusterName(), member))
+	s.must(delivererOf(hub, testHubID, s.reported).Engage(ctx, s.clusterName(), member))
 	<-hub.requested
 	cancel()
 	eventually(t, func() error {
@@ -249,7 +249,7 @@ func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 	ctx := s.connect()
 	hub, err := cluster.New(onHub.config, func(o *cluster.Options) { o.Scheme = kinds })
 	s.must(err)
-	if err := New(hub, testHubID, s.reported).Engage(ctx, s.clusterName(), s.member); err == nil {
+	if err := delivererOf(hub, testHubID, s.reported).Engage(ctx, s.clusterName(), s.member); err == nil {
 		t.Error("engaged, though the hub cannot be read")
 	}
 }
@@ -402,7 +402,7 @@ func idleEngagement(reporter Reporter) *engagement {
 // What has changed on the hub is delivered before what is only observed.
 func TestChange_of_the_hub_is_delivered_first(t *testing.T) {
 	t.Parallel()
-	d := New(hubCached, testHubID, nil)
+	d := delivererOf(hubCached, testHubID, nil)
 	east := &setup{cluster: "east"}
 	e := idleEngagement(nil)
 	defer e.queue.ShutDown()

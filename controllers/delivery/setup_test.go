@@ -27,6 +27,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
 const (
@@ -142,10 +143,15 @@ func (s *setup) onOtherMember(name string) *setup {
 	return &other
 }
 
+// delivererOf returns a Deliverer of a hub, which has read no template.
+func delivererOf(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
+	return New(hub, hubID, templates.NewReader(hub.GetAPIReader()), reporter)
+}
+
 // newDeliverer returns a Deliverer of a hub, which runs as long as the context.
 func newDeliverer(ctx context.Context, t *testing.T, hubID string) (*Deliverer, *recorder) {
 	reported := newRecorder()
-	d := New(hubCached, hubID, reported)
+	d := delivererOf(hubCached, hubID, reported)
 	ended := make(chan error)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { ended <- d.Start(ctx) }()
@@ -253,7 +259,7 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	ctx, cancel := context.WithTimeout(s.Context(), timeout)
 	defer cancel()
 	reported := newRecorder()
-	r := New(hub, testHubID, reported).reconciler(s.clusterName(), member)
+	r := delivererOf(hub, testHubID, reported).reconciler(s.clusterName(), member)
 	result, err := r.Reconcile(ctx, requestFor(s.clusterName(), s.key()))
 	return reported.last(s.key(), s.cluster), result, err
 }
@@ -268,7 +274,7 @@ type testReconciler struct {
 
 func (s *setup) newReconciler() *testReconciler {
 	reported := newRecorder()
-	return &testReconciler{s, New(hubCached, testHubID, reported).reconciler(s.clusterName(), s.member), reported}
+	return &testReconciler{s, delivererOf(hubCached, testHubID, reported).reconciler(s.clusterName(), s.member), reported}
 }
 
 func (w *testReconciler) reconcileOnce() (observation.Observation, reconcile.Result) {

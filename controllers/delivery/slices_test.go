@@ -427,7 +427,7 @@ func TestDispatch_of_slices(t *testing.T) {
 					cached = append(cached, slice)
 				}
 			}
-			d := New(staleCluster{hubCached, cached}, testHubID, nil)
+			d := delivererOf(staleCluster{hubCached, cached}, testHubID, nil)
 			for _, member := range members {
 				d.engagements[(&setup{cluster: member}).clusterName()] = []*engagement{idleEngagement(nil)}
 			}

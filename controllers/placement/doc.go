@@ -11,7 +11,8 @@
 //
 // The entries in the status of app must be sorted by name. An error means that a selector is
 // invalid: the caller must not conclude anything for any cluster. The result of NewMemberChange
-// reports which AppServices must be planned again after a change of a MemberCluster.
+// reports which AppServices must be planned again after a change of a MemberCluster. The stages of a
+// rollout match and limit clusters by CompileMatch, RanksOf and Order, as a placement does.
 //
 // # Which clusters
 //

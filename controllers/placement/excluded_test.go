@@ -27,12 +27,13 @@ func TestDecide_reports_the_requirement_that_a_cluster_does_not_meet(t *testing.
 		"a taint":                        {app(), member("a", noSchedule("gpu")), "gpu:NoSchedule"},
 		"a taint with a value":           {app(), member("a", valued), "gpu=a100:NoExecute"},
 		"a taint beside a tolerated one": {app(tolerating(v1alpha1.Toleration{Key: "gpu", Operator: v1alpha1.TolerationExists})), member("a", valued, noExecute("spot")), "spot:NoExecute"},
+		"the limit":                      {app(limited(1), withEntry("b", 1)), member("a"), "limit=1"},
 		"a reason without a requirement": {app(), member("a", unschedulable), ""},
 		"a long requirement is cut":      {app(selected(v1alpha1.ClusterSelector{MatchLabels: map[string]string{"a": long, "b": long, "c": long, "d": long}})), member("a"), strings.Join([]string{"a=" + long, "b=" + long, "c=" + long}, ",") + ",d…"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			plan, err := placement.Decide(test.app, members(test.member))
+			plan, err := placement.Decide(test.app, members(test.member, member("b")))
 			if err != nil {
 				t.Fatal(err)
 			}

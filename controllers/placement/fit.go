@@ -9,8 +9,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// matcher is a compiled ClusterMatch.
-type matcher struct {
+// Matcher is a compiled ClusterMatch.
+type Matcher struct {
 	listed       map[string]bool // nil matches every name
 	selector     labels.Selector
 	requirements []requirement // of the selector
@@ -22,14 +22,14 @@ type requirement struct {
 	text string
 }
 
-// compileMatch compiles a ClusterMatch of the AppService. An error names path, which is the path of
+// CompileMatch compiles a ClusterMatch of the AppService. An error names path, which is the path of
 // its field.
-func compileMatch(path string, match v1alpha1.ClusterMatch) (matcher, error) {
+func CompileMatch(path string, match v1alpha1.ClusterMatch) (Matcher, error) {
 	selector, err := match.ClusterSelector.AsSelector()
 	if err != nil {
-		return matcher{}, fmt.Errorf("%s.clusterSelector: %w", path, err)
+		return Matcher{}, fmt.Errorf("%s.clusterSelector: %w", path, err)
 	}
-	m := matcher{selector: selector}
+	m := Matcher{selector: selector}
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {
 		m.requirements = append(m.requirements, requirement{r, r.String()})
@@ -43,20 +43,21 @@ func compileMatch(path string, match v1alpha1.ClusterMatch) (matcher, error) {
 	return m, nil
 }
 
-func (m matcher) matches(member *v1alpha1.MemberCluster) bool {
+// Matches reports whether the ClusterMatch matches a cluster.
+func (m Matcher) Matches(member *v1alpha1.MemberCluster) bool {
 	return m.names(member) && m.selects(member)
 }
 
-func (m matcher) names(member *v1alpha1.MemberCluster) bool {
+func (m Matcher) names(member *v1alpha1.MemberCluster) bool {
 	return m.listed == nil || m.listed[member.Name]
 }
 
-func (m matcher) selects(member *v1alpha1.MemberCluster) bool {
+func (m Matcher) selects(member *v1alpha1.MemberCluster) bool {
 	return m.selector.Matches(labels.Set(member.Labels))
 }
 
 // unmet returns the requirements of the selector that the member does not meet, in selector syntax.
-func (m matcher) unmet(member *v1alpha1.MemberCluster) string {
+func (m Matcher) unmet(member *v1alpha1.MemberCluster) string {
 	var unmet []string
 	for i := range m.requirements {
 		if r := &m.requirements[i]; !r.Matches(labels.Set(member.Labels)) {
@@ -68,7 +69,7 @@ func (m matcher) unmet(member *v1alpha1.MemberCluster) string {
 
 // criteria decide which clusters fit a Placement.
 type criteria struct {
-	matcher
+	Matcher
 	tolerations []v1alpha1.Toleration
 }
 
@@ -76,12 +77,16 @@ func compile(p *v1alpha1.Placement) (criteria, error) {
 	if p == nil {
 		p = &v1alpha1.Placement{}
 	}
-	match, err := compileMatch("spec.placement", p.ClusterMatch)
-	return criteria{matcher: match, tolerations: p.Tolerations}, err
+	match, err := CompileMatch("spec.placement", p.ClusterMatch)
+	return criteria{Matcher: match, tolerations: p.Tolerations}, err
 }
 
 // reason returns why a cluster does not fit, or why it accepts no new AppService, and the
 // requirement that it does not meet. Both are empty if the cluster fits.
+//
+// Only labels and taints are requirements. Why a cluster is not Ready is in its MemberCluster: if it
+// were repeated here, each change of it would write the status of every AppService that could be
+// placed there.
 func (c criteria) reason(of candidate) (reason, requirement string) {
 	member := of.member
 	switch {

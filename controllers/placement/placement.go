@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -13,8 +14,8 @@ type Decision struct {
 	Cluster string
 	// Reason is the reason why the cluster is not chosen; empty if it is chosen.
 	Reason string
-	// Requirement is the requirement that the cluster does not meet, such as region=eu, if the
-	// reason refers to one.
+	// Requirement is the requirement that the cluster does not meet, if the reason refers to one:
+	// labels such as region=eu, a taint such as gpu:NoSchedule, or limit=3.
 	Requirement string
 	// Replicas is the number of pods that a chosen cluster runs; the initial number if the cluster
 	// is autoscaled.
@@ -55,7 +56,7 @@ func Decide(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) (Plan, e
 	}
 	chosen, beyond := limit(app.Spec.Placement, candidates)
 	for _, c := range beyond {
-		plan = append(plan, Decision{Cluster: c.member.Name, Reason: v1alpha1.ReasonLimitReached})
+		plan = append(plan, Decision{Cluster: c.member.Name, Reason: v1alpha1.ReasonLimitReached, Requirement: fmt.Sprintf("limit=%d", *app.Spec.Placement.Limit)})
 	}
 	plan = append(plan, replicas.decide(app, chosen)...)
 	plan = append(plan, fits.missing(members)...)
@@ -76,11 +77,11 @@ func candidatesFor(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) [
 	for i := range app.Status.Clusters {
 		entries[app.Status.Clusters[i].Name] = &app.Status.Clusters[i]
 	}
-	ranks := ranksOf(app)
+	ranks := RanksOf(app)
 	candidates := make([]candidate, len(members))
 	for i := range members {
 		member, entry := &members[i], entries[members[i].Name]
-		candidates[i] = candidate{member: member, entry: entry, standing: standingOf(entry), rank: ranks.of(member.Name)}
+		candidates[i] = candidate{member: member, entry: entry, standing: standingOf(entry), rank: ranks.Of(member.Name)}
 	}
 	return candidates
 }

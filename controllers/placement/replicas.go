@@ -23,12 +23,12 @@ type replicaPolicy struct {
 }
 
 type rule struct {
-	matcher
+	Matcher
 	*v1alpha1.ReplicaRule
 }
 
 type override struct {
-	matcher
+	Matcher
 	replicas *int32
 }
 
@@ -36,7 +36,7 @@ func compileReplicaPolicy(spec *v1alpha1.AppServiceSpec) (replicaPolicy, error) 
 	var c replicaPolicy
 	for i := range spec.Overrides {
 		o := &spec.Overrides[i]
-		match, err := compileMatch(fmt.Sprintf("spec.overrides[name=%s]", o.Name), o.ClusterMatch)
+		match, err := CompileMatch(fmt.Sprintf("spec.overrides[name=%s]", o.Name), o.ClusterMatch)
 		if err != nil {
 			return replicaPolicy{}, err
 		}
@@ -51,7 +51,7 @@ func compileReplicaPolicy(spec *v1alpha1.AppServiceSpec) (replicaPolicy, error) 
 	c.allocatable = spec.ReplicaPolicy.Weights == v1alpha1.WeightsAllocatable
 	for i := range spec.ReplicaPolicy.Rules {
 		r := &spec.ReplicaPolicy.Rules[i]
-		match, err := compileMatch(fmt.Sprintf("spec.replicaPolicy.rules[name=%s]", r.Name), r.ClusterMatch)
+		match, err := CompileMatch(fmt.Sprintf("spec.replicaPolicy.rules[name=%s]", r.Name), r.ClusterMatch)
 		if err != nil {
 			return replicaPolicy{}, err
 		}
@@ -88,7 +88,7 @@ func (c replicaPolicy) decide(app *v1alpha1.AppService, chosen []candidate) []De
 // overridden returns the replicas of a member after its overrides. The last matching override wins.
 func (c replicaPolicy) overridden(replicas int32, member *v1alpha1.MemberCluster) int32 {
 	for _, o := range c.overrides {
-		if o.matches(member) {
+		if o.Matches(member) {
 			replicas = *o.replicas
 		}
 	}
@@ -190,7 +190,7 @@ func (c replicaPolicy) weightOf(t shareBounds) int64 {
 func (c replicaPolicy) matchRule(member *v1alpha1.MemberCluster) shareBounds {
 	t := shareBounds{weight: 1, most: math.MaxInt32}
 	for _, r := range c.rules {
-		if !r.matches(member) {
+		if !r.Matches(member) {
 			continue
 		}
 		if r.Weight != nil {

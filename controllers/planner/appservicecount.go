@@ -74,22 +74,27 @@ func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 // countByCluster returns the number of AppServices with an entry for each cluster, by cluster name.
 func countByCluster(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice) map[string]int32 {
 	counts := map[string]int32{}
-	count := func(entries []v1alpha1.ClusterStatus) {
+	visitEntries(apps, parts, func(_ types.NamespacedName, entries []v1alpha1.ClusterStatus) {
 		for i := range entries {
 			counts[entries[i].Name]++
 		}
-	}
+	})
+	return counts
+}
+
+// visitEntries calls visit with all entries of each AppService: once with those of its status, and
+// once with those of each of its slices.
+func visitEntries(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice, visit func(types.NamespacedName, []v1alpha1.ClusterStatus)) {
 	sliced := map[types.UID]bool{}
 	for i := range apps {
-		count(apps[i].Status.Clusters)
+		visit(client.ObjectKeyFromObject(&apps[i]), apps[i].Status.Clusters)
 		sliced[apps[i].UID] = apps[i].Status.HasSlices()
 	}
 	for i := range parts {
 		if part := &parts[i]; sliced[part.AppService.UID] && part.Name == appslice.Name(part.AppService.Name, part.Slot) {
-			count(part.Clusters)
+			visit(types.NamespacedName{Namespace: part.Namespace, Name: part.AppService.Name}, part.Clusters)
 		}
 	}
-	return counts
 }
 
 // write writes only the number. It needs no optimistic lock, because no other client writes this

@@ -36,13 +36,13 @@
 //     confirm that nothing is left, and the other MemberClusters get a tombstone.
 //   - Changes are announced by events after the status was written: the first ten changes of a
 //     status by one event each, in the order of status.Changes, and the rest by one event that
-//     counts them.
+//     counts them. A change that repeats within six minutes adds to the series of its event.
 //
 // # Usage
 //
 //	observations := planner.NewObservations()
 //	// Delivery reports to observations.
-//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{})
+//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{Templates: older})
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
 // The scheme of the manager hub has v1alpha1, and its cache has the AppServices and the

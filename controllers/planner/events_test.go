@@ -2,12 +2,14 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,4 +145,105 @@ func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
 	}
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
 	s.waitForDeletion()
+}
+
+// Events that differ only in their notes are merged, so the stage must be in another field.
+func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
+	s := newFixture(t)
+	s.createApp()
+	s.waitForCache()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kubernetes.NewForConfigOrDie(granted).EventsV1()})
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	broadcaster.StartRecordingToSink(stop)
+	t.Cleanup(broadcaster.Shutdown)
+	r := newReconciler(hub, hub, broadcaster.NewRecorder(hub.Scheme(), "fleetwright"), s.observations, s.options)
+	decision := rollout.Decision{Rollout: v1alpha1.RolloutStatus{Revision: 7, StableRevision: 6, Phase: v1alpha1.RolloutProgressing}}
+	app := s.app.DeepCopy()
+	app.Spec.Rollout = &v1alpha1.Rollout{}
+	for _, stage := range []string{"canary", "eu"} {
+		app.Spec.Rollout.Stages = append(app.Spec.Rollout.Stages, v1alpha1.RolloutStage{Name: stage})
+		decision.Rollout.Stages = append(decision.Rollout.Stages, v1alpha1.RolloutStageStatus{Name: stage, Clusters: 2, Available: 2, Phase: v1alpha1.StageCompleted})
+		decision.Transitions = append(decision.Transitions, rollout.Transition{Type: rollout.StageCompleted, Revision: 7, Stage: stage})
+	}
+	r.announceRollout(rollout.Input{App: app}, decision)
+	eventually(t, func() error {
+		var list eventsv1.EventList
+		s.must(hub.List(t.Context(), &list, client.InNamespace(s.app.Namespace)))
+		got := map[string]string{}
+		for _, e := range list.Items {
+			got[e.Note] = e.Action
+		}
+		for note, action := range map[string]string{
+			"revision 7, stage canary: 2 of 2 clusters are available": "Plan stage canary",
+			"revision 7, stage eu: 2 of 2 clusters are available":     "Plan stage eu",
+		} {
+			if got[note] != action {
+				return fmt.Errorf("the event %q has the action %q, want %q", note, got[note], action)
+			}
+		}
+		return nil
+	})
+}
+
+// eventsFor returns the events with a reason about a member, with the number of times that each one
+// says it occurred.
+func (s *fixture) eventsFor(reason, member string) (occurrences []int32) {
+	s.Helper()
+	var list eventsv1.EventList
+	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	for _, e := range list.Items {
+		switch {
+		case e.Reason != reason || e.Related == nil || e.Related.Name != member:
+		case e.Series != nil:
+			occurrences = append(occurrences, e.Series.Count)
+		default:
+			occurrences = append(occurrences, 1)
+		}
+	}
+	return occurrences
+}
+
+// progressing returns the observation of a member whose pods cannot run for this reason.
+func (s *fixture) progressing(reason string) observation.Observation {
+	seen := s.readyObservation()
+	seen.Phase, seen.Reason, seen.Message, seen.ReadyReplicas = v1alpha1.ClusterProgressing, reason, "2 of 2 pods", 0
+	return seen
+}
+
+// Pods that crash, run for a while and crash again change the reason each time. The events of a
+// change that repeats within minutes are one series, which is written twice.
+func TestEvents_of_pods_that_crash_again_and_again_are_one_series(t *testing.T) {
+	s := newRunning(t, "east")
+	for range 4 {
+		s.report("east", s.progressing(v1alpha1.ReasonCrashLoopBackOff))
+		s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 0), withReason(v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods"), withUnready(2)))
+		s.reportReady("east")
+	}
+	s.report("east", observation.Observation{UID: s.app.UID, Generation: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: "no"})
+	s.waitForEvent(v1alpha1.ReasonRefused, "east", "east: no")
+	for _, reason := range []string{v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonReady} {
+		eventually(t, func() error {
+			if got := s.eventsFor(reason, "east"); !slices.Equal(got, []int32{2}) {
+				return fmt.Errorf("events %s occurred %v times", reason, got)
+			}
+			return nil
+		})
+	}
+}
+
+func TestEvents_of_pods_that_cannot_run_are_not_repeated_after_a_restart(t *testing.T) {
+	s := newRunning(t, "east")
+	failing := s.entry("east", v1alpha1.ClusterProgressing, applied(1, 0), withReason(v1alpha1.ReasonImagePullBackOff, "2 of 2 pods"), withUnready(2))
+	s.report("east", s.progressing(v1alpha1.ReasonImagePullBackOff))
+	s.waitForEntries(failing)
+	s.waitForEvent(v1alpha1.ReasonImagePullBackOff, "east", "east: 2 of 2 pods")
+	s.restart()
+	s.report("east", s.progressing(v1alpha1.ReasonImagePullBackOff))
+	s.waitForEntries(failing)
+	s.report("east", s.progressing(v1alpha1.ReasonContainerConfig))
+	s.waitForEvent(v1alpha1.ReasonContainerConfig, "east", "east: 2 of 2 pods")
+	if got := s.eventsFor(v1alpha1.ReasonImagePullBackOff, "east"); !slices.Equal(got, []int32{1}) {
+		t.Errorf("the events occurred %v times", got)
+	}
 }

@@ -295,3 +295,7 @@ func applied(generation int64, pods int32) func(*v1alpha1.ClusterStatus) {
 func withReason(reason, message string) func(*v1alpha1.ClusterStatus) {
 	return func(entry *v1alpha1.ClusterStatus) { entry.Reason, entry.Message = reason, message }
 }
+
+func withUnready(pods int32) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.UnreadyReplicas = pods }
+}

@@ -13,16 +13,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 // Descriptions of the metrics that are computed from the hub's cache when they are collected.
 var (
 	membersDesc     = prometheus.NewDesc("fleetwright_members", "MemberClusters by the reason of their Ready condition.", []string{"state"}, nil)
 	appServicesDesc = prometheus.NewDesc("fleetwright_appservices", "AppServices by the reason of their Ready condition.", []string{"status"}, nil)
-	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, else 0; absent while it is suspended.", appLabels, nil)
-	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled, which lasts until a user changes something, else 0; absent while it is suspended.", appLabels, nil)
+	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, or all its clusters are Ready and only its rollout is not completed, else 0; absent while it is suspended.", appLabels, nil)
+	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled, which lasts until a user changes something, else 0; also 0 if only its rollout failed; absent while it is suspended.", appLabels, nil)
+	rolloutDesc     = prometheus.NewDesc("fleetwright_rollout", "1 for each AppService with a rollout; the phase is the reason of its condition RolledOut.", []string{"namespace", "name", "phase"}, nil)
+	podFailuresDesc = prometheus.NewDesc("fleetwright_appservice_pod_failures", "Clusters on which pods of the AppService cannot run, by the reason of their entries; absent if there are none.", []string{"namespace", "name", "reason"}, nil)
 
 	appLabels = []string{"namespace", "name"}
+)
+
+// Outcomes of a rollout.
+const (
+	outcomeCompleted  = "completed"
+	outcomeRolledBack = "rolled_back"
+	outcomeHalted     = "halted"
+	outcomeSuperseded = "superseded"
 )
 
 // unknownReason is the label value for an object without a Ready condition.
@@ -32,8 +43,10 @@ const unknownReason = "Unknown"
 // member. Only the leader registers it, so each AppService is counted once, regardless of the
 // number of replicas. It is safe for concurrent use.
 type telemetry struct {
-	hub         client.Reader
-	propagation *prometheus.HistogramVec
+	hub             client.Reader
+	propagation     *prometheus.HistogramVec
+	rolloutOutcomes *prometheus.CounterVec
+	rolloutDuration prometheus.Histogram
 
 	mu       sync.Mutex
 	rollouts map[types.UID]*generationRollout
@@ -53,23 +66,45 @@ func newTelemetry(hub client.Reader) *telemetry {
 		Help:    "Time from the first plan of a generation of an AppService until the member is Ready with it.",
 		Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900},
 	}, []string{"member"})
-	return &telemetry{hub: hub, propagation: propagation, rollouts: map[types.UID]*generationRollout{}, members: map[string]bool{}}
+	t := &telemetry{
+		hub: hub, propagation: propagation, rollouts: map[types.UID]*generationRollout{}, members: map[string]bool{},
+		rolloutOutcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fleetwright_rollouts_total",
+			Help: "Rollouts of AppServices with spec.rollout that ended, by their outcome.",
+		}, []string{"outcome"}),
+		rolloutDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "fleetwright_rollout_duration_seconds",
+			Help:    "Time from the start of a rollout until it is completed.",
+			Buckets: []float64{60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600},
+		}),
+	}
+	for _, outcome := range []string{outcomeCompleted, outcomeSuperseded, outcomeRolledBack, outcomeHalted} {
+		t.rolloutOutcomes.WithLabelValues(outcome) // 0 before the first one
+	}
+	return t
 }
 
 // Describe sends the descriptions of all metrics.
 func (t *telemetry) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersDesc, appServicesDesc, readyDesc, stalledDesc} {
+	for _, d := range []*prometheus.Desc{membersDesc, appServicesDesc, readyDesc, stalledDesc, rolloutDesc, podFailuresDesc} {
 		to <- d
 	}
 	t.propagation.Describe(to)
+	t.rolloutOutcomes.Describe(to)
+	t.rolloutDuration.Describe(to)
 }
 
 // Collect sends the current values of all metrics.
 func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 	var members v1alpha1.MemberClusterList
 	var apps v1alpha1.AppServiceList
+	var parts v1alpha1.AppServiceSliceList
 	ctx := context.Background() // reads from the cache do not block
-	if err := errors.Join(t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy), t.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(
+		t.hub.List(ctx, &members, client.UnsafeDisableDeepCopy),
+		t.hub.List(ctx, &apps, client.UnsafeDisableDeepCopy),
+		t.hub.List(ctx, &parts, client.UnsafeDisableDeepCopy),
+	); err != nil {
 		to <- prometheus.NewInvalidMetric(appServicesDesc, err)
 		return
 	}
@@ -82,12 +117,15 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 	for i := range apps.Items {
 		app := &apps.Items[i]
 		statuses[reasonOf(app.Status.Conditions)]++
+		if phase := rolloutPhaseOf(app); phase != "" {
+			to <- prometheus.MustNewConstMetric(rolloutDesc, prometheus.GaugeValue, 1, app.Namespace, app.Name, phase)
+		}
 		if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionSuspended) {
 			continue // a suspended AppService is not expected to become ready
 		}
-		for desc, condition := range map[*prometheus.Desc]string{readyDesc: v1alpha1.ConditionReady, stalledDesc: v1alpha1.ConditionStalled} {
+		for desc, isTrue := range map[*prometheus.Desc]bool{readyDesc: isServing(app), stalledDesc: isStalled(app)} {
 			value := 0.0
-			if meta.IsStatusConditionTrue(app.Status.Conditions, condition) {
+			if isTrue {
 				value = 1
 			}
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, app.Namespace, app.Name)
@@ -95,8 +133,98 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 	}
 	sendGauges(to, membersDesc, states)
 	sendGauges(to, appServicesDesc, statuses)
+	for failure, n := range countPodFailures(apps.Items, parts.Items) {
+		to <- prometheus.MustNewConstMetric(podFailuresDesc, prometheus.GaugeValue, float64(n), failure.app.Namespace, failure.app.Name, failure.reason)
+	}
 	t.forgetMembers(known)
 	t.propagation.Collect(to)
+	t.rolloutOutcomes.Collect(to)
+	t.rolloutDuration.Collect(to)
+}
+
+// podFailure is a reason of entries of an AppService that says that pods cannot run.
+type podFailure struct {
+	app    types.NamespacedName
+	reason string
+}
+
+// countPodFailures returns the number of entries with each failure.
+func countPodFailures(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice) map[podFailure]int {
+	counts := map[podFailure]int{}
+	visitEntries(apps, parts, func(app types.NamespacedName, entries []v1alpha1.ClusterStatus) {
+		for i := range entries {
+			if reason := entries[i].Reason; v1alpha1.IsPodFailure(reason) {
+				counts[podFailure{app, reason}]++
+			}
+		}
+	})
+	return counts
+}
+
+// isServing reports whether an AppService is Ready, or would be if its rollout were completed. In the
+// first rollout, clusters whose turn has not come have nothing to run.
+func isServing(app *v1alpha1.AppService) bool {
+	if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) {
+		return true
+	}
+	sum, state := app.Status.Summary, app.Status.Rollout
+	ready := sum.Ready
+	if state.StableRevision == 0 && state.Phase == v1alpha1.RolloutProgressing {
+		for _, stage := range state.Stages {
+			ready += stage.Clusters - stage.UpToDate
+		}
+	}
+	return isRolloutReason(reasonOf(app.Status.Conditions)) && sum.Clusters > 0 && ready >= sum.Clusters
+}
+
+// isStalled reports whether an AppService is Stalled for another reason than its rollout, which has
+// alerts of its own.
+func isStalled(app *v1alpha1.AppService) bool {
+	stalled := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionStalled)
+	return stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason != v1alpha1.ReasonRolledBack && stalled.Reason != v1alpha1.ReasonRolloutHalted
+}
+
+// isRolloutReason reports whether this reason of Ready says that a rollout is not completed.
+func isRolloutReason(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonRollingOut, v1alpha1.ReasonSoaking, v1alpha1.ReasonAwaitingApproval, v1alpha1.ReasonWaitingForClusters, v1alpha1.ReasonRolloutPaused,
+		v1alpha1.ReasonRollingBack, v1alpha1.ReasonRolledBack, v1alpha1.ReasonRolloutHalted:
+		return true
+	}
+	return false
+}
+
+// rolloutPhaseOf returns the reason of the condition RolledOut. If spec.rollout was removed after the
+// revision had failed, it returns the reason of Ready. It returns "" without a rollout.
+func rolloutPhaseOf(app *v1alpha1.AppService) string {
+	if rolledOut := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionRolledOut); rolledOut != nil {
+		return rolledOut.Reason
+	}
+	if reason := reasonOf(app.Status.Conditions); isRolloutReason(reason) {
+		return reason
+	}
+	return ""
+}
+
+// recordRollout counts the rollouts that end with a decision whose status was written. A return to
+// the stable revision is no rollout of its own.
+func (t *telemetry) recordRollout(app *v1alpha1.AppService, decision rollout.Decision) {
+	before, after := app.Status.Rollout, decision.Rollout
+	for _, transition := range decision.Transitions {
+		switch {
+		case transition.Type == rollout.Superseded && transition.Revision != before.StableRevision:
+			t.rolloutOutcomes.WithLabelValues(outcomeSuperseded).Inc()
+		case transition.Type == rollout.RolledBack:
+			t.rolloutOutcomes.WithLabelValues(outcomeRolledBack).Inc()
+		case transition.Type == rollout.RolloutFailed && after.Phase == v1alpha1.RolloutHalted:
+			t.rolloutOutcomes.WithLabelValues(outcomeHalted).Inc()
+		case transition.Type == rollout.RolloutCompleted && after.Revision != before.StableRevision:
+			t.rolloutOutcomes.WithLabelValues(outcomeCompleted).Inc()
+			if before.Revision == after.Revision && before.Since != nil && after.Since != nil {
+				t.rolloutDuration.Observe(max(0, after.Since.Sub(before.Since.Time)).Seconds())
+			}
+		}
+	}
 }
 
 func sendGauges(to chan<- prometheus.Metric, desc *prometheus.Desc, by map[string]int) {

@@ -100,6 +100,30 @@ func (o *Observations) dropUnanswered(app *v1alpha1.AppService, seen map[string]
 	}
 }
 
+// drop drops the observations of an AppService on some clusters, before a status is written that they
+// would answer by mistake. An answer to that status may arrive before the write returns. If the write
+// fails, restore adds those again that no newer one has replaced.
+func (o *Observations) drop(app types.NamespacedName, clusters []string) (restore func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	dropped := map[string]observation.Observation{}
+	for _, cluster := range clusters {
+		if seen, found := o.byApp[app][cluster]; found {
+			dropped[cluster] = seen
+			delete(o.byApp[app], cluster)
+		}
+	}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for cluster, seen := range dropped {
+			if _, found := o.byApp[app][cluster]; !found && o.byApp[app] != nil {
+				o.byApp[app][cluster] = seen
+			}
+		}
+	}
+}
+
 // forgetApp drops all observations of a deleted AppService.
 func (o *Observations) forgetApp(app types.NamespacedName) {
 	o.mu.Lock()

@@ -138,3 +138,23 @@ func TestObservations_of_removed_entries_are_dropped(t *testing.T) {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
+
+// An observation that the next status would take for an answer is dropped before the status is
+// written, and is not lost if the write fails.
+func TestObservations_are_dropped_before_a_write_and_restored_after_a_failure(t *testing.T) {
+	o := NewObservations()
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
+	old, fresh := observation.Observation{UID: "uid-1", Revision: 1}, observation.Observation{UID: "uid-1", Revision: 2}
+	for _, cluster := range []string{"east", "north", "west"} {
+		o.Report(web, cluster, old)
+	}
+	restore := o.drop(web, []string{"east", "west", "not-observed"})
+	if diff := cmp.Diff(map[string]observation.Observation{"north": old}, o.of(web)); diff != "" {
+		t.Errorf("after the drop (-want +got):\n%s", diff)
+	}
+	o.Report(web, "west", fresh)
+	restore()
+	if diff := cmp.Diff(map[string]observation.Observation{"east": old, "north": old, "west": fresh}, o.of(web)); diff != "" {
+		t.Errorf("after the failure (-want +got):\n%s", diff)
+	}
+}

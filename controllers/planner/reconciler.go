@@ -1,10 +1,12 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,6 +22,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
@@ -29,17 +32,22 @@ type Reconciler struct {
 	live         client.Reader // reads from the API server, not from the cache
 	sharedReads  *sharedReads  // from the API server, not from the cache
 	fleet        *fleet
+	templates    *templates.Reader
 	events       events.EventRecorder
 	observations *Observations
 	store        *store
 	throttle     throttle
-	options      Options
-	telemetry    *telemetry
+	// observedSince returns when this process began to plan. A replica that does not lead observes
+	// nothing.
+	observedSince func() metav1.Time
+	options       Options
+	telemetry     *telemetry
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
-		hub: hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, events: events, observations: observations,
+		observedSince: sync.OnceValue(func() metav1.Time { return metav1.Now().Rfc3339Copy() }),
+		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, templates: cmp.Or(options.Templates, templates.NewReader(live)), events: events, observations: observations,
 		store: newStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 	}
 }
@@ -121,7 +129,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	if err := r.addTombstones(ctx, &in, slices.Concat(in.TombstonesToAdd(), in.TombstonesOfLostStatus())); err != nil {
 		return reconcile.Result{}, err
 	}
-	if in.Revision, err = r.revise(ctx, app, in); err != nil {
+	if err := r.revise(ctx, app, &in); err != nil {
 		return reconcile.Result{}, err
 	}
 	return r.decide(ctx, have, in, gathering)
@@ -145,7 +153,9 @@ func (r *Reconciler) decide(ctx context.Context, have stored, in rollout.Input, 
 		return reconcile.Result{}, err
 	}
 	if isChanged {
-		if err := r.write(ctx, app, in, next, unwritten); err != nil {
+		restore := r.observations.drop(client.ObjectKeyFromObject(app), decision.StaleObservations)
+		if err := r.write(ctx, app, in, decision, next, unwritten); err != nil {
+			restore()
 			return reconcile.Result{}, err
 		}
 	}
@@ -168,6 +178,7 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 		Secretless:       members.secretless,
 		Observations:     seen,
 		Now:              now,
+		ObservedSince:    r.observedSince(),
 		SliceThreshold:   r.options.SliceThreshold,
 		HasMissingSlices: have.hasMissing,
 	}.Recover()
@@ -180,7 +191,7 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 // If the entries are in slices, the order is: first the parts of the status that limit later plans
 // and delivery, then the slices, and then the rest of the status. A crash in between never makes a
 // later plan exceed a limit, and the status never claims a plan that is not in the slices.
-func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, next v1alpha1.AppServiceStatus, unwritten []*v1alpha1.AppServiceSlice) error {
+func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus, unwritten []*v1alpha1.AppServiceSlice) error {
 	now := time.Now()
 	current, version := app.Status, app.ResourceVersion
 	if len(unwritten) > 0 {
@@ -206,6 +217,8 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	r.telemetry.recordStatus(app, next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.announce(in, next)
+	r.announceRollout(in, decision)
+	r.telemetry.recordRollout(in.App, decision)
 	return nil
 }
 
@@ -213,7 +226,9 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 // delivery: counted removals, planned specs, accepted stamps, that the hub is behind a cluster, and
 // the revision.
 func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
+	wasPaused := current.Rollout.Paused
 	current.Rollout = next.Rollout
+	current.Rollout.Paused = wasPaused || next.Rollout.Paused // until the clocks that start again are written
 	current.Removals, current.PlannedSpecs, current.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
 	current.Summary.HubBehind = max(current.Summary.HubBehind, next.Summary.HubBehind)
 	return current

@@ -52,7 +52,12 @@ func (s *fixture) removingEntry(member string) v1alpha1.ClusterStatus {
 // unreachableEntry returns the entry of an unreachable member that is Removing.
 func (s *fixture) unreachableEntry(member string) v1alpha1.ClusterStatus {
 	return s.entry(member, v1alpha1.ClusterRemoving, applied(1, 2), withReason(v1alpha1.ReasonClusterUnreachable,
-		"the removal continues when the cluster can be reached; see MemberCluster "+member), lastKnown(v1alpha1.ClusterRemoving))
+		"the removal continues when the cluster can be reached; see MemberCluster "+member+"; to stop waiting: "+s.abandonCommand(member)), lastKnown(v1alpha1.ClusterRemoving))
+}
+
+// abandonCommand returns the command that abandons a member.
+func (s *fixture) abandonCommand(member string) string {
+	return "kubectl annotate appservice web -n " + s.app.Namespace + " fleetwright.dev/abandon=" + member
 }
 
 // lastKnown sets the last phase in which the member was observed.
@@ -214,7 +219,8 @@ func TestDeletion_waits_for_an_unreachable_member_and_names_it(t *testing.T) {
 	s.waitForEntries(s.removingEntry("east"), s.unreachableEntry("west"))
 	s.report("east", s.removalConfirmed(s.transitionTime("east")))
 	s.waitForEntries(s.unreachableEntry("west"))
-	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: west (ClusterUnreachable)")
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "removing it from 1 cluster: west (ClusterUnreachable)"+
+		"; to stop waiting for 1 cluster that cannot be reached: "+s.abandonCommand("west"))
 	s.reconcileOnce()
 	s.waitForEntries(s.unreachableEntry("west"))
 	s.setReady("west", metav1.ConditionTrue)
@@ -262,7 +268,7 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 		}
 		return nil
 	})
-	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded")
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT")
 	if diff := cmp.Diff([]string{finalizer, revisionWrite, statusWrite}, s.sent.lines()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}

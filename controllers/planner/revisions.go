@@ -13,6 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
 // maxTakenNames is the number of names in a row that another owner may have taken.
@@ -20,33 +21,54 @@ const maxTakenNames = 100
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;create;delete
 
-// revise returns the number of the revision that has the template of the AppService. If the history
-// does not have it, it is stored, before a status names it. The history is read from the API
-// server, and only after an edit: at rest the status names the revision of the spec.
-func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in rollout.Input) (int64, error) {
-	current := app.Status.Rollout.Revision
-	if !app.DeletionTimestamp.IsZero() || current > 0 && !isEdited(app) {
-		return current, nil
+// revise sets the revision that has the template of the AppService. If the history does not have it,
+// it is stored, before a status names it. The history is read from the API server, and only after an
+// edit or for a retry: at rest the status names the revision of the spec.
+func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input) error {
+	in.Revision = app.Status.Rollout.Revision
+	isRetry := rollout.RetriesRevision(app)
+	if in.IsDeleting() || in.Revision > 0 && !isEdited(app) && !isRetry {
+		return r.checkStable(ctx, in)
 	}
 	var stored appsv1.ControllerRevisionList
 	if err := r.live.List(ctx, &stored, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
-		return 0, r.reportRevisionsRefused(ctx, app, fmt.Errorf("read the revisions: %w", err))
+		return r.reportRevisionsRefused(ctx, app, fmt.Errorf("read the revisions: %w", err))
 	}
 	history := revision.HistoryOf(app, stored.Items)
-	number, isStored := history.NumberFor(in.App, in.HighestRevision())
-	if !isStored {
+	next := history.NextFor(in.App, in.HighestRevision(), isRetry)
+	if !next.IsStored {
 		var err error
-		if number, err = r.storeRevision(ctx, app, number); err != nil {
-			return 0, r.reportRevisionsRefused(ctx, app, err)
+		if next.Number, err = r.storeRevision(ctx, app, next.Number); err != nil {
+			return r.reportRevisionsRefused(ctx, app, err)
 		}
 	}
-	for _, superfluous := range history.Superfluous(app, number) {
+	in.Revision = next.Number
+	switch {
+	case next.IsRetry:
+		in.Origin = rollout.RevisionRetried
+	case next.IsUndo:
+		in.Origin = rollout.RevisionUndone
+	}
+	for _, superfluous := range history.Superfluous(in.App, next.Number) {
 		only := client.Preconditions{UID: new(superfluous.UID)}
 		if err := r.hub.Delete(ctx, superfluous, only); client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Delete an old revision; the next edit tries again", "controllerRevision", superfluous.Name)
 		}
 	}
-	return number, nil
+	return r.checkStable(ctx, in)
+}
+
+// checkStable sets whether the stable revision is missing, to which a rollout may return.
+func (r *Reconciler) checkStable(ctx context.Context, in *rollout.Input) error {
+	stable := in.App.Status.Rollout.StableRevision
+	if in.IsDeleting() || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
+		return nil
+	}
+	_, err := r.templates.Template(ctx, in.App, stable)
+	if in.IsStableMissing = templates.IsMissing(err); in.IsStableMissing {
+		return nil
+	}
+	return err
 }
 
 func (r *Reconciler) reportRevisionsRefused(ctx context.Context, app *v1alpha1.AppService, refusal error) error {

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,8 +99,8 @@ func TestEdit_of_the_template_is_stored_as_a_revision(t *testing.T) {
 	if got := s.app.Status.Summary.UpToDate; got != "0/2" {
 		t.Errorf("up to date after the edit: %s, want 0/2", got)
 	}
-	s.setImage("web:1", 3)
-	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2", "web-3": "web:1"})
+	s.setImage("web:1", 1) // the stable revision, because no cluster was ready with 2
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
 }
 
 // The revision is stored before a status names it.
@@ -230,4 +232,32 @@ func TestMissing_permission_to_read_revisions_is_reported(t *testing.T) {
 	awaitPermission(true)
 	s.restart() // which tries again at once
 	s.waitForRevision(2)
+}
+
+// A newer CRD has a default for a field of the template. The spec differs from the stored revision
+// then, although nobody has edited it.
+func TestDefault_that_is_added_later_is_no_revision(t *testing.T) {
+	ownHub(t)
+	s := newRunning(t, "east")
+	s.stop()
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(crdKind)
+	s.must(hub.Get(t.Context(), client.ObjectKey{Name: crdName}, crd))
+	path := []string{"schema", "openAPIV3Schema", "properties", "spec", "properties", "terminationGracePeriodSeconds", "default"}
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	s.must(err)
+	s.must(unstructured.SetNestedField(versions[0].(map[string]any), int64(5), path...))
+	s.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+	s.must(hub.Update(t.Context(), crd))
+	eventually(t, func() error {
+		if s.readApp(); s.app.Spec.TerminationGracePeriodSeconds == nil {
+			return errors.New("the API server does not apply the default yet")
+		}
+		return nil
+	})
+	s.start()
+	s.report("east", s.readyObservation())
+	s.reconcileOnce()
+	s.checkWrites()
+	s.checkRevisions(map[string]string{"web-1": "web:1"})
 }

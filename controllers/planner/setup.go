@@ -19,6 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
 
@@ -32,6 +33,9 @@ type Options struct {
 	// SliceThreshold is the number of entries above which they move to AppServiceSlices; 0 is
 	// [appslice.DefaultThreshold].
 	SliceThreshold int
+	// Templates reads older revisions. By default, the planner has a reader of its own, and does not
+	// share what it has read with delivery.
+	Templates *templates.Reader
 }
 
 // SetupWithManager adds the planner to the hub's manager. It returns the planner's metrics, which

@@ -32,7 +32,8 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 		in.Observations[name] = seen
 	}
 	in.SliceThreshold = 2000
-	s.must(s.reconciler(hub).write(t.Context(), s.app, in, status.Compute(in, rollout.Plan(in)), nil))
+	decision := rollout.Plan(in)
+	s.must(s.reconciler(hub).write(t.Context(), s.app, in, decision, status.Compute(in, decision), nil))
 	s.readApp()
 	if got := s.app.Status.Summary.Failed; got != 1300 {
 		t.Errorf("%d entries are Failed", got)

@@ -7,11 +7,11 @@
 // # Usage
 //
 //	history := revision.HistoryOf(app, controllerRevisions)
-//	number, isStored := history.NumberFor(app, onMembers)
-//	if !isStored {
-//		stored, err := revision.New(app, number) // create it, before the status that names it
+//	next := history.NextFor(app, onMembers, isRetry)
+//	if !next.IsStored {
+//		stored, err := revision.New(app, next.Number) // create it, before the status that names it
 //	}
-//	history.Superfluous(app, number) // delete these
+//	history.Superfluous(app, next.Number) // delete these
 //
 // # Invariants
 //

@@ -121,26 +121,59 @@ func HistoryOf(app *v1alpha1.AppService, objects []appsv1.ControllerRevision) Hi
 	return history
 }
 
-// NumberFor returns the number of the revision with the template of an AppService, and whether it
-// is stored. This is the revision in the status, or a later one that no status names: it was stored
-// before a crash, or the status was lost. A template that comes back after another one gets a new
-// number. Members have reported the numbers up to onMembers, which are not used again.
-func (h History) NumberFor(app *v1alpha1.AppService, onMembers int64) (number int64, isStored bool) {
-	current := app.Status.Rollout.Revision
-	newest := max(current, slices.Max(append(inUse(app), 0)))
+// Next is the revision of a spec after an edit.
+type Next struct {
+	Number int64
+	// IsStored is set if the history has the revision.
+	IsStored bool
+	// IsUndo is set if the revision is new, and has the template of the previous stable revision.
+	IsUndo bool
+	// IsRetry is set if the revision is new, and has the template of the failed revision.
+	IsRetry bool
+}
+
+// NextFor returns the revision with the template of an AppService. This is the stable revision or
+// that of the status, if it has the template; or a later one that no status names: it was stored
+// before a crash, or the status was lost. Any other template gets a new number, and so does that of
+// the status if it is retried. Members have reported the numbers up to onMembers, which are not used
+// again.
+func (h History) NextFor(app *v1alpha1.AppService, onMembers int64, isRetry bool) Next {
+	state := app.Status.Rollout
+	isRetry = isRetry && h.has(state.Revision, app)
+	newest := slices.Max(append(inUse(app), state.Revision, state.LatestRevision, state.StableRevision, state.FailedRevision))
+	named := newest
+	if state.Revision == 0 { // the status was lost, and members may run the revision of the spec
+		named = 0
+	}
+	if !isRetry && state.StableRevision != 0 && h.has(state.StableRevision, app) {
+		return Next{Number: state.StableRevision, IsStored: true}
+	}
+	isUndo := state.PreviousRevision != 0 && h.has(state.PreviousRevision, app)
 	for _, stored := range h.revisions {
-		if (stored.Number == current || stored.Number > newest) && HasTemplate(app.Spec, stored.Template) {
-			return stored.Number, true
+		isCurrent := stored.Number == state.Revision && !isRetry
+		if (isCurrent || stored.Number > named) && HasTemplate(app.Spec, stored.Template) {
+			return Next{Number: stored.Number, IsStored: true, IsUndo: isUndo && !isCurrent, IsRetry: isRetry}
 		}
 	}
-	return max(h.highest, newest, onMembers) + 1, false
+	return Next{Number: max(h.highest, newest, onMembers) + 1, IsUndo: isUndo, IsRetry: isRetry}
+}
+
+// has reports whether the revision with this number is stored and has the template of an AppService.
+func (h History) has(number int64, app *v1alpha1.AppService) bool {
+	return slices.ContainsFunc(h.revisions, func(stored Stored) bool {
+		return stored.Number == number && HasTemplate(app.Spec, stored.Template)
+	})
 }
 
 // Superfluous returns the ControllerRevisions to delete when the AppService gets this revision. The
 // revisions that the status or an entry names are kept, and as many others as
 // spec.revisionHistoryLimit allows, newest first.
 func (h History) Superfluous(app *v1alpha1.AppService, number int64) []*appsv1.ControllerRevision {
-	used := append(inUse(app), app.Status.Rollout.Revision, number)
+	state := app.Status.Rollout
+	if state.Revision == 0 { // the status was lost, and it is not known what the clusters run
+		return nil
+	}
+	used := append(inUse(app), state.Revision, state.StableRevision, state.PreviousRevision, number)
 	limit := DefaultHistoryLimit
 	if app.Spec.RevisionHistoryLimit != nil {
 		limit = int(*app.Spec.RevisionHistoryLimit)

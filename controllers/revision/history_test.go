@@ -26,7 +26,7 @@ func stored(t *testing.T, number int64, image string) appsv1.ControllerRevision 
 	return *object
 }
 
-func TestNumberFor(t *testing.T) {
+func TestNextFor(t *testing.T) {
 	one, two, three := stored(t, 1, "web:1"), stored(t, 2, "web:2"), stored(t, 3, "web:1")
 	change := func(object appsv1.ControllerRevision, change func(*appsv1.ControllerRevision)) appsv1.ControllerRevision {
 		changed := object.DeepCopy()
@@ -51,6 +51,7 @@ func TestNumberFor(t *testing.T) {
 		"a crash, and the edit is undone":            {image: "web:1", revision: 1, entries: []int64{1}, objects: []appsv1.ControllerRevision{one, two}, want: 1},
 		"a crash, but an entry names the revision":   {image: "web:2", revision: 1, entries: []int64{2}, objects: []appsv1.ControllerRevision{one, two}, want: 3, wantStore: true},
 		"the status is lost":                         {image: "web:1", objects: []appsv1.ControllerRevision{one, two, three}, want: 3},
+		"the status is lost, and members run it":     {image: "web:2", entries: []int64{2, 1}, objects: []appsv1.ControllerRevision{one, two}, want: 2},
 		"the status is lost, and the spec is edited": {image: "web:9", objects: []appsv1.ControllerRevision{one, two, three}, want: 4, wantStore: true},
 		"the history is lost":                        {image: "web:2", revision: 2, entries: []int64{2}, want: 3, wantStore: true},
 		"the revision of the status is lost":         {image: "web:2", revision: 2, entries: []int64{2}, objects: []appsv1.ControllerRevision{one}, want: 3, wantStore: true},
@@ -72,9 +73,9 @@ func TestNumberFor(t *testing.T) {
 			for _, number := range c.entries {
 				app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Revision: number})
 			}
-			number, isStored := HistoryOf(app, c.objects).NumberFor(app, c.onMembers)
-			if number != c.want || isStored == c.wantStore {
-				t.Errorf("NumberFor returns %d, stored %t; want %d, stored %t", number, isStored, c.want, !c.wantStore)
+			next := HistoryOf(app, c.objects).NextFor(app, c.onMembers, false)
+			if next.Number != c.want || next.IsStored == c.wantStore {
+				t.Errorf("NextFor returns %+v; want %d, stored %t", next, c.want, !c.wantStore)
 			}
 		})
 	}
@@ -104,6 +105,43 @@ func TestSuperfluous(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("to delete (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A number is used once, and the templates of the stable revisions are recognized.
+func TestNextFor_in_a_rollout(t *testing.T) {
+	objects := []appsv1.ControllerRevision{stored(t, 4, "web:4"), stored(t, 5, "web:5"), stored(t, 6, "web:6"), stored(t, 7, "web:7")}
+	completed := v1alpha1.RolloutStatus{Revision: 6, StableRevision: 6, PreviousRevision: 5}
+	canceled := v1alpha1.RolloutStatus{Revision: 6, LatestRevision: 7, StableRevision: 6, PreviousRevision: 5}
+	failed := v1alpha1.RolloutStatus{Revision: 7, StableRevision: 6, PreviousRevision: 5, FailedRevision: 7}
+	for name, c := range map[string]struct {
+		image   string
+		state   v1alpha1.RolloutStatus
+		isRetry bool
+		objects []appsv1.ControllerRevision
+		want    Next
+	}{
+		"the stable template, in a rollout":           {"web:6", failed, false, objects, Next{Number: 6, IsStored: true}},
+		"the stable template, whose revision is lost": {"web:6", failed, false, objects[:2], Next{Number: 8}},
+		"an undo":                             {"web:5", failed, false, objects, Next{Number: 8, IsUndo: true}},
+		"an undo, and a crash":                {"web:5", completed, false, append(objects[:3:3], stored(t, 7, "web:5")), Next{Number: 7, IsStored: true, IsUndo: true}},
+		"an older template":                   {"web:4", failed, false, objects, Next{Number: 8}},
+		"the failed template":                 {"web:7", failed, false, objects, Next{Number: 7, IsStored: true}},
+		"the failed template, retried":        {"web:7", failed, true, objects, Next{Number: 8, IsRetry: true}},
+		"a retry, and a crash":                {"web:7", failed, true, append(objects[:4:4], stored(t, 8, "web:7")), Next{Number: 8, IsStored: true, IsRetry: true}},
+		"a retry, and the stable template":    {"web:6", failed, true, objects, Next{Number: 6, IsStored: true}},
+		"a retry, and an undo":                {"web:5", failed, true, objects, Next{Number: 8, IsUndo: true}},
+		"a canceled template that comes back": {"web:7", canceled, false, objects, Next{Number: 8}},
+		"the same, and the history is short":  {"web:7", canceled, false, objects[2:3], Next{Number: 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newApp(c.image)
+			app.Status.Rollout = c.state
+			app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "east", Revision: c.state.StableRevision}}
+			if got := HistoryOf(app, c.objects).NextFor(app, 0, c.isRetry); got != c.want {
+				t.Errorf("NextFor returns %+v, want %+v", got, c.want)
 			}
 		})
 	}

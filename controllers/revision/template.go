@@ -29,6 +29,29 @@ func Compose(current, template v1alpha1.AppServiceSpec) v1alpha1.AppServiceSpec 
 	return composed
 }
 
+// Restore returns a spec that has the template of an earlier one, and keeps the other fields of the
+// current one, also the replicas in its overrides. It is what a user saves to return to a revision. It
+// shares memory with both.
+func Restore(current, template v1alpha1.AppServiceSpec) v1alpha1.AppServiceSpec {
+	restored := Compose(current, template)
+	restored.Overrides = slices.Clone(restored.Overrides)
+	for _, override := range current.Overrides {
+		if override.Replicas == nil {
+			continue
+		}
+		i := slices.IndexFunc(restored.Overrides, func(o v1alpha1.Override) bool { return o.Name == override.Name })
+		switch {
+		case i >= 0 && equality.Semantic.DeepEqual(restored.Overrides[i].ClusterMatch, override.ClusterMatch):
+			restored.Overrides[i].Replicas = override.Replicas
+			continue
+		case i >= 0: // it matches other clusters than in the template
+			override.Name += "-replicas"
+		}
+		restored.Overrides = append(restored.Overrides, v1alpha1.Override{Name: override.Name, ClusterMatch: override.ClusterMatch, Replicas: override.Replicas})
+	}
+	return restored
+}
+
 // HasTemplate reports whether a spec has this template.
 func HasTemplate(spec, template v1alpha1.AppServiceSpec) bool {
 	return equality.Semantic.DeepEqual(Template(spec), Template(template))
@@ -45,6 +68,7 @@ func withImmediate(spec, from v1alpha1.AppServiceSpec) v1alpha1.AppServiceSpec {
 	spec.DeletionPolicy = from.DeletionPolicy
 	spec.Suspend = from.Suspend
 	spec.RevisionHistoryLimit = from.RevisionHistoryLimit
+	spec.Rollout = from.Rollout
 	return spec
 }
 

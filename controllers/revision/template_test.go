@@ -18,7 +18,7 @@ var (
 		"PriorityClassName", "TerminationGracePeriodSeconds", "Strategy", "ProgressDeadlineSeconds", "DisruptionBudget", "Overrides",
 	}
 	immediateFields = []string{
-		"Replicas", "ReplicaPolicy", "Autoscaling", "ExternallyScaled", "Placement", "ConflictPolicy", "DeletionPolicy", "Suspend", "RevisionHistoryLimit",
+		"Replicas", "ReplicaPolicy", "Autoscaling", "ExternallyScaled", "Placement", "ConflictPolicy", "DeletionPolicy", "RevisionHistoryLimit", "Rollout", "Suspend",
 	}
 )
 
@@ -77,6 +77,33 @@ func TestCompose_drops_patches_of_an_autoscaler_that_is_gone(t *testing.T) {
 	}
 	if len(template.Overrides[0].Patches) != 2 {
 		t.Error("the template was modified")
+	}
+}
+
+func TestRestore_keeps_the_replicas_of_overrides(t *testing.T) {
+	on := func(name string) v1alpha1.ClusterMatch { return v1alpha1.ClusterMatch{ClusterNames: []string{name}} }
+	current := v1alpha1.AppServiceSpec{Image: "web:2", Replicas: new(int32(2)), Overrides: []v1alpha1.Override{
+		{Name: "only-replicas", ClusterMatch: on("a"), Replicas: new(int32(50))},
+		{Name: "both", ClusterMatch: on("b"), Replicas: new(int32(9)), ImageTag: "2-large"},
+		{Name: "moved", ClusterMatch: on("c"), Replicas: new(int32(7))},
+		{Name: "new", ClusterMatch: on("d"), ImageTag: "2-small"},
+	}}
+	earlier := v1alpha1.AppServiceSpec{Image: "web:1", Overrides: []v1alpha1.Override{
+		{Name: "both", ClusterMatch: on("b"), ImageTag: "1-large"},
+		{Name: "moved", ClusterMatch: on("x"), ImageTag: "1-x"},
+	}}
+	want := v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(2)), Overrides: []v1alpha1.Override{
+		{Name: "both", ClusterMatch: on("b"), Replicas: new(int32(9)), ImageTag: "1-large"},
+		{Name: "moved", ClusterMatch: on("x"), ImageTag: "1-x"},
+		{Name: "only-replicas", ClusterMatch: on("a"), Replicas: new(int32(50))},
+		{Name: "moved-replicas", ClusterMatch: on("c"), Replicas: new(int32(7))},
+	}}
+	got := Restore(current, earlier)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if !HasTemplate(got, earlier) || earlier.Overrides[0].Replicas != nil {
+		t.Error("it has another template, or the earlier one was modified")
 	}
 }
 

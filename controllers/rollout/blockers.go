@@ -15,9 +15,10 @@ const blockerTimeout = 10 * time.Minute
 
 // blockers returns the clusters that must become ready before a removal may start: surging clusters
 // and, while the plan is below its limit or empty, candidates that are excluded only because they
-// are not Ready. A surging cluster that has been Failed or Unknown for blockerTimeout is not a
-// blocker if the plan chooses all matching clusters and another cluster is Ready. Otherwise one
-// broken cluster would block every removal.
+// are not Ready. A surging cluster that has been Failed or Unknown for blockerTimeout, or that waits
+// for its turn in the first rollout, is not a blocker if the plan chooses all matching clusters and
+// another cluster is Ready. Otherwise one broken cluster, or a stage without approval, would block
+// every removal.
 func (in Input) blockers(plans []entryPlan) []string {
 	if in.acceptsUnready() {
 		return nil
@@ -26,7 +27,7 @@ func (in Input) blockers(plans []entryPlan) []string {
 	anyReady := slices.ContainsFunc(plans, func(e entryPlan) bool { return !e.isLeaving && e.entry.Phase == v1alpha1.ClusterReady })
 	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
 	for _, name := range in.shortfall(plans, isSurging).clusters {
-		if limited || in.IsDivided() || !anyReady || !in.hasFailedLong(find(plans, name)) {
+		if e := find(plans, name); limited || in.IsDivided() || !anyReady || !in.hasFailedLong(e) && !in.awaitsTurn(e) {
 			names = append(names, name)
 		}
 	}
@@ -40,6 +41,9 @@ func (in Input) hasFailedLong(e *entryPlan) bool {
 	bad := e.entry.Phase == v1alpha1.ClusterFailed || e.entry.Phase == v1alpha1.ClusterUnknown
 	return bad && e.previous != nil && e.previous.Phase == e.entry.Phase && in.Now.Sub(e.previous.LastTransitionTime.Time) >= blockerTimeout
 }
+
+// awaitsTurn reports whether a cluster has no revision yet.
+func (in Input) awaitsTurn(e *entryPlan) bool { return in.Revision != 0 && e.entry.Revision == 0 }
 
 // pendingCandidates returns the clusters that the plan would choose if they were Ready. While the
 // plan chooses no cluster, it returns all of them. While the plan chooses fewer than its limit, it

@@ -9,7 +9,8 @@
 //	decision := rollout.Plan(in)
 //	next := status.Compute(in, decision)
 //	// 2. Remove the tombstones of in.TombstonesToRemove(next.Clusters).
-//	// 3. Write next as the status of app. Plan again after decision.RecheckAfter, if it is not 0.
+//	// 3. Write next as the status of app, drop the observations of decision.StaleObservations, and
+//	//    report decision.Transitions. Plan again after decision.RecheckAfter, if it is not 0.
 //
 // What must hold:
 //
@@ -34,6 +35,70 @@
 // If delivery has observed nothing since the operator started, the observed part does not change.
 // So a restart changes nothing. An entry whose cluster cannot be observed becomes Unknown and keeps
 // the last known values. No decision depends on a reason or a message.
+//
+// # Rollouts
+//
+// A changed template of an AppService is a new revision (see package revision). A rollout moves the
+// clusters from the stable revision to the target, which is the revision of the spec, stage by stage.
+// Each stage proves the target for the next one. If the target fails, all clusters return to the
+// stable revision. The state is in status.rollout and in the entries.
+//
+//	          edit of the template                 all stages Completed or Skipped
+//	Completed ────────────────────▶ Progressing ──────────────────────────────────▶ Completed
+//	                                  │     ▲
+//	   too many failures, or abort    │     │ edit of the template, or retry
+//	                                  ├─ there is a stable revision ──▶ RollingBack ──▶ RolledBack
+//	                                  └─ there is none, or onFailure is Pause ──▶ Halted
+//
+//	Stage: Pending → (Skipped | AwaitingApproval →) Progressing → Soaking → Completed
+//
+// In any phase, if the spec returns to the stable template, the rollout is Progressing with the
+// stable revision as its target: the clusters go back as in a rollback, and it is Completed. In
+// Halted, abort starts the rollback. A user who aborts always gets the rollback, if it is possible.
+//
+//   - A cluster is available when it has been Ready with its revision for minReadySeconds without a
+//     break. It is updating when it has the target and is not available. The target failed on a
+//     cluster that has been Failed for three minutes, or that is not Ready at the progress deadline.
+//     A cluster that cannot be observed never failed: at the deadline, it is lost.
+//   - A decision to continue, and a failure, need an observation by this process. A cluster that has
+//     not answered the latest edit is neither available nor broken, for three minutes.
+//   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
+//     the last stage. A cluster that got the target in a stage with a limit keeps its place there.
+//   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
+//     that are Ready, while fewer are updating than maxUnavailable, and at most one more than are
+//     available. When nothing else is left to do, it tries clusters that were broken before. They
+//     are impaired: no evidence against the target.
+//   - A stage is settled when no cluster is updating, none is left to update, one is available, and
+//     half of them have a result. Then it soaks, and is Completed. It never opens again, unless an edit
+//     of the stages gives it clusters without the target. Clusters that are late get the target in a
+//     Completed stage too.
+//   - A stage without clusters is Skipped, which is not Completed: a cluster that joins it needs the
+//     approval of the stage.
+//   - The target failed if it failed on more clusters of a stage than maxFailures; or if it failed on
+//     one, none is available, and none is left to try.
+//   - A cluster with another revision than the stable one and the target is superseded. It gets the
+//     target in any phase when its stage has begun. Before that, it goes back to the stable revision
+//     if it is broken or runs the failed revision.
+//   - In a rollback, broken clusters return at once, and the others as maxUnavailable allows, in all
+//     stages at the same time. It never waits for a broken cluster.
+//   - A new cluster gets the target if its stage or the rollout is Completed, and otherwise the
+//     stable revision. In the first rollout it waits for its turn. This is decided last.
+//   - The target becomes stable when a stage is Completed and the target is available anywhere.
+//   - While the rollout is paused, the AppService is suspended, there is no plan, a selector is
+//     invalid, or the hub is behind, no cluster gets another revision. Then the clocks of the
+//     clusters that are updating start again.
+//   - An undo, to the previous stable template, needs no approval and does not soak. A promoted stage
+//     needs no approval, soak, slow start or quorum.
+//   - Clusters without replicas get the target and are no evidence, unless no cluster of the stage has
+//     replicas.
+//
+// Without spec.rollout, all clusters get the target at once, unless it is the failed revision. The
+// target becomes stable when all clusters that can be observed are Ready with it, in the write that
+// records this. Before the first rollout in stages, the revision becomes stable with which at least
+// half of them are Ready. An entry of an older version has no revision. It gets the first one, if no
+// edit was made meanwhile; otherwise it is like a new cluster that already runs something.
+//
+// These policies never change a replica count, and the other policies never change a revision.
 //
 // # Surging clusters
 //

@@ -25,6 +25,9 @@ type entryPlan struct {
 	isLeaving   bool                    // the cluster is no longer in the plan, and its removal has not started
 	lowerTarget *placement.Decision     // the final decision for the cluster if it is lower than the entry, otherwise nil
 	blockers    []string                // the clusters that must become ready before its removal starts
+
+	isReassigned bool // the cluster gets another revision, so its phase begins now
+	isStale      bool // its observation is of an earlier time when the cluster had this revision
 }
 
 // find returns the plan of a cluster's entry, which must exist. The plans are sorted by name.
@@ -100,6 +103,9 @@ func (in Input) removingEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.C
 	case !member.IsReady():
 		entry.LastKnownPhase = v1alpha1.ClusterRemoving
 		entry.Reason, entry.Message = v1alpha1.ReasonClusterUnreachable, "the removal continues when the cluster can be reached; see MemberCluster "+member.Name
+		if command := in.AbandonCommand([]string{member.Name}); command != "" {
+			entry.Message = BoundMessage(entry.Message + "; to stop waiting: " + command)
+		}
 	case seen != nil && ConfirmsRemoval(*seen, previous):
 		return nil
 	case seen != nil && seen.Phase == v1alpha1.ClusterRemoving:
@@ -127,11 +133,15 @@ func (in Input) runningEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.Cl
 		return unknownEntry(entry, previous, member)
 	}
 	switch {
+	case seen != nil && previous != nil && previous.Phase == v1alpha1.ClusterFailed && previous.Revision == 0 && isOfOtherRevision(*seen, entry):
+		// An older version of Fleetwright wrote the entry. It gets its revision now, and stays as it
+		// is until delivery answers that.
 	case seen != nil:
 		applyObservation(&entry, *seen)
 	case previous == nil || previous.Phase == v1alpha1.ClusterPending || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterPending, v1alpha1.ReasonPending, ""
 	case previous.Phase == v1alpha1.ClusterReady && (entry.ObservedGeneration < entry.Generation || entry.Replicas != previous.Replicas || entry.Surging),
+		previous.Phase == v1alpha1.ClusterFailed && previous.Revision != 0 && previous.Revision != entry.Revision,
 		previous.Phase == v1alpha1.ClusterFailed && in.App.Status.IsHubBehind(),
 		in.explainsRemoval(previous): // until the next observation or explanation
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""

@@ -105,6 +105,12 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 			in:   NewInput(AtRevision(1), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterReady)), Observed("east", Observation(v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterReady, DesiredRevision(1)),
 		},
+		"an entry of an older version that is Failed stays Failed until an observation of the first revision": {
+			in: NewInput(AtRevision(1), Chosen("east"),
+				WithEntries(Entry("east", v1alpha1.ClusterFailed, NeverObserved, Surging, WithReason(v1alpha1.ReasonInvalidOverride, "no label"))),
+				Observed("east", Observation(v1alpha1.ClusterFailed))),
+			want: onlyEast(v1alpha1.ClusterFailed, DesiredRevision(1), NeverObserved, Surging, WithReason(v1alpha1.ReasonInvalidOverride, "no label")),
+		},
 		"an observation of an entry without a revision is none of a new one": {
 			in: NewInput(AtRevision(1), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, NeverObserved)),
 				Observed("east", Observation(v1alpha1.ClusterReady))),
@@ -299,6 +305,16 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		"an unreachable cluster is Removing with the reason ClusterUnreachable": {
 			in:   NewInput(NotChosen("east"), AcceptRemovals("1@2"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving), WithTransition(v1alpha1.TransitionRemoving, v1alpha1.CauseClustersChanged), Approved, Since(Now)),
+		},
+		"the message of an unreachable cluster has no command while the AppService is suspended": {
+			in: NewInput(Suspended, NotChosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")))),
+			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, "the removal continues when the cluster can be reached; see MemberCluster east"),
+				LastKnown(v1alpha1.ClusterRemoving)),
+		},
+		"the command of an unreachable cluster replaces the annotation of another one": {
+			in: NewInput(NotChosen("east"), Unreachable("east"), Annotated(v1alpha1.AnnotationAbandon, "west"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")))),
+			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, "the removal continues when the cluster can be reached; see MemberCluster east"+
+				"; to stop waiting: kubectl annotate appservice web -n shop --overwrite fleetwright.dev/abandon=east"), LastKnown(v1alpha1.ClusterRemoving)),
 		},
 		"a cluster that is reachable again has the reason Removing": {
 			in:   NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonClusterUnreachable, MessageUnreachableRemoval), LastKnown(v1alpha1.ClusterRemoving)))),

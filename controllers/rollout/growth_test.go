@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
@@ -33,6 +35,44 @@ var fleets = map[string]func(clusters int) rollout.Input{
 			}
 		})
 	},
+}
+
+func init() {
+	fleets["a rollout in three stages"] = rollingFleet
+	fleets["a rollback"] = func(n int) rollout.Input {
+		in := rollingFleet(n)
+		in.App.Annotations = map[string]string{v1alpha1.AnnotationAbort: "2"}
+		return in
+	}
+	fleets["an edit at once"] = func(n int) rollout.Input {
+		return readyFleet(n, func(in *rollout.Input) { in.App.Generation, in.Revision = in.App.Generation+1, 1 })
+	}
+}
+
+// rollingFleet returns an input in a rollout with a limited stage, a stage by label, and the rest.
+func rollingFleet(clusters int) rollout.Input {
+	in := readyFleet(clusters)
+	in.App.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{
+		{Name: "few", Limit: new(intstr.FromString("10%")), SpreadKey: "region", RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(0))}},
+		{Name: "eu", ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: inRegion("eu")}},
+	}}
+	in.App.Generation++
+	in.Revision = 1
+	i := 0
+	for _, member := range in.Members {
+		member.Labels = map[string]string{"region": []string{"eu", "us", "ap"}[i%3]}
+		i++
+	}
+	in.App.Status.Rollout = v1alpha1.RolloutStatus{Revision: 1, StableRevision: 1, Phase: v1alpha1.RolloutCompleted}
+	for i := range in.App.Status.Clusters {
+		in.App.Status.Clusters[i].Revision, in.App.Status.Clusters[i].Generation, in.App.Status.Clusters[i].ObservedGeneration = 1, in.App.Generation, in.App.Generation
+	}
+	for name, seen := range in.Observations {
+		seen.Revision, seen.Generation, seen.Applied = 1, in.App.Generation, in.App.Generation
+		in.Observations[name] = seen
+	}
+	in.Revision = 2
+	return Next(in)
 }
 
 // readyFleet returns an input that runs on this number of clusters and is at rest, with changes.

@@ -21,7 +21,16 @@ type Input struct {
 	// planned state.
 	PlanError error
 	// Revision is the number of the revision that has the template of the spec.
+	// It is the stable revision if the spec has its template. If it is 0, no revision changes.
 	Revision int64
+	// Origin says where the revision comes from, if the status does not have it yet.
+	Origin RevisionOrigin
+	// IsStableMissing is set if the ControllerRevision of the stable revision is missing. No cluster
+	// gets this revision then.
+	IsStableMissing bool
+	// ObservedSince is when this process began to observe the members. Deadlines do not count the
+	// time before it, because nothing may have been delivered then. It may be zero.
+	ObservedSince metav1.Time
 	// Members are the MemberClusters that have a Secret, by name. A MemberCluster without a Secret
 	// is treated as deleted.
 	Members map[string]*v1alpha1.MemberCluster

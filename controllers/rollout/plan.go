@@ -24,6 +24,22 @@ type Decision struct {
 	PlacementHash string
 	// AcceptedStamps are the stamps that are accepted by a digest.
 	AcceptedStamps []string
+	// Rollout is the next status of the rollout.
+	Rollout v1alpha1.RolloutStatus
+	// Transitions are the steps of the rollout to report after the status was written.
+	Transitions []Transition
+	// RequestErrors are the values of annotations that have no effect on the rollout.
+	RequestErrors []RequestError
+	// IsPauseRequested is set if the annotation pause names the revision of the spec.
+	IsPauseRequested bool
+	// StageError is set if a stage has an invalid selector. Every cluster keeps its revision then.
+	StageError *StageError
+	// WaitingStage is the stage whose clusters cannot prove the target at present, because too many
+	// cannot be reached or are broken. It is "" if there is none.
+	WaitingStage string
+	// StaleObservations are the clusters whose observations must be dropped when the status is
+	// written: they name the revision that the cluster gets now, and are from before it.
+	StaleObservations []string
 	// Notes explain to users which scale-downs and removals are pending, for all clusters together.
 	Notes []string
 	// AwaitsAnswers is set if a cluster that can be reached has not answered its next entry yet.
@@ -39,23 +55,34 @@ func Plan(in Input) Decision {
 	in = in.Recover().withAcceptedStamps()
 	// 2. Plan the entry of each cluster independently of all other clusters.
 	plans := in.planEntries()
-	// 3. Scale down as far as the ready replicas on other clusters allow.
+	// 3. Decide which revision each cluster is to run.
+	revisions := in.planRevisions(plans)
+	// 4. Scale down as far as the ready replicas on other clusters allow.
 	notes := in.scaleDown(plans)
-	// 4. Start removals as far as the policies allow.
+	// 5. Start removals as far as the policies allow.
 	removals, removalNotes := in.remove(plans)
-	// 5. While the hub is behind a cluster, explain that on all entries.
+	// 6. While the hub is behind a cluster, explain that on all entries.
 	in.holdBehind(plans)
-	// 6. Set the transition time on entries whose phase changed.
+	// 7. Set the transition time on entries whose phase changed.
 	entries := in.finish(plans)
+	deadlines := append(in.deadlines(entries, removals), revisions.finish(entries)...)
 	return Decision{
-		Entries:        entries,
-		Removals:       removals,
-		PlannedSpecs:   lineage.Planned(in.App),
-		PlacementHash:  in.placementHash(),
-		AcceptedStamps: in.App.Status.AcceptedStamps,
-		Notes:          append(notes, removalNotes...),
-		AwaitsAnswers:  slices.ContainsFunc(plans, awaitsAnswer),
-		RecheckAfter:   in.recheckAfter(entries, removals),
+		Rollout:          revisions.status,
+		Transitions:      transitions(in.App.Status.Rollout, revisions.status),
+		RequestErrors:    revisions.requests.Errors,
+		IsPauseRequested: revisions.requests.IsPaused,
+		StageError:       revisions.stageError,
+		WaitingStage:     revisions.waitingStage(),
+
+		StaleObservations: staleObservations(plans),
+		Entries:           entries,
+		Removals:          removals,
+		PlannedSpecs:      lineage.Planned(in.App),
+		PlacementHash:     in.placementHash(),
+		AcceptedStamps:    in.App.Status.AcceptedStamps,
+		Notes:             append(notes, removalNotes...),
+		AwaitsAnswers:     slices.ContainsFunc(plans, awaitsAnswer),
+		RecheckAfter:      in.recheckAfter(deadlines),
 	}
 }
 
@@ -106,7 +133,7 @@ func (in Input) finish(plans []entryPlan) []v1alpha1.ClusterStatus {
 	for i := range plans {
 		e := &plans[i]
 		entries[i] = e.entry
-		entries[i].LastTransitionTime = in.transitionTime(e.previous, e.entry.Phase)
+		entries[i].LastTransitionTime = in.transitionTime(e)
 	}
 	return entries
 }
@@ -126,17 +153,25 @@ func (in Input) clusterNames() []string {
 	return slices.Compact(names)
 }
 
-// transitionTime returns the LastTransitionTime of an entry with this phase. Times have whole
+// transitionTime returns the LastTransitionTime of an entry. Times have whole
 // seconds, but two transitions of an entry never have the same time, because delivery confirms a
 // removal by the time of the entry that requested it.
-func (in Input) transitionTime(previous *v1alpha1.ClusterStatus, phase v1alpha1.ClusterPhase) metav1.Time {
+//
+// An entry that gets another revision begins its phase again. If it is Unknown, it keeps its time,
+// which is the age of the observed state.
+func (in Input) transitionTime(e *entryPlan) metav1.Time {
+	phase, previous := e.entry.Phase, e.previous
 	switch {
 	case previous == nil:
 		return in.Now
-	case previous.Phase == phase:
+	case previous.Phase == phase && (!e.isReassigned || phase == v1alpha1.ClusterUnknown):
 		return previous.LastTransitionTime
-	case previous.LastTransitionTime.Before(&in.Now):
+	case previous.LastTransitionTime.Before(&in.Now), isFromOtherClock(previous.LastTransitionTime, in.Now):
 		return in.Now
 	}
 	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
 }
+
+// isFromOtherClock reports whether a time is so far in the future that the clock was set back since
+// then.
+func isFromOtherClock(t, now metav1.Time) bool { return t.Sub(now.Time) > time.Minute }

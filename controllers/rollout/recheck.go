@@ -11,14 +11,14 @@ import (
 // has passed or that a namespace is being deleted.
 const deletionRecheck = 10 * time.Second
 
-// recheckAfter returns the time after which these entries must be planned again although no input
-// changes, or 0 if time alone changes nothing.
-func (in Input) recheckAfter(entries []v1alpha1.ClusterStatus, removals v1alpha1.RemovalsStatus) time.Duration {
+// recheckAfter returns the time until the next of the deadlines, when the AppService must be planned
+// again although no input changes, or 0 if time alone changes nothing.
+func (in Input) recheckAfter(deadlines []time.Time) time.Duration {
 	if in.IsDeleting() {
 		return deletionRecheck
 	}
 	var next time.Duration
-	for _, deadline := range in.deadlines(entries, removals) {
+	for _, deadline := range deadlines {
 		if wait := deadline.Sub(in.Now.Time); wait > 0 && (next == 0 || wait < next) {
 			next = wait
 		}

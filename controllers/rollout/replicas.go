@@ -17,7 +17,7 @@ func (e *entryPlan) isFirstAssignment() bool {
 // runs all replicas, an edit changes all clusters in the same way, and nothing waits.
 func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving func() int32) {
 	e.entry.Generation, e.entry.Weight = in.App.Generation, decision.Weight
-	setRevision(&e.entry, in.Revision)
+	in.startRevision(e)
 	if in.mayWait(e, decision) {
 		e.lowerTarget = &decision
 		e.entry.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionScaleDownPending, Cause: in.scaleDownCause(e)}
@@ -33,14 +33,21 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 	}
 }
 
-// setRevision sets the desired revision of an entry. A revision that is not applied yet is like a
-// generation that is not applied yet. An older version of Fleetwright wrote entries without a
-// revision: what they have applied is the first revision.
-func setRevision(entry *v1alpha1.ClusterStatus, revision int64) {
-	if entry.Revision != 0 && entry.Revision != revision {
-		entry.ObservedGeneration = min(entry.ObservedGeneration, entry.Generation-1)
+// startRevision sets the revision from which the rollout of an entry starts. An older version of
+// Fleetwright wrote entries without a revision: what they have applied is the first revision. On a
+// cluster from which the AppService was being removed, nothing is known to run.
+func (in Input) startRevision(e *entryPlan) {
+	if e.previous == nil {
+		return
 	}
-	entry.Revision = revision
+	if e.previous.Phase == v1alpha1.ClusterRemoving {
+		e.entry.Revision, e.entry.UnavailableSince, e.entry.Impaired, e.entry.Stage = 0, nil, false, ""
+		return
+	}
+	isFirst := in.App.Status.Rollout.Revision == 0 && e.previous.Revision == 0 && e.previous.Generation == in.App.Generation
+	if isFirst && IsPlanned(*e.previous) {
+		e.entry.Revision = in.Revision
+	}
 }
 
 // mayWait reports whether a cluster is to be scaled down and may have to wait. A cluster that is

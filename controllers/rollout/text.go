@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +35,12 @@ func CountClusters(n int32) string {
 		return "1 cluster"
 	}
 	return fmt.Sprintf("%d clusters", n)
+}
+
+// firstNames returns the first maxNamed names, in alphabetical order.
+func firstNames(names []string) []string {
+	slices.Sort(names)
+	return names[:min(len(names), maxNamed)]
 }
 
 // CapNames returns the first maxNamed names and the number of the rest.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +17,20 @@ func (in Input) IsAbandoned(cluster string) bool {
 		return in.abandoned[cluster]
 	}
 	return in.abandonedClusters()[cluster]
+}
+
+// AbandonCommand returns the command that abandons clusters. It returns "" while the annotation has
+// no effect. The command replaces an earlier value, because the removals from the clusters in that
+// value do not wait any more.
+func (in Input) AbandonCommand(clusters []string) string {
+	if in.IsSuspended() || in.App.Status.IsHubBehind() {
+		return ""
+	}
+	overwrite := ""
+	if _, isSet := in.App.Annotations[v1alpha1.AnnotationAbandon]; isSet {
+		overwrite = " --overwrite"
+	}
+	return fmt.Sprintf("kubectl annotate appservice %s -n %s%s %s=%s", in.App.Name, in.App.Namespace, overwrite, v1alpha1.AnnotationAbandon, strings.Join(clusters, ","))
 }
 
 // abandonedClusters returns the clusters that the annotation abandons. It is never nil.

@@ -19,8 +19,9 @@ type Change struct {
 }
 
 // Changes returns the changes to report once after a status was written. Bad changes come first,
-// and each group is sorted by cluster name. Intermediate states are left out, except for pods that
-// cannot run, because those rarely recover by waiting.
+// and each group is sorted by cluster name. Intermediate states are left out. A change of the reason
+// alone is reported if pods cannot run any more, or for another reason than before, because they
+// rarely recover by waiting.
 //
 // A deletion removes the AppService from many clusters: those that leave the status for the same
 // reason are one change. Each of them leaves once, so that later changes differ from earlier ones.
@@ -37,18 +38,14 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	}
 	for _, entry := range after.Clusters {
 		previous := in.App.Status.Cluster(entry.Name)
-		if entry.Phase == v1alpha1.ClusterProgressing && isPodFailure(entry.Reason) && (previous == nil || previous.Reason != entry.Reason) {
-			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
-			continue
-		}
-		if previous != nil && previous.Phase == entry.Phase {
-			continue
-		}
-		switch entry.Phase {
-		case v1alpha1.ClusterReady:
+		switch {
+		case v1alpha1.IsPodFailure(entry.Reason) && (previous == nil || previous.Reason != entry.Reason):
+			changes = append(changes, in.failureBegins(entry))
+		case previous != nil && previous.Phase == entry.Phase:
+		case entry.Phase == v1alpha1.ClusterReady:
 			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready"})
-		case v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached:
-			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true})
+		case slices.Contains([]v1alpha1.ClusterPhase{v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached}, entry.Phase):
+			changes = append(changes, in.failureBegins(entry))
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b Change) int {
@@ -81,6 +78,11 @@ func joinEqual(changes []Change) []Change {
 		joined[place].Clusters = append(joined[place].Clusters, change.Clusters...)
 	}
 	return joined
+}
+
+// failureBegins returns the change for an entry that begins to describe a failure.
+func (in report) failureBegins(entry v1alpha1.ClusterStatus) Change {
+	return Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true}
 }
 
 // fullMessage returns the message of a cluster status, even if the budget of the status dropped it.

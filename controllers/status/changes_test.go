@@ -39,6 +39,30 @@ func TestChanges(t *testing.T) {
 		"pods cannot run, with another message": {
 			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonContainerConfig, "1 of 2 pods: no Secret"))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonContainerConfig, "2 of 2 pods: no Secret")))),
 		},
+		"pods of a Failed cluster cannot run": {
+			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonPodsNotReady, ""))), Observed("a", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
+		},
+		"pods of a Failed cluster cannot run for another reason": {
+			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonImagePullBackOff, ""))), Observed("a", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonContainerConfig, "no Secret")))),
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonContainerConfig, "no Secret", true}},
+		},
+		"a Failed cluster has another reason that is no pod failure": {
+			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonCrashLoopBackOff, ""))), Observed("a", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonPodsNotReady, "")))),
+		},
+		"pods still cannot run, and the cluster is Failed": {
+			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonCrashLoopBackOff, ""))), Observed("a", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonCrashLoopBackOff, "exit code 1", true}},
+		},
+		"pods of a Failed cluster still cannot run": {
+			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonCrashLoopBackOff, "exit code 1"))), Observed("a", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonCrashLoopBackOff, "exit code 2")))),
+		},
+		"pods cannot run, after a restart": {
+			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonCrashLoopBackOff, "exit code 1")))),
+		},
+		"pods run again": {
+			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonCrashLoopBackOff, "exit code 1"))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "")))),
+		},
 		"bad changes come first": {
 			in: NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterPending)), Observed("a", Observation(v1alpha1.ClusterReady)),
 				WithEntries(Entry("b", v1alpha1.ClusterReady)), Chosen("b"), Observed("b", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"))),

@@ -14,11 +14,23 @@ import (
 )
 
 // conditions returns the conditions Placed and Ready. It also returns Suspended, Reconciling and
-// Stalled, each only while it is True; at most one of Reconciling and Stalled is True. An
-// AppService that is being deleted has no Placed condition.
+// Stalled, each only while it is True; at most one of Reconciling and Stalled is True. With
+// spec.rollout, it returns RolledOut. An AppService that is being deleted has neither Placed nor
+// RolledOut.
 func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
+	staged := in.rolloutReport(entries)
+	conditions := in.readiness(entries, sum, staged)
+	if staged != nil && in.App.Spec.Rollout != nil {
+		conditions = append(conditions, staged.rolledOut())
+	}
+	return conditions
+}
+
+// readiness returns all conditions but RolledOut. The first problem that blocks changes decides
+// Ready; without one, the rollout and the worst of the entries do.
+func (in report) readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, staged *rolloutReport) []metav1.Condition {
 	if in.IsDeleting() {
-		message := "removing it " + removingFrom(entries)
+		message := in.removing(entries)
 		if behind := in.behind(entries); behind != nil {
 			message = meta.FindStatusCondition(behind, v1alpha1.ConditionReady).Message
 		}
@@ -34,7 +46,7 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 		return append(unplaced(v1alpha1.ReasonInvalidPlacement, in.PlanError.Error()), in.suspension()...)
 	}
 	if waits := in.pendingChanges(entries); waits != "" {
-		ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, suspendedMessage(waits, entries, sum))
+		ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, in.suspendedMessage(waits, entries, sum))
 		return append([]metav1.Condition{in.placed(), ready}, in.suspension()...)
 	}
 	if contradiction, short := in.outOfBounds(); contradiction != "" {
@@ -44,7 +56,19 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 		}
 		return append(conditions, in.suspension()...)
 	}
-	ready := readiness(entries, sum, in.Notes)
+	if in.StageError != nil {
+		message := rollout.BoundMessage(in.StageError.Error()) + "; every cluster keeps its revision, and new clusters wait"
+		return append([]metav1.Condition{
+			in.placed(),
+			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
+			condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlacement, message),
+		}, in.suspension()...)
+	}
+	ready := in.clustersReady(entries, sum)
+	if staged != nil && !staged.isOver && sum.Clusters > 0 {
+		return slices.Concat([]metav1.Condition{in.placed()}, staged.limit(ready), in.suspension())
+	}
+	ready.Message += in.requestErrors()
 	return slices.Concat([]metav1.Condition{in.placed(), ready}, in.suspension(), kstatus(ready, sum))
 }
 
@@ -71,13 +95,13 @@ func (in report) placed() metav1.Condition {
 		}
 	}
 	if chosen == 0 {
-		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, whyNone(in.Plan))
+		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, in.whyNone())
 	}
 	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", rollout.CountClusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
 }
 
-// readiness returns the Ready condition, which the worst of the entries decides.
-func readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, notes []string) metav1.Condition {
+// clustersReady returns the Ready condition that the worst of the entries decides.
+func (in report) clustersReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) metav1.Condition {
 	status, reason := metav1.ConditionFalse, v1alpha1.ReasonProgressing
 	switch {
 	case sum.Clusters == 0:
@@ -89,7 +113,7 @@ func readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, no
 	case sum.Unknown > 0 && sum.Progressing == 0:
 		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown
 	}
-	message := strings.Join(append([]string{notReady(entries, sum)}, notes...), "; ")
+	message := strings.Join(append([]string{in.notReady(entries, sum)}, in.Notes...), "; ")
 	return condition(v1alpha1.ConditionReady, status, reason, message)
 }
 

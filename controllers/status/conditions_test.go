@@ -93,15 +93,39 @@ func TestConditions(t *testing.T) {
 		},
 		"no member": {
 			in:     NewInput(),
-			placed: notPlaced(v1alpha1.ReasonNoClusters, "there is no MemberCluster: create a kubeconfig Secret to add a cluster"),
-			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
+			also:   v1alpha1.ConditionReconciling,
+		},
+		"no member, and names of clusters": {
+			in:     NewInput(excluded("north", v1alpha1.ReasonNoSuchCluster)),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
 			also:   v1alpha1.ConditionReconciling,
 		},
 		"no member chosen": {
 			in:     NewInput(NotChosen("east"), NotChosen("west"), excluded("north", v1alpha1.ReasonNoSuchCluster)),
-			placed: notPlaced(v1alpha1.ReasonNoClusters, "none of 3 clusters is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
-			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "no cluster is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen: 1 cluster in clusterNames without a MemberCluster (north), 2 clusters with other labels"),
 			also:   v1alpha1.ConditionReconciling,
+		},
+		"no member chosen, for several requirements": {
+			in: NewInput(Unreachable("a"), excluded("a", v1alpha1.ReasonClusterNotReady), unmet("b", v1alpha1.ReasonTaintNotTolerated, "maintenance=true:NoExecute"),
+				unmet("c", v1alpha1.ReasonTaintNotTolerated, "maintenance=true:NoExecute"), unmet("d", v1alpha1.ReasonSelectorMismatch, "region=eu"), unmet("e", v1alpha1.ReasonSelectorMismatch, "tier=prod")),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "no cluster is chosen: 1 cluster not Ready, 2 clusters with other labels (want region=eu or tier=prod), 2 clusters with taints (maintenance=true:NoExecute)"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen: 1 cluster not Ready, 2 clusters with other labels (want region=eu or tier=prod), 2 clusters with taints (maintenance=true:NoExecute)"),
+			also:   v1alpha1.ConditionReconciling,
+		},
+		"the only member has no Secret": {
+			in:     NewInput(withoutSecret("east"), excluded("east", v1alpha1.ReasonSecretMissing)),
+			placed: notPlaced(v1alpha1.ReasonNoClusters, "no cluster is chosen: 1 cluster without a Secret"),
+			ready:  notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen: 1 cluster without a Secret"),
+			also:   v1alpha1.ConditionReconciling,
+		},
+		"a limit": {
+			in:     NewInput(inPhase("east", v1alpha1.ClusterReady), unmet("west", v1alpha1.ReasonLimitReached, "limit=1")),
+			placed: placed("placed on 1 cluster of 2; not on 1 cluster beyond the limit (limit=1)"),
+			ready:  ready("running on 1 cluster: east"),
 		},
 		"an invalid placement": {
 			in:     NewInput(inPhase("east", v1alpha1.ClusterReady), WithPlanError(errors.New("spec.placement.clusterSelector: no"))),
@@ -110,9 +134,22 @@ func TestConditions(t *testing.T) {
 			also:   v1alpha1.ConditionStalled,
 		},
 		"a deletion": {
-			in:    NewInput(Deleting, inPhase("east", v1alpha1.ClusterReady), inPhase("north", v1alpha1.ClusterReady), Unreachable("north"), WithEntries(Entry("west", v1alpha1.ClusterReady))),
-			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"),
-			also:  v1alpha1.ConditionReconciling,
+			in: NewInput(Deleting, inPhase("east", v1alpha1.ClusterReady), inPhase("north", v1alpha1.ClusterReady), Unreachable("north"), WithEntries(Entry("west", v1alpha1.ClusterReady))),
+			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"+
+				"; to stop waiting for 1 cluster that cannot be reached: kubectl annotate appservice web -n shop fleetwright.dev/abandon=north"),
+			also: v1alpha1.ConditionReconciling,
+		},
+		"a deletion that waits for clusters after others were abandoned": {
+			in: NewInput(Deleting, unreachable("east", "north"), Annotated(v1alpha1.AnnotationAbandon, "gone")),
+			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 2 clusters: east (ClusterUnreachable), north (ClusterUnreachable)"+
+				"; to stop waiting for 2 clusters that cannot be reached: kubectl annotate appservice web -n shop --overwrite fleetwright.dev/abandon=east,north"),
+			also: v1alpha1.ConditionReconciling,
+		},
+		"a deletion that waits for many clusters": {
+			in: NewInput(Deleting, unreachable("a", "b", "c", "d", "e", "f", "g")),
+			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 7 clusters: a (ClusterUnreachable), b (ClusterUnreachable), c (ClusterUnreachable), d (ClusterUnreachable), e (ClusterUnreachable) and 2 more"+
+				"; to stop waiting for the first 5 of 7 clusters that cannot be reached: kubectl annotate appservice web -n shop fleetwright.dev/abandon=a,b,c,d,e"),
+			also: v1alpha1.ConditionReconciling,
 		},
 		"a deletion without a plan": {
 			in:    NewInput(Deleting, inPhase("east", v1alpha1.ClusterReady), WithPlanError(errors.New("no"))),
@@ -220,7 +257,7 @@ func TestMessages_name_five_clusters_sorted_by_phase_and_name(t *testing.T) {
 		"a deletion names five clusters": {
 			in: NewInput(Deleting, inPhase("a", v1alpha1.ClusterReady), inPhase("b", v1alpha1.ClusterReady), inPhase("c", v1alpha1.ClusterReady), inPhase("d", v1alpha1.ClusterReady),
 				inPhase("e", v1alpha1.ClusterReady), inPhase("f", v1alpha1.ClusterReady), Unreachable("f")),
-			want: "removing it from 6 clusters: a, b, c, d, e and 1 more",
+			want: "removing it from 6 clusters: a, b, c, d, e and 1 more; to stop waiting for 1 cluster that cannot be reached: kubectl annotate appservice web -n shop fleetwright.dev/abandon=f",
 		},
 	}
 	for name, test := range tests {
@@ -393,8 +430,33 @@ func inPhase(cluster string, phase v1alpha1.ClusterPhase) func(*rollout.Input) {
 	}
 }
 
-func excluded(cluster, reason string) func(*rollout.Input) {
-	return func(in *rollout.Input) { SetDecision(in, placement.Decision{Cluster: cluster, Reason: reason}) }
+func excluded(cluster, reason string) func(*rollout.Input) { return unmet(cluster, reason, "") }
+
+// unreachable adds members that ran the AppService and cannot be reached.
+func unreachable(clusters ...string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		for _, cluster := range clusters {
+			WithEntries(Entry(cluster, v1alpha1.ClusterRemoving))(in)
+			Unreachable(cluster)(in)
+		}
+	}
+}
+
+// unmet makes the plan exclude a cluster that does not meet a requirement.
+func unmet(cluster, reason, requirement string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		SetDecision(in, placement.Decision{Cluster: cluster, Reason: reason, Requirement: requirement})
+		if reason != v1alpha1.ReasonNoSuchCluster && reason != v1alpha1.ReasonSecretMissing && in.Members[cluster] == nil {
+			Reachable(cluster)(in)
+		}
+	}
+}
+
+// withoutSecret adds a MemberCluster without a Secret.
+func withoutSecret(cluster string) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		in.Secretless = map[string]*v1alpha1.MemberCluster{cluster: NewMember(cluster, metav1.ConditionFalse)}
+	}
 }
 
 // withConditions adds conditions to the AppService that have been True since this time.
@@ -473,5 +535,24 @@ func TestPlaced_explains_every_reason(t *testing.T) {
 		if !regexp.MustCompile(`; not on 1 cluster [a-z]+`).MatchString(got) {
 			t.Errorf("reason %s has the message %q", reason, got)
 		}
+	}
+}
+
+func TestPlaced_has_a_bounded_message(t *testing.T) {
+	in := NewInput()
+	for i := range 3 {
+		name := fmt.Sprintf("%d%s", i, strings.Repeat("x", 252))
+		excluded(name, v1alpha1.ReasonNoSuchCluster)(&in)
+		unmet("l"+name[1:]+name[:1], v1alpha1.ReasonSelectorMismatch, strings.Repeat("l", 199)+name[:1])(&in)
+		unmet("t"+name[1:]+name[:1], v1alpha1.ReasonTaintNotTolerated, strings.Repeat("t", 199)+name[:1])(&in)
+	}
+	conditions := StatusOf(in).Conditions
+	for _, condition := range conditions {
+		if n := len([]rune(condition.Message)); n > 1200 {
+			t.Errorf("the message of %s has %d characters", condition.Type, n)
+		}
+	}
+	if diff := cmp.Diff(conditions, StatusOf(in).Conditions); diff != "" {
+		t.Errorf("the next time (-want +got):\n%s", diff)
 	}
 }

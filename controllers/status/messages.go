@@ -21,21 +21,36 @@ func runningOn(entries []v1alpha1.ClusterStatus) string {
 	return "on " + rollout.ListClusters(names)
 }
 
-// removingFrom returns the clusters from which the AppService is being removed, and what blocks the
-// removals.
-func removingFrom(entries []v1alpha1.ClusterStatus) string {
-	var names []string
+// maxAbandoned is the maximum number of clusters in a command that abandons them.
+const maxAbandoned = 5
+
+// removing returns the clusters from which the AppService is being removed, what blocks the removals,
+// and the command that ends the wait for clusters that cannot be reached. If there are many of these,
+// the command has the first ones, and the next message has the next ones.
+func (in report) removing(entries []v1alpha1.ClusterStatus) string {
+	var names, unreachable []string
 	for _, entry := range entries {
 		names = append(names, nameWithReason(entry, v1alpha1.ReasonRemoving))
+		if entry.Reason == v1alpha1.ReasonClusterUnreachable {
+			unreachable = append(unreachable, entry.Name)
+		}
 	}
-	return "from " + rollout.ListClusters(names)
+	message, all := "removing it from "+rollout.ListClusters(names), rollout.CountClusters(int32(len(unreachable)))
+	if len(unreachable) > maxAbandoned {
+		unreachable, all = unreachable[:maxAbandoned], fmt.Sprintf("the first %d of %s", maxAbandoned, all)
+	}
+	if command := in.AbandonCommand(unreachable); command != "" && len(unreachable) > 0 {
+		message += fmt.Sprintf("; to stop waiting for %s that cannot be reached: %s", all, command)
+	}
+	return message
 }
 
 // notReady returns the clusters that are not ready with their reasons, the worst first. A failure
-// that all failing clusters share is given once, in full.
-func notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
+// that all failing clusters share is given once, in full. Without clusters, it returns why there are
+// none.
+func (in report) notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
 	if sum.Clusters == 0 {
-		return "no cluster is chosen; see status.placement.excluded"
+		return in.whyNone()
 	}
 	var failing []v1alpha1.ClusterStatus
 	var names, others []string // others are not failing
@@ -63,16 +78,7 @@ func notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) str
 // isFailing reports whether a cluster status describes a failure: the cluster is Failed, or it is
 // still rolling out and its pods cannot run.
 func isFailing(entry v1alpha1.ClusterStatus) bool {
-	return entry.Phase == v1alpha1.ClusterFailed || entry.Phase == v1alpha1.ClusterProgressing && isPodFailure(entry.Reason)
-}
-
-// isPodFailure reports whether pods with this reason usually do not become ready by waiting.
-func isPodFailure(reason string) bool {
-	switch reason {
-	case v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonContainerConfig, v1alpha1.ReasonFailedMount:
-		return true
-	}
-	return false
+	return entry.Phase == v1alpha1.ClusterFailed || entry.Phase == v1alpha1.ClusterProgressing && v1alpha1.IsPodFailure(entry.Reason)
 }
 
 // sharedFailure returns the failure that all failing clusters share, such as "refused by all 3
@@ -117,15 +123,16 @@ func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 }
 
 // whyNone returns why no cluster is chosen.
-func whyNone(plan placement.Plan) string {
-	if len(plan) == 0 {
-		return "there is no MemberCluster: create a kubeconfig Secret to add a cluster"
+func (in report) whyNone() string {
+	if len(in.Members)+len(in.Secretless) == 0 {
+		return "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"
 	}
-	return fmt.Sprintf("none of %s is chosen%s", rollout.CountClusters(int32(len(plan))), whyNot(": ", plan))
+	return "no cluster is chosen" + whyNot(": ", in.Plan)
 }
 
 // whyNot returns why clusters are not chosen, such as "3 clusters with other labels (want
-// region=eu)", after the introduction. It returns "" if all clusters are chosen.
+// region=eu)", after the introduction. It returns "" if all clusters are chosen. The text is sorted
+// by reason, and has at most [rollout.MaxMessage] characters.
 func whyNot(introduction string, plan placement.Plan) string {
 	var reasons []string
 	for _, excluded := range plan.Excluded() {
@@ -143,7 +150,7 @@ func whyNot(introduction string, plan placement.Plan) string {
 	if len(reasons) == 0 {
 		return ""
 	}
-	return introduction + strings.Join(reasons, ", ")
+	return rollout.BoundMessage(introduction + strings.Join(reasons, ", "))
 }
 
 // excludedBy describes each reason of status.placement.excluded in words.

@@ -36,9 +36,13 @@ func WithRefusal(app *v1alpha1.AppService, current v1alpha1.AppServiceStatus, re
 	next.Conditions = slices.DeleteFunc(slices.Clone(current.Conditions), func(c metav1.Condition) bool {
 		return c.Type != v1alpha1.ConditionPlaced && c.Type != v1alpha1.ConditionSuspended
 	})
-	next.Conditions = append(next.Conditions, in.keepTimes([]metav1.Condition{
+	refused := []metav1.Condition{
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message),
 		condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message),
-	})...)
+	}
+	if app.Spec.Rollout != nil {
+		refused = append(refused, condition(v1alpha1.ConditionRolledOut, metav1.ConditionFalse, reason, message))
+	}
+	next.Conditions = append(next.Conditions, in.keepTimes(refused)...)
 	return next, true
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -29,15 +30,15 @@ func TestCompute_for_a_thousand_clusters_is_small(t *testing.T) {
 		in    rollout.Input
 		limit int // maximum size of the whole status, in bytes
 	}{
-		"Ready":   {readyFleet(clusters), 157_000}, // 170 per entry with a revision of 13 bytes
+		"Ready":   {readyFleet(clusters, atRevision(12)), 170_000},
 		"Unknown": {readyFleet(clusters, allUnreachable), 350_000},
 		"Pending": {readyFleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			status := StatusOf(test.in)
-			if got := status.Clusters[0].Phase; string(got) != name {
-				t.Fatalf("entries are %s, want %s", got, name)
+			if got := status.Clusters[0]; string(got.Phase) != name || got.Revision != test.in.Revision {
+				t.Fatalf("entries are %s with revision %d, want %s with %d", got.Phase, got.Revision, name, test.in.Revision)
 			}
 			size := len(toJSON(t, status))
 			t.Logf("%d entries: %d bytes, %d for each; the first: %s", clusters, size, size/clusters, toJSON(t, status.Clusters[0]))
@@ -45,6 +46,29 @@ func TestCompute_for_a_thousand_clusters_is_small(t *testing.T) {
 				t.Errorf("%d bytes, want less than %d", size, test.limit)
 			}
 		})
+	}
+}
+
+// The schema allows 16 stages.
+func TestStages_of_a_status_are_small(t *testing.T) {
+	for _, test := range []struct{ length, limit int }{{12, 3000}, {63, 4000}} {
+		in := readyFleet(1000, atRevision(12))
+		in.App.Spec.Rollout = &v1alpha1.Rollout{}
+		for i := range 16 {
+			name := fmt.Sprintf("s%02d", i) + strings.Repeat("x", test.length-3)
+			in.App.Spec.Rollout.Stages = append(in.App.Spec.Rollout.Stages, v1alpha1.RolloutStage{Name: name, Limit: new(intstr.FromInt32(50))})
+		}
+		in.Revision = 13
+		stages := StatusOf(in).Rollout.Stages
+		for i := range stages {
+			stage := &stages[i]
+			stage.Phase, stage.Approved, stage.UpToDate, stage.Available = v1alpha1.StageCompleted, true, stage.Clusters, stage.Clusters
+		}
+		size := len(toJSON(t, stages))
+		t.Logf("%d stages with names of %d characters: %d bytes", len(stages), test.length, size)
+		if len(stages) != 17 || size >= test.limit {
+			t.Errorf("%d stages with names of %d characters: %d bytes, want less than %d", len(stages), test.length, size, test.limit)
+		}
 	}
 }
 
@@ -343,6 +367,17 @@ func readyFleet(clusters int, changes ...func(*rollout.Input)) rollout.Input {
 		in.Plan = append(in.Plan, placement.Decision{Cluster: name, Replicas: 2}) // sorted by name
 	}
 	return Next(Next(in), append(changes, Later(time.Minute))...)
+}
+
+// atRevision makes all clusters of a fleet run a revision.
+func atRevision(number int64) func(*rollout.Input) {
+	return func(in *rollout.Input) {
+		in.Revision = number
+		for name := range in.Members {
+			Observed(name, Observation(v1alpha1.ClusterReady, AnsweringRevision(number)))(in)
+		}
+		*in = Next(*in)
+	}
 }
 
 func allUnreachable(in *rollout.Input) {

@@ -39,7 +39,7 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:            summary,
 		Placement:          in.placement(),
-		Rollout:            v1alpha1.RolloutStatus{Revision: in.Revision},
+		Rollout:            in.Rollout,
 		Removals:           in.Removals,
 		PlannedSpecs:       in.PlannedSpecs,
 		AcceptedStamps:     in.AcceptedStamps,

@@ -60,10 +60,10 @@ func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 }
 
 // suspendedMessage returns which changes are pending and which clusters are not ready.
-func suspendedMessage(waits string, entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
+func (in report) suspendedMessage(waits string, entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
 	message := "suspended: " + waits
 	if sum.Ready < sum.Clusters {
-		message += "; " + notReady(entries, sum)
+		message += "; " + in.notReady(entries, sum)
 	}
 	return message
 }

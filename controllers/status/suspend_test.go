@@ -72,10 +72,10 @@ func TestConditions_of_a_suspended_AppService(t *testing.T) {
 		"no member": {
 			in: NewInput(Suspended),
 			want: current(
-				notPlaced(v1alpha1.ReasonNoClusters, "there is no MemberCluster: create a kubeconfig Secret to add a cluster"),
-				notReady(v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+				notPlaced(v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
+				notReady(v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
 				isSuspended,
-				condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonNoClusters, "no cluster is chosen; see status.placement.excluded"),
+				condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonNoClusters, "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"),
 			),
 		},
 		"an invalid placement": {

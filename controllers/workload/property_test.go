@@ -58,7 +58,7 @@ func TestRender_changes_the_hash_with_every_rendered_field(t *testing.T) {
 	// The excluded fields set the replicas and the clusters, which reach the workload through the
 	// entry, or control how delivery handles the rendered objects.
 	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", "spec.replicas", "spec.replicaPolicy", "spec.placement",
-		"spec.conflictPolicy", "spec.deletionPolicy", "spec.revisionHistoryLimit", "spec.suspend")
+		"spec.conflictPolicy", "spec.deletionPolicy", "spec.revisionHistoryLimit", "spec.rollout", "spec.suspend")
 	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.Service](), "service.")
 	requireEach(t, reflect.TypeFor[v1alpha1.Deployment](), "deployment.")
@@ -107,6 +107,7 @@ func TestRender_keeps_the_hash_when_no_rendered_field_changes(t *testing.T) {
 		"spec.conflictPolicy":       func(in *input) { in.app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt },
 		"spec.deletionPolicy":       func(in *input) { in.app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan },
 		"spec.revisionHistoryLimit": func(in *input) { in.app.Spec.RevisionHistoryLimit = new(int32(3)) },
+		"spec.rollout":              func(in *input) { in.app.Spec.Rollout = &v1alpha1.Rollout{Paused: true} },
 		"spec.suspend":              func(in *input) { in.app.Spec.Suspend = true },
 		"the entry's replicas of an autoscaled AppService": func(in *input) {
 			if in.app.Spec.ExternallyScaled || in.makesAutoscaler() {

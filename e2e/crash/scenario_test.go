@@ -25,12 +25,31 @@ type step struct {
 var scenario = []step{
 	{"create", func(s *v1alpha1.AppServiceSpec) { *s = framework.NewAppService("", "").Spec }},
 	{"edit the image", framework.Image("web:2")},
+	{"edit in stages", inStages("web:3")},
+	{"roll back", framework.Image(missingImage)},
 	{"scale up", framework.Replicas(3)},
+	{"edit what failed", framework.Image("web:4")},
 	{"scale down", framework.Replicas(1)},
 	{"remove the port", framework.Ports()},
 	{"add another port", framework.Ports(81)}, // so that the next steps remove a Service too
 	{"shrink to 2 members", on("east", "north")},
 	{"delete", nil},
+}
+
+// missingImage cannot be pulled: see stages.yaml in package kwok.
+const missingImage = "web:doesnotexist"
+
+// inStages makes this edit of the image and later ones reach east first, and then the others.
+func inStages(image string) framework.Change {
+	return func(s *v1alpha1.AppServiceSpec) {
+		s.Image = image
+		s.ProgressDeadlineSeconds = new(int32(3))
+		s.Rollout = &v1alpha1.Rollout{
+			RolloutPace:             v1alpha1.RolloutPace{MinReadySeconds: new(int32(1))},
+			ProgressDeadlineSeconds: new(int32(8)),
+			Stages:                  []v1alpha1.RolloutStage{{Name: "canary", ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}},
+		}
+	}
 }
 
 // on places the AppService on clusters. It removes the placement for all clusters.

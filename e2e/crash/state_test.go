@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,6 +68,13 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 	}
 	for i := range status.Clusters {
 		status.Clusters[i].LastTransitionTime = metav1.Time{}
+		if status.Clusters[i].UnavailableSince != nil {
+			status.Clusters[i].UnavailableSince = &metav1.Time{}
+		}
+	}
+	status.Rollout.Since = nil
+	for i := range status.Rollout.Stages {
+		status.Rollout.Stages[i].Since = metav1.Time{}
 	}
 	if !generations {
 		status.PlannedSpecs = nil // an operator that was killed may have missed some
@@ -80,7 +88,8 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 			status.Clusters[i].ObservedGeneration -= app.Generation
 			status.Clusters[i].Revision -= status.Rollout.Revision
 		}
-		status.Rollout.Revision = 0 // also of templates that an operator that was killed has missed
+		// There are fewer revisions if an operator that was killed has missed a template.
+		status.Rollout = v1alpha1.RolloutStatus{}
 	}
 	return map[string]any{"finalizers": app.Finalizers, "labels": app.Labels, "annotations": app.Annotations, "status": status}
 }
@@ -139,7 +148,7 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 	if !current.DeletionTimestamp.IsZero() {
 		return errors.New("the AppService is being deleted")
 	}
-	if err := framework.IsReady(current); err != nil {
+	if err := checkResult(current); err != nil {
 		return err
 	}
 	if err := f.checkPlace(ctx, current); err != nil {
@@ -155,6 +164,18 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 		}
 	}
 	return nil
+}
+
+// checkResult returns an error unless the AppService is Ready, or its image was rolled back.
+func checkResult(app *v1alpha1.AppService) error {
+	if app.Spec.Image != missingImage {
+		return framework.IsReady(app)
+	}
+	rolledOut := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionRolledOut)
+	if rolledOut == nil || rolledOut.Reason != v1alpha1.ReasonRolledBack {
+		return fmt.Errorf("RolledOut is %+v", rolledOut)
+	}
+	return framework.IsObserved(app)
 }
 
 // checkPlace returns an error unless the entries of an AppService are where their number requires,

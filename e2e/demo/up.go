@@ -241,8 +241,9 @@ Next steps:
   export KUBECONFIG=%[1]s
 
   %[2]s scale appservice web --replicas=5       # on every member
-  %[2]s get appservices --watch
-  %[2]s get appservice web -o yaml              # status.clusters has an entry for each member
+  %[8]s status web --watch
+  %[8]s why web                          # why it runs on which member
+  %[8]s ui                               # a page of the fleet, for your browser
 
   %[6]s stop north    # a member fails: it becomes Unknown, the others are not affected
   %[6]s start north   # it comes back and gets all changes
@@ -253,7 +254,7 @@ Next steps:
   %[5]s                          # the operator's log
 
   make %[7]s-down
-`, hub, kubectl, environment.SecretNamespace, d.kubeconfig("south"), d.follow, d.command, d.target)
+`, hub, kubectl, environment.SecretNamespace, d.kubeconfig("south"), d.follow, d.command, d.target, filepath.Join(d.bin, "kubectl-appsvc"))
 }
 
 func conditions(all []metav1.Condition) string {

@@ -56,6 +56,15 @@ func requestToken(ctx context.Context, api client.Client, kubeconfig []byte, nam
 	return WithToken(kubeconfig, request.Status.Token)
 }
 
+// RequestAccountKubeconfig returns the kubeconfig of a ServiceAccount in [SecretNamespace].
+func RequestAccountKubeconfig(ctx context.Context, admin []byte, name string) ([]byte, error) {
+	api, err := NewClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	return requestToken(ctx, api, admin, name)
+}
+
 // RequestMemberKubeconfig is [MemberKubeconfig] for a cluster without a controller manager, which
 // would create the token of token.yaml: it requests a token.
 func RequestMemberKubeconfig(ctx context.Context, admin []byte, config string) ([]byte, error) {

@@ -46,6 +46,10 @@ type Cluster interface {
 	// ServiceAccount with the shipped permissions. Its server is reachable from the operator.
 	MemberKubeconfig(ctx context.Context) ([]byte, error)
 
+	// TokenKey returns the private key with which the API server signs tokens of ServiceAccounts,
+	// in PEM form.
+	TokenKey(ctx context.Context) ([]byte, error)
+
 	// Requests returns the requests of the operator to this cluster, in the order of the responses.
 	Requests(ctx context.Context) ([]Request, error)
 

@@ -31,6 +31,8 @@ var explained = map[string]string{
 	"AppService .status.rollout.revision":    "the revision of the spec",
 	"AppService .status.clusters[].revision": "the revision on the cluster",
 	"AppService .status.summary.upToDate":    "how many clusters have it",
+
+	"AppService .status.conditions[].message": "Ready says why no cluster is chosen, and names the limit",
 }
 
 // expectQuiet starts the operator, and fails the test if it changes anything.

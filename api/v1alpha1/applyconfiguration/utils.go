@@ -85,6 +85,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplicaRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceOverride"):
 		return &apiv1alpha1.ResourceOverrideApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Rollout"):
+		return &apiv1alpha1.RolloutApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPace"):
+		return &apiv1alpha1.RolloutPaceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStage"):
+		return &apiv1alpha1.RolloutStageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStageStatus"):
+		return &apiv1alpha1.RolloutStageStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
 		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Service"):

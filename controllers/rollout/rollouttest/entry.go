@@ -12,7 +12,8 @@ import (
 const (
 	MessageNotReady           = "MemberCluster east is not Ready; last known: Ready, 2 of 2 replicas ready"
 	MessageSecretGone         = "the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"
-	MessageUnreachableRemoval = "the removal continues when the cluster can be reached; see MemberCluster east"
+	MessageUnreachableRemoval = "the removal continues when the cluster can be reached; see MemberCluster east" +
+		"; to stop waiting: kubectl annotate appservice web -n shop fleetwright.dev/abandon=east"
 )
 
 // Entry returns the entry of a cluster that has run two replicas of the current generation for an

@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/workqueue"
@@ -35,6 +38,7 @@ type delivery struct {
 
 type deliverySettings struct {
 	members, apps, cut int
+	inStages           bool
 	timeout            time.Duration
 }
 
@@ -46,7 +50,13 @@ type phase struct {
 	rss, peak  float64 // bytes, at its end and at most
 	etcd       float64 // bytes, the size of the hub's database
 	inStatuses int     // bytes of all AppServices
-	writes     float64 // of statuses of AppServices
+	writes     hubWrites
+}
+
+// hubWrites counts writes on the hub.
+type hubWrites struct {
+	statuses float64 // of AppServices
+	others   float64 // all others but Leases
 }
 
 // deliver runs the measurement and prints it.
@@ -100,6 +110,11 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 	if err := d.phase(ctx, "a minute of rest", func() error { return pause(ctx, time.Minute) }); err != nil {
 		return err
 	}
+	if s.inStages {
+		if err := d.rollOut(ctx, all[len(all)-1]); err != nil {
+			return err
+		}
+	}
 	if err := d.phase(ctx, fmt.Sprintf("%d members are cut, until all statuses say so", s.cut), func() error {
 		for _, member := range d.members[:s.cut] {
 			member.cut()
@@ -127,6 +142,49 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 		return err
 	}
 	return d.phase(ctx, "another minute of rest", func() error { return pause(ctx, time.Minute) })
+}
+
+// rollOut measures an edit of an AppService that reaches one member, then a tenth of them, and then
+// all others.
+func (d *delivery) rollOut(ctx context.Context, app *v1alpha1.AppService) error {
+	stages := []v1alpha1.RolloutStage{
+		{Name: "one", Limit: new(intstr.FromInt32(1))},
+		{Name: "tenth", Limit: new(intstr.FromString("10%"))},
+		{Name: "others"},
+	}
+	edited := app.DeepCopy()
+	edited.Spec.Rollout = &v1alpha1.Rollout{Stages: stages, RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(1))}}
+	edited.Spec.Image = "registry.example/team/web:1.9.0"
+	for i, stage := range stages {
+		if err := d.phase(ctx, "an edit in stages: "+stage.Name, func() error {
+			if i == 0 {
+				if err := d.hub.api.Patch(ctx, edited, client.MergeFrom(app)); err != nil {
+					return err
+				}
+			}
+			return d.awaitStage(ctx, client.ObjectKeyFromObject(app), stage.Name)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitStage waits until a stage of revision 2 is Completed.
+func (d *delivery) awaitStage(ctx context.Context, key client.ObjectKey, stage string) error {
+	return environment.Await(ctx, d.settings.timeout, "stage "+stage, func(ctx context.Context) error {
+		var app v1alpha1.AppService
+		if err := d.hub.api.Get(ctx, key, &app); err != nil {
+			return err
+		}
+		state := app.Status.Rollout
+		for _, s := range state.Stages {
+			if state.Revision == 2 && s.Name == stage && s.Phase == v1alpha1.StageCompleted {
+				return nil
+			}
+		}
+		return fmt.Errorf("the rollout is %+v", state)
+	})
 }
 
 // serve starts the stand-ins, and returns them as candidates.
@@ -184,14 +242,28 @@ func (d *delivery) awaitMembers(ctx context.Context, members []*standin, objects
 	})
 }
 
-// awaitSummaries waits until the summary of each AppService is displayed like this.
+// awaitSummaries waits until the column Clusters of each AppService is displayed like this.
 func (d *delivery) awaitSummaries(ctx context.Context, display string, apps int) error {
 	return environment.Await(ctx, d.settings.timeout, "the statuses", func(ctx context.Context) error {
-		table, err := d.hubGet(ctx, "/apis/fleetwright.dev/v1alpha1/namespaces/"+namespace+"/appservices", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		content, err := d.hubGet(ctx, "/apis/fleetwright.dev/v1alpha1/namespaces/"+namespace+"/appservices", "application/json;as=Table;v=v1;g=meta.k8s.io")
 		if err != nil {
 			return err
 		}
-		if n := strings.Count(string(table), strconv.Quote(display)); n != apps {
+		var table metav1.Table
+		if err := json.Unmarshal(content, &table); err != nil {
+			return err
+		}
+		column := slices.IndexFunc(table.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == "Clusters" })
+		if column < 0 {
+			return errors.New("there is no column Clusters")
+		}
+		n := 0
+		for _, row := range table.Rows {
+			if row.Cells[column] == display {
+				n++
+			}
+		}
+		if n != apps {
 			return errors.Join(fmt.Errorf("%d of %d AppServices are %s", n, apps, display), pause(ctx, time.Second))
 		}
 		return nil
@@ -227,24 +299,35 @@ func (d *delivery) hubGet(ctx context.Context, path, accept string) ([]byte, err
 	return content, err
 }
 
-// hubFigures returns the status writes to AppServices so far, and the size of the hub's database.
-func (d *delivery) hubFigures(ctx context.Context) (writes, etcd float64, err error) {
+// hubFigures returns the writes on the hub so far, and the size of its database.
+func (d *delivery) hubFigures(ctx context.Context) (writes hubWrites, etcd float64, err error) {
 	metrics, err := d.hubGet(ctx, "/metrics", "text/plain")
 	if err != nil {
-		return 0, 0, err
+		return writes, 0, err
 	}
 	for line := range strings.Lines(string(metrics)) {
 		series, text, _ := strings.Cut(strings.TrimSpace(line), "} ")
 		value, _ := strconv.ParseFloat(text, 64) // other lines have no labels
 		switch {
-		case strings.HasPrefix(series, "apiserver_request_total{") && strings.Contains(series, `resource="appservices"`) &&
-			strings.Contains(series, `subresource="status"`) && strings.Contains(series, `verb="PATCH"`):
-			writes += value
+		case strings.HasPrefix(series, "apiserver_request_total{"):
+			writes.add(series, value)
 		case strings.HasPrefix(series, "apiserver_storage_size_bytes{"):
 			etcd = max(etcd, value)
 		}
 	}
 	return writes, etcd, nil
+}
+
+// add adds the requests of a series of apiserver_request_total, if they are writes.
+func (w *hubWrites) add(series string, requests float64) {
+	has := func(label, value string) bool { return strings.Contains(series, fmt.Sprintf(`%s=%q`, label, value)) }
+	switch {
+	case has("verb", "GET"), has("verb", "LIST"), has("verb", "WATCH"), has("resource", "leases"):
+	case has("resource", "appservices") && has("subresource", "status"):
+		w.statuses += requests
+	default:
+		w.others += requests
+	}
 }
 
 // sampleInterval is how often the resident memory is sampled.
@@ -280,7 +363,8 @@ func (d *delivery) phase(ctx context.Context, name string, do func() error) erro
 	if err != nil {
 		return err
 	}
-	p.writes, p.etcd = now-writes, etcd
+	p.writes = hubWrites{statuses: now.statuses - writes.statuses, others: now.others - writes.others}
+	p.etcd = etcd
 	content, err := d.hubGet(ctx, "/apis/fleetwright.dev/v1alpha1/appservices", "application/json")
 	if err != nil {
 		return err
@@ -327,11 +411,11 @@ func (d *delivery) report() {
 	s := d.settings
 	fmt.Printf("\n%d AppServices on %d members, which stand-ins serve. The CPU time and the resident memory are the operator's. The size\n"+
 		"of the database includes old versions until it is compacted. AppServices is the size of all of them as JSON.\n\n", s.apps, s.members)
-	fmt.Println("| phase | s | CPU s | RSS MiB | peak MiB | status writes | hub etcd MiB | AppServices MiB |")
-	fmt.Println("|---|---|---|---|---|---|---|---|")
+	fmt.Println("| phase | s | CPU s | RSS MiB | peak MiB | status writes | other hub writes | hub etcd MiB | AppServices MiB |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, p := range d.phases {
-		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", p.name, p.took.Seconds(), p.cpu, mebibytes(p.rss), mebibytes(p.peak),
-			p.writes, mebibytes(p.etcd), mebibytes(float64(p.inStatuses)))
+		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", p.name, p.took.Seconds(), p.cpu, mebibytes(p.rss), mebibytes(p.peak),
+			p.writes.statuses, p.writes.others, mebibytes(p.etcd), mebibytes(float64(p.inStatuses)))
 	}
 }
 

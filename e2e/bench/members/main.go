@@ -12,8 +12,9 @@
 //   - Joining: 30 healthy members alone, and together with three that do not respond and one that
 //     forbids to list; the median of some rounds of each.
 //   - Delivery, with -deliver: a new operator delivers 100 AppServices to each of this many members,
-//     a tenth of the members is cut, and the operator is killed and started again. In-memory
-//     stand-ins serve these members (see [standin]), because each has objects of its own.
+//     a tenth of the members is cut, and the operator is killed and started again. With -in-stages,
+//     an edit of one AppService is measured before, stage by stage. In-memory stand-ins serve these
+//     members (see [standin]), because each has objects of its own.
 //   - Weight: a new operator with no member, with 200 and with 1,000 members. The cost of a member is
 //     the difference to no member, divided by the members: live heap, resident memory, heap in use
 //     after a garbage collection, goroutines, and processor time at rest.
@@ -108,6 +109,7 @@ func parse(args []string) (s settings, limit time.Duration, err error) {
 	flags.IntVar(&s.delivery.members, "deliver", 0, "how many members AppServices are delivered to; 0 for none")
 	flags.IntVar(&s.delivery.apps, "apps", 100, "how many AppServices are delivered")
 	flags.IntVar(&s.delivery.cut, "cut", 0, "how many of these members are cut; by default a tenth")
+	flags.BoolVar(&s.delivery.inStages, "in-stages", false, "also measure an edit of one of them in stages")
 	flags.DurationVar(&s.delivery.timeout, "deliver-timeout", 15*time.Minute, "how long a phase of the delivery may take")
 	flags.DurationVar(&limit, "timeout", 40*time.Minute, "how long all of it may take")
 	if err := flags.Parse(args); err != nil {

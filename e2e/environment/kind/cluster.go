@@ -41,6 +41,12 @@ func (c *cluster) MemberKubeconfig(ctx context.Context) ([]byte, error) {
 	return environment.MemberKubeconfig(ctx, c.Kubeconfig(), c.read("internal.kubeconfig"), filepath.Join(c.env.Root, "config"))
 }
 
+// TokenKey is part of [environment.Cluster].
+func (c *cluster) TokenKey(ctx context.Context) ([]byte, error) {
+	key, err := docker(ctx, "exec", c.container(), "cat", "/etc/kubernetes/pki/sa.key")
+	return []byte(key + "\n"), err
+}
+
 // auditLog is the path of the API server's audit log on the node.
 const auditLog = "/var/log/kubernetes/audit.log"
 

@@ -50,6 +50,11 @@ func (c *cluster) MemberKubeconfig(ctx context.Context) ([]byte, error) {
 	return environment.MemberKubeconfig(ctx, c.Kubeconfig(), c.Kubeconfig(), c.env.config)
 }
 
+// TokenKey is part of [environment.Cluster]. kwokctl uses the key of its administrator.
+func (c *cluster) TokenKey(context.Context) ([]byte, error) {
+	return os.ReadFile(filepath.Join(c.dir, "pki", "admin.key"))
+}
+
 // Requests is part of [environment.Cluster].
 func (c *cluster) Requests(context.Context) ([]environment.Request, error) {
 	log, err := os.ReadFile(filepath.Join(c.dir, "logs", "audit.log"))

@@ -1,12 +1,19 @@
 package kwok
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
+
+// stages defines what kwok does to nodes and pods.
+//
+//go:embed stages.yaml
+var stages []byte
 
 // configuration returns kwokctl's configuration of a new cluster.
 func (c *cluster) configuration() ([]byte, error) {
@@ -56,5 +63,5 @@ func (c *cluster) configuration() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
-	return content, nil
+	return slices.Concat(content, []byte("\n---\n"), stages), nil
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 const (
@@ -50,7 +51,7 @@ func (p *ports) take(n int) ([]int, error) {
 		if p.next++; p.next == lastPort {
 			p.next = firstPort
 		}
-		if kept[port] || !isFree(port) {
+		if kept[port] || !isFree(port) || !claim(port) {
 			continue
 		}
 		if free = append(free, port); len(free) == n {
@@ -58,6 +59,38 @@ func (p *ports) take(n int) ([]int, error) {
 		}
 	}
 	return nil, fmt.Errorf("no %d ports are free on %s from %d to %d", n, loopback, firstPort, lastPort)
+}
+
+// claims has an open file for each port that this process has taken.
+var claims = struct {
+	mu    sync.Mutex
+	files []*os.File
+}{}
+
+// claim reports whether no other process has taken the port for a program that does not listen yet.
+// Suites start at the same time, and their offsets may be close to each other. The lock of a file
+// ends with this process.
+func claim(port int) bool {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return true // there is nowhere to say so
+	}
+	dir := filepath.Join(cache, "fleetwright", "ports")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return true
+	}
+	file, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return true
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		return false
+	}
+	claims.mu.Lock()
+	defer claims.mu.Unlock()
+	claims.files = append(claims.files, file)
+	return true
 }
 
 var portSetting = regexp.MustCompile(`[pP]ort: (\d+)`)

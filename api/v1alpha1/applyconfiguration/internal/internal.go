@@ -243,6 +243,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: revisionHistoryLimit
       type:
         scalar: numeric
+    - name: rollout
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.Rollout
     - name: securityContext
       type:
         namedType: io.k8s.api.core.v1.SecurityContext
@@ -421,6 +424,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hubBehind
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.HubBehind
+    - name: impaired
+      type:
+        scalar: boolean
     - name: lastKnownPhase
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterPhase
@@ -457,12 +463,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: revision
       type:
         scalar: numeric
+    - name: stage
+      type:
+        scalar: string
     - name: surging
       type:
         scalar: boolean
     - name: transition
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterTransition
+    - name: unavailableSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: unreadyReplicas
       type:
         scalar: numeric
@@ -963,12 +975,163 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requests
       type:
         namedType: io.k8s.api.core.v1.ResourceList
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.Rollout
+  map:
+    fields:
+    - name: maxFailures
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: minReadySeconds
+      type:
+        scalar: numeric
+    - name: onFailure
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutFailurePolicy
+      default: Rollback
+    - name: paused
+      type:
+        scalar: boolean
+    - name: progressDeadlineSeconds
+      type:
+        scalar: numeric
+    - name: stages
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStage
+          elementRelationship: associative
+          keys:
+          - name
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutApproval
+  scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutFailurePolicy
+  scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutPhase
+  scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStage
+  map:
+    fields:
+    - name: approval
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutApproval
+    - name: clusterNames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: clusterSelector
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterSelector
+    - name: limit
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: maxFailures
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: minReadySeconds
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: soakSeconds
+      type:
+        scalar: numeric
+    - name: spreadKey
+      type:
+        scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStagePhase
+  scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStageStatus
+  map:
+    fields:
+    - name: approved
+      type:
+        scalar: boolean
+    - name: available
+      type:
+        scalar: numeric
+    - name: clusters
+      type:
+        scalar: numeric
+    - name: failed
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: phase
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStagePhase
+    - name: promoted
+      type:
+        scalar: boolean
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: upToDate
+      type:
+        scalar: numeric
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStatus
   map:
     fields:
+    - name: failedClusters
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: failedReason
+      type:
+        scalar: string
+    - name: failedRevision
+      type:
+        scalar: numeric
+    - name: failedStage
+      type:
+        scalar: string
+    - name: latestRevision
+      type:
+        scalar: numeric
+    - name: paused
+      type:
+        scalar: boolean
+    - name: phase
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutPhase
+    - name: previousRevision
+      type:
+        scalar: numeric
     - name: revision
       type:
         scalar: numeric
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: stableRevision
+      type:
+        scalar: numeric
+    - name: stages
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStageStatus
+          elementRelationship: associative
+          keys:
+          - name
+    - name: strategy
+      type:
+        scalar: string
+    - name: undo
+      type:
+        scalar: boolean
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.Service
   map:
     fields:

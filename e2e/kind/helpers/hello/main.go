@@ -1,7 +1,8 @@
 // Command hello is a test workload: a web server that answers every request on ports 80 and 8080
 // with $GREETING (default hello) and its host name. Without permission to listen on port 80, it
 // listens on 8080 only. It handles SIGTERM, which the first process of a container ignores by
-// default, and exits when it has answered all requests. It ignores its arguments.
+// default, and exits when it has answered all requests. It logs one line when it listens. It ignores
+// its arguments.
 package main
 
 import (
@@ -45,6 +46,7 @@ func run() error {
 		}
 		go func() { ended <- server.Serve(listener) }()
 	}
+	fmt.Println("hello: listening")
 	select {
 	case err := <-ended:
 		return err

@@ -148,6 +148,9 @@ type AppServiceSpecApplyConfiguration struct {
 	// A revision is a version of the template: of the fields that define a pod or its Service.
 	// It is stored as a ControllerRevision with the name NAME-NUMBER. It defaults to 10.
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+	// Rollout defines the stages in which an edit reaches the clusters.
+	// Without it, an edit reaches all clusters at once.
+	Rollout *RolloutApplyConfiguration `json:"rollout,omitempty"`
 	// Suspend stops all changes on all clusters.
 	// The clusters are still observed, and the AppService can still be deleted.
 	Suspend *bool `json:"suspend,omitempty"`
@@ -551,6 +554,14 @@ func (b *AppServiceSpecApplyConfiguration) WithDeletionPolicy(value apiv1alpha1.
 // If called multiple times, the RevisionHistoryLimit field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithRevisionHistoryLimit(value int32) *AppServiceSpecApplyConfiguration {
 	b.RevisionHistoryLimit = &value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *AppServiceSpecApplyConfiguration) WithRollout(value *RolloutApplyConfiguration) *AppServiceSpecApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

@@ -42,7 +42,7 @@ type AppServiceStatusApplyConfiguration struct {
 	// It is present if the annotation contains a digest.
 	// The list applies as long as the annotation contains the digest.
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
-	// Rollout describes the revisions of the AppService.
+	// Rollout describes the revisions of the AppService, and the rollout of the latest one.
 	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`

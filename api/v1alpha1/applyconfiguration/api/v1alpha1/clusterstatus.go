@@ -27,6 +27,15 @@ type ClusterStatusApplyConfiguration struct {
 	// Revision is the number of the revision that is desired on the cluster.
 	// If it is 0, no revision is known, and Fleetwright changes nothing there.
 	Revision *int64 `json:"revision,omitempty"`
+	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
+	// It is absent after the cluster has been Ready for minReadySeconds.
+	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
+	// Impaired is true if the cluster was not Ready when it got the revision.
+	// It is then no evidence against the revision.
+	Impaired *bool `json:"impaired,omitempty"`
+	// Stage is the stage of a rollout in which the cluster got the revision.
+	// It is present if the stage has a limit: the cluster keeps its place there.
+	Stage *string `json:"stage,omitempty"`
 	// Replicas is the desired number of pods on the cluster.
 	// If an autoscaler scales the pods, it is their initial number.
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -106,6 +115,30 @@ func (b *ClusterStatusApplyConfiguration) WithGeneration(value int64) *ClusterSt
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithRevision(value int64) *ClusterStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithUnavailableSince sets the UnavailableSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnavailableSince field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithUnavailableSince(value v1.Time) *ClusterStatusApplyConfiguration {
+	b.UnavailableSince = &value
+	return b
+}
+
+// WithImpaired sets the Impaired field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Impaired field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithImpaired(value bool) *ClusterStatusApplyConfiguration {
+	b.Impaired = &value
+	return b
+}
+
+// WithStage sets the Stage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Stage field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithStage(value string) *ClusterStatusApplyConfiguration {
+	b.Stage = &value
 	return b
 }
 

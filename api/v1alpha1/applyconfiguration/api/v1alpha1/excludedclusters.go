@@ -16,8 +16,10 @@ type ExcludedClustersApplyConfiguration struct {
 	Count *int32 `json:"count,omitempty"`
 	// Examples are the first three of these clusters by name.
 	Examples []string `json:"examples,omitempty"`
-	// Requirements are the requirements that these clusters do not meet, such as region=eu.
-	// It lists at most three, the most frequent first.
+	// Requirements are what these clusters do not meet: labels, taints or the limit.
+	// Examples are region=eu, gpu:NoSchedule and limit=3.
+	// The list has at most three, the most frequent first.
+	// All other reasons name their field or their condition already, and have no requirements.
 	Requirements []string `json:"requirements,omitempty"`
 }
 

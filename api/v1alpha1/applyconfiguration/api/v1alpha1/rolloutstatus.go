@@ -5,15 +5,52 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/fleetwright/fleetwright/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // RolloutStatusApplyConfiguration represents a declarative configuration of the RolloutStatus type for use
 // with apply.
 //
-// RolloutStatus describes the revisions of an AppService.
+// RolloutStatus describes the revisions of an AppService, and the rollout of the latest one.
 type RolloutStatusApplyConfiguration struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
 	Revision *int64 `json:"revision,omitempty"`
+	// LatestRevision is the latest revision, if the spec has returned to an older one.
+	// A new revision gets a higher number.
+	LatestRevision *int64 `json:"latestRevision,omitempty"`
+	// StableRevision is the last revision that went through all stages.
+	// New clusters start with it, and a rollback returns to it.
+	StableRevision *int64 `json:"stableRevision,omitempty"`
+	// PreviousRevision is the stable revision before stableRevision.
+	PreviousRevision *int64 `json:"previousRevision,omitempty"`
+	// FailedRevision is the last revision that failed or was aborted. No cluster gets it again.
+	FailedRevision *int64 `json:"failedRevision,omitempty"`
+	// FailedStage is the stage in which the revision failed. It is absent if a user aborted it.
+	FailedStage *string `json:"failedStage,omitempty"`
+	// FailedClusters are the first five clusters on which the revision failed, by name.
+	FailedClusters []string `json:"failedClusters,omitempty"`
+	// FailedReason is the reason of the first of these clusters when the revision failed.
+	FailedReason *string `json:"failedReason,omitempty"`
+	// Phase is Progressing, Completed, Halted, RollingBack or RolledBack.
+	Phase *apiv1alpha1.RolloutPhase `json:"phase,omitempty"`
+	// Since is when the phase began.
+	Since *v1.Time `json:"since,omitempty"`
+	// Paused is true while no cluster gets another revision.
+	// It is if the rollout is paused, the AppService is suspended or has no plan, or the hub is behind.
+	// It is also true while the selector of a stage is invalid.
+	Paused *bool `json:"paused,omitempty"`
+	// Undo is true if the revision has the template of the previous stable revision.
+	// Such a rollout needs no approval and does not soak.
+	Undo *bool `json:"undo,omitempty"`
+	// Strategy is a hash of what the stages match, and of which stages need approval.
+	// If it changes, the stages are judged again.
+	Strategy *string `json:"strategy,omitempty"`
+	// Stages has an entry for each stage, in their order. It is present only with spec.rollout.
+	Stages []RolloutStageStatusApplyConfiguration `json:"stages,omitempty"`
 }
 
 // RolloutStatusApplyConfiguration constructs a declarative configuration of the RolloutStatus type for use with
@@ -27,5 +64,116 @@ func RolloutStatus() *RolloutStatusApplyConfiguration {
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithRevision(value int64) *RolloutStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithLatestRevision sets the LatestRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LatestRevision field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithLatestRevision(value int64) *RolloutStatusApplyConfiguration {
+	b.LatestRevision = &value
+	return b
+}
+
+// WithStableRevision sets the StableRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableRevision field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithStableRevision(value int64) *RolloutStatusApplyConfiguration {
+	b.StableRevision = &value
+	return b
+}
+
+// WithPreviousRevision sets the PreviousRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PreviousRevision field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithPreviousRevision(value int64) *RolloutStatusApplyConfiguration {
+	b.PreviousRevision = &value
+	return b
+}
+
+// WithFailedRevision sets the FailedRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedRevision field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithFailedRevision(value int64) *RolloutStatusApplyConfiguration {
+	b.FailedRevision = &value
+	return b
+}
+
+// WithFailedStage sets the FailedStage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedStage field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithFailedStage(value string) *RolloutStatusApplyConfiguration {
+	b.FailedStage = &value
+	return b
+}
+
+// WithFailedClusters adds the given value to the FailedClusters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the FailedClusters field.
+func (b *RolloutStatusApplyConfiguration) WithFailedClusters(values ...string) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		b.FailedClusters = append(b.FailedClusters, values[i])
+	}
+	return b
+}
+
+// WithFailedReason sets the FailedReason field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedReason field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithFailedReason(value string) *RolloutStatusApplyConfiguration {
+	b.FailedReason = &value
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithPhase(value apiv1alpha1.RolloutPhase) *RolloutStatusApplyConfiguration {
+	b.Phase = &value
+	return b
+}
+
+// WithSince sets the Since field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Since field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithSince(value v1.Time) *RolloutStatusApplyConfiguration {
+	b.Since = &value
+	return b
+}
+
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithPaused(value bool) *RolloutStatusApplyConfiguration {
+	b.Paused = &value
+	return b
+}
+
+// WithUndo sets the Undo field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Undo field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithUndo(value bool) *RolloutStatusApplyConfiguration {
+	b.Undo = &value
+	return b
+}
+
+// WithStrategy sets the Strategy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Strategy field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithStrategy(value string) *RolloutStatusApplyConfiguration {
+	b.Strategy = &value
+	return b
+}
+
+// WithStages adds the given value to the Stages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Stages field.
+func (b *RolloutStatusApplyConfiguration) WithStages(values ...*RolloutStageStatusApplyConfiguration) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithStages")
+		}
+		b.Stages = append(b.Stages, *values[i])
+	}
 	return b
 }

@@ -1,0 +1,245 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Rollout defines how an edit of the template reaches the clusters: stage by stage, and back if it
+// fails. The template is the fields that define a pod or its Service. How many pods run, where, and
+// by which policy is not part of it: such an edit takes effect on all clusters at once.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.stages) || self.stages.all(s, self.stages.exists_one(t, t.name == s.name))",message="two stages have the same name: rename one of them"
+type Rollout struct {
+	// Stages run one after another. A cluster belongs to the first stage that matches it.
+	// The clusters that no stage matches form the last stage, "(rest)".
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Stages []RolloutStage `json:"stages,omitempty"`
+
+	// RolloutPace has the defaults of the stages.
+	RolloutPace `json:",inline"`
+
+	// ProgressDeadlineSeconds is how long a cluster may take to become available with a revision.
+	// It defaults to 300 more than spec.progressDeadlineSeconds.
+	// +optional
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// OnFailure defines what happens when a revision fails.
+	// Rollback returns all clusters to the stable revision; the spec does not change.
+	// Pause leaves each cluster as it is, and waits for a person.
+	// +optional
+	// +kubebuilder:default=Rollback
+	OnFailure RolloutFailurePolicy `json:"onFailure,omitempty"`
+
+	// Paused stops the rollout, or the rollback: no cluster gets another revision.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// RolloutStage is a group of clusters that get a revision together.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.spreadKey) || has(self.limit)",message="spreadKey needs limit: set limit, or remove spreadKey"
+type RolloutStage struct {
+	// Name identifies the stage, for example in the annotation fleetwright.dev/approve.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a stage must be lower-case letters, digits and '-', and start and end with a letter or digit, such as eu-west"
+	Name string `json:"name"`
+
+	ClusterMatch `json:",inline"`
+
+	// Limit is how many of the matching clusters belong to the stage.
+	// Clusters of earlier stages do not count.
+	// It is a number, or a percentage, which is rounded up. The others belong to later stages.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self == '100%' || self.size() in [2, 3] && self.endsWith('%') && self >= '1' && self < ':' && (self.size() == 2 || self.charAt(1) >= '0' && self.charAt(1) <= '9')",message="limit must be a number of clusters, 1 or more, without quotes, or a percentage from 1% to 100%"
+	Limit *intstr.IntOrString `json:"limit,omitempty"`
+
+	// SpreadKey is a label of MemberClusters, such as a region.
+	// The clusters of the stage are spread over the values of the label. It requires limit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	SpreadKey string `json:"spreadKey,omitempty"`
+
+	// Approval is Required if the stage begins only after an approval.
+	// A person or a program approves it by the annotation fleetwright.dev/approve.
+	// +optional
+	Approval RolloutApproval `json:"approval,omitempty"`
+
+	// SoakSeconds is how long the rollout waits before the next stage begins.
+	// The time starts when the clusters of the stage are available.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0",message="soakSeconds must be zero or more"
+	SoakSeconds *int32 `json:"soakSeconds,omitempty"`
+
+	// RolloutPace overrides the defaults for the stage.
+	RolloutPace `json:",inline"`
+}
+
+// RolloutPace limits how fast a stage updates its clusters, and how many of them may fail.
+type RolloutPace struct {
+	// MaxUnavailable is how many clusters of a stage may be updating at the same time.
+	// A cluster is updating from when it gets the revision until it is available with it.
+	// It is a number, or a percentage, which is rounded down to at least one. It defaults to 25%.
+	// A stage begins with one cluster, and then updates one more than are available, up to this.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self == '100%' || self.size() in [2, 3] && self.endsWith('%') && self >= '1' && self < ':' && (self.size() == 2 || self.charAt(1) >= '0' && self.charAt(1) <= '9')",message="maxUnavailable must be a number of clusters, 1 or more, without quotes, or a percentage from 1% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// MinReadySeconds is how long a cluster must be Ready without a break to be available.
+	// It defaults to 60.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0",message="minReadySeconds must be zero or more"
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
+
+	// MaxFailures is how many clusters of a stage may fail before the rollout fails.
+	// It is a number, or a percentage, which is rounded down. It defaults to 0.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self == '100%' || self.size() in [2, 3] && self.endsWith('%') && self >= '0' && self < ':' && (self.size() == 2 || self.charAt(1) >= '0' && self.charAt(1) <= '9')",message="maxFailures must be a number of clusters, 0 or more, without quotes, or a percentage from 0% to 100%"
+	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
+}
+
+// RolloutApproval says whether a stage needs approval.
+// +kubebuilder:validation:Enum=Required
+type RolloutApproval string
+
+// ApprovalRequired: the stage begins after an approval.
+const ApprovalRequired RolloutApproval = "Required"
+
+// RolloutFailurePolicy defines what happens when a revision fails.
+// +kubebuilder:validation:Enum=Rollback;Pause
+type RolloutFailurePolicy string
+
+const (
+	// RolloutRollback returns all clusters to the stable revision.
+	RolloutRollback RolloutFailurePolicy = "Rollback"
+	// RolloutPause leaves each cluster as it is.
+	RolloutPause RolloutFailurePolicy = "Pause"
+)
+
+// RolloutStatus describes the revisions of an AppService, and the rollout of the latest one.
+type RolloutStatus struct {
+	// Revision is the number of the revision that has the template of the spec.
+	// The ControllerRevision NAME-NUMBER stores it.
+	// It is absent if the hub refused to store it.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+	// LatestRevision is the latest revision, if the spec has returned to an older one.
+	// A new revision gets a higher number.
+	// +optional
+	LatestRevision int64 `json:"latestRevision,omitempty"`
+	// StableRevision is the last revision that went through all stages.
+	// New clusters start with it, and a rollback returns to it.
+	// +optional
+	StableRevision int64 `json:"stableRevision,omitempty"`
+	// PreviousRevision is the stable revision before stableRevision.
+	// +optional
+	PreviousRevision int64 `json:"previousRevision,omitempty"`
+	// FailedRevision is the last revision that failed or was aborted. No cluster gets it again.
+	// +optional
+	FailedRevision int64 `json:"failedRevision,omitempty"`
+	// FailedStage is the stage in which the revision failed. It is absent if a user aborted it.
+	// +optional
+	FailedStage string `json:"failedStage,omitempty"`
+	// FailedClusters are the first five clusters on which the revision failed, by name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	FailedClusters []string `json:"failedClusters,omitempty"`
+	// FailedReason is the reason of the first of these clusters when the revision failed.
+	// +optional
+	FailedReason string `json:"failedReason,omitempty"`
+	// Phase is Progressing, Completed, Halted, RollingBack or RolledBack.
+	// +optional
+	Phase RolloutPhase `json:"phase,omitempty"`
+	// Since is when the phase began.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Paused is true while no cluster gets another revision.
+	// It is if the rollout is paused, the AppService is suspended or has no plan, or the hub is behind.
+	// It is also true while the selector of a stage is invalid.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// Undo is true if the revision has the template of the previous stable revision.
+	// Such a rollout needs no approval and does not soak.
+	// +optional
+	Undo bool `json:"undo,omitempty"`
+	// Strategy is a hash of what the stages match, and of which stages need approval.
+	// If it changes, the stages are judged again.
+	// +optional
+	Strategy string `json:"strategy,omitempty"`
+	// Stages has an entry for each stage, in their order. It is present only with spec.rollout.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Stages []RolloutStageStatus `json:"stages,omitempty"`
+}
+
+// RolloutPhase is the state of a rollout.
+// +kubebuilder:validation:Enum=Progressing;Completed;Halted;RollingBack;RolledBack
+type RolloutPhase string
+
+const (
+	// RolloutProgressing: clusters get the revision, stage by stage.
+	RolloutProgressing RolloutPhase = "Progressing"
+	// RolloutCompleted: the revision went through all stages.
+	RolloutCompleted RolloutPhase = "Completed"
+	// RolloutHalted: the revision failed, and each cluster keeps what it has.
+	RolloutHalted RolloutPhase = "Halted"
+	// RolloutRollingBack: the revision failed, and the clusters return to the stable revision.
+	RolloutRollingBack RolloutPhase = "RollingBack"
+	// RolloutRolledBack: the revision failed, and the clusters run the stable revision.
+	RolloutRolledBack RolloutPhase = "RolledBack"
+)
+
+// RolloutStageStatus is the state of a stage.
+type RolloutStageStatus struct {
+	// Name is the name of the stage. "(rest)" is that of the clusters that no other stage matches.
+	Name string `json:"name"`
+	// Phase is Pending, Skipped, AwaitingApproval, Progressing, Soaking or Completed.
+	Phase RolloutStagePhase `json:"phase"`
+	// Since is when the phase began.
+	Since metav1.Time `json:"since"`
+	// Approved is true if the stage was approved for the revision.
+	// +optional
+	Approved bool `json:"approved,omitempty"`
+	// Promoted is true if a user ended the stage for the revision.
+	// +optional
+	Promoted bool `json:"promoted,omitempty"`
+	// Clusters is the number of clusters in the stage.
+	// +optional
+	Clusters int32 `json:"clusters,omitempty"`
+	// UpToDate is the number of these clusters that have the revision.
+	// +optional
+	UpToDate int32 `json:"upToDate,omitempty"`
+	// Available is the number of these clusters that are available with the revision.
+	// +optional
+	Available int32 `json:"available,omitempty"`
+	// Failed is the number of these clusters on which the revision failed.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+}
+
+// RolloutStagePhase is the state of a stage.
+// +kubebuilder:validation:Enum=Pending;Skipped;AwaitingApproval;Progressing;Soaking;Completed
+type RolloutStagePhase string
+
+const (
+	// StagePending: the stages before this one are not completed.
+	StagePending RolloutStagePhase = "Pending"
+	// StageSkipped: no cluster is in the stage.
+	StageSkipped RolloutStagePhase = "Skipped"
+	// StageAwaitingApproval: the stage begins after an approval.
+	StageAwaitingApproval RolloutStagePhase = "AwaitingApproval"
+	// StageProgressing: the clusters of the stage get the revision.
+	StageProgressing RolloutStagePhase = "Progressing"
+	// StageSoaking: the clusters are available, and the rollout waits.
+	StageSoaking RolloutStagePhase = "Soaking"
+	// StageCompleted: the stage has proven the revision for the next one.
+	StageCompleted RolloutStagePhase = "Completed"
+)

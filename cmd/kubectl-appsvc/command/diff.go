@@ -1,0 +1,266 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
+)
+
+// The exit codes of kubectl diff.
+const (
+	exitDifferent = 1
+	exitDiffError = 2
+)
+
+func newDiff(o *hubOptions) *cobra.Command {
+	var file, output string
+	command := &cobra.Command{
+		Use:   "diff APP [CLUSTER] [-f FILE]",
+		Short: "Show what an edit would change on each cluster, before it is saved",
+		Long: `Show what applying a file would change on each cluster: which clusters get the AppService or lose
+it, and which fields of its objects change. The hub checks the file, and nothing is saved.
+
+Without a file, the command shows what the spec asks for that clusters do not have yet, because a
+rollout is in progress or has failed.
+
+The exit code is 0 without a difference, 1 with one, and greater than 1 after an error, as that of
+kubectl diff.`,
+		Example: `  kubectl appsvc diff web -f web.yaml
+  kubectl appsvc diff web north -f web.yaml`,
+		Args: func(command *cobra.Command, args []string) error {
+			return diffError(cobra.RangeArgs(1, 2)(command, args))
+		},
+		ValidArgsFunction: o.completeApp(o.completeMembers),
+		RunE: func(command *cobra.Command, args []string) error {
+			changes, err := o.diff(command.Context(), args[0], file, args[1:])
+			if err != nil {
+				return diffError(err)
+			}
+			if output != "" {
+				err = printValue(o.streams.Out, output, changes)
+			} else {
+				err = o.write(diffText(changes))
+			}
+			switch {
+			case err != nil:
+				return diffError(err)
+			case len(changes) > 0:
+				return exitError{code: exitDifferent}
+			}
+			return nil
+		},
+	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return diffError(err) })
+	command.Flags().StringVarP(&file, "filename", "f", "", "`file` with the edited AppService; - reads the standard input")
+	command.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml).")
+	return command
+}
+
+// diffError gives an error the exit code of kubectl diff.
+func diffError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{exitDiffError, describe(err)}
+}
+
+// diff returns what an edit changes on each cluster, or on one cluster only.
+func (o *hubOptions) diff(ctx context.Context, name, file string, only []string) ([]difference.Cluster, error) {
+	h, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	var edited *unstructured.Unstructured
+	if file != "" {
+		if edited, err = o.readAppFile(file, name); err != nil {
+			return nil, err
+		}
+		if edited.GetNamespace() == "" {
+			edited.SetNamespace(h.namespace)
+		}
+		h.namespace = edited.GetNamespace()
+	}
+	before, err := h.readEntries(ctx, name)
+	if errors.As(err, new(notFoundError)) && edited != nil {
+		before, err = nil, nil // it is a new AppService
+	}
+	if err != nil {
+		return nil, err
+	}
+	after := before
+	if edited != nil {
+		if after, err = h.dryRun(ctx, before, edited); err != nil {
+			return nil, fmt.Errorf("the hub does not accept the AppService in %s: %w", file, err)
+		}
+	}
+	members, err := h.listMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	templates := map[int64]v1alpha1.AppServiceSpec{}
+	if before != nil {
+		history, err := h.readHistory(ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		for _, stored := range history {
+			templates[stored.Number] = stored.Template
+		}
+	}
+	changes, err := difference.Between(before, after, members, templates)
+	if err != nil || len(only) == 0 {
+		return changes, err
+	}
+	if !slices.ContainsFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == only[0] }) {
+		return nil, noSuchCluster(only[0])
+	}
+	return slices.DeleteFunc(changes, func(c difference.Cluster) bool { return c.Name != only[0] }), nil
+}
+
+// diffText joins the changes. Clusters with the same changes are named together.
+func diffText(changes []difference.Cluster) string {
+	names := map[string][]string{} // by what changes
+	var order []string
+	for _, change := range changes {
+		text := change.Diff
+		if change.Kind == difference.Invalid {
+			text = strings.TrimSpace(text) + "\n"
+		}
+		key := string(change.Kind) + "\n" + text
+		if len(names[key]) == 0 {
+			order = append(order, key)
+		}
+		names[key] = append(names[key], change.Name)
+	}
+	var b strings.Builder
+	for _, key := range order {
+		kind, text, _ := strings.Cut(key, "\n")
+		fmt.Fprintf(&b, "# %s on %s: %s\n%s", kind, countClusters(len(names[key])), strings.Join(names[key], ", "), text)
+	}
+	return b.String()
+}
+
+func countClusters(n int) string {
+	if n == 1 {
+		return "1 cluster"
+	}
+	return fmt.Sprintf("%d clusters", n)
+}
+
+// readAppFile returns the AppService of a name that is in a file.
+func (o *hubOptions) readAppFile(file, name string) (*unstructured.Unstructured, error) {
+	objects, err := o.readObjects(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GroupVersionKind() == v1alpha1.GroupVersion.WithKind("AppService") && object.GetName() == name {
+			return object, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no AppService %s of %s", file, name, v1alpha1.GroupVersion)
+}
+
+// readObjects returns the objects in a file of YAML or JSON documents. Lists are flattened.
+func (o *hubOptions) readObjects(file string) ([]*unstructured.Unstructured, error) {
+	content, err := o.readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	var objects []*unstructured.Unstructured
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		case len(object.Object) == 0: // an empty document
+		case object.IsList():
+			err = object.EachListItem(func(item runtime.Object) error {
+				objects = append(objects, item.(*unstructured.Unstructured))
+				return nil
+			})
+			if err != nil {
+				return nil, fmt.Errorf("read the list in %s: %w", file, err)
+			}
+		default:
+			objects = append(objects, object)
+		}
+	}
+}
+
+// readFile returns the content of a file, or of the standard input for "-".
+func (o *hubOptions) readFile(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(o.streams.In)
+	}
+	return os.ReadFile(file)
+}
+
+// dryRun returns the AppService that the hub would have after kubectl apply of a file. before is nil
+// if it is new.
+func (h hub) dryRun(ctx context.Context, before *v1alpha1.AppService, edited *unstructured.Unstructured) (*v1alpha1.AppService, error) {
+	var lastApplied string
+	if before != nil {
+		lastApplied = before.Annotations[corev1.LastAppliedConfigAnnotation]
+	}
+	result := edited.DeepCopy()
+	content, err := json.Marshal(edited.Object)
+	if err != nil {
+		return nil, err
+	}
+	// The error of an apply names an unknown field, and that of a merge quotes the whole object. So
+	// the file is always applied first.
+	apply := client.RawPatch(types.ApplyPatchType, content)
+	if err := h.Patch(ctx, result, apply, client.DryRunAll, client.FieldOwner("kubectl"), client.ForceOwnership); err != nil {
+		return nil, err
+	}
+	if lastApplied != "" {
+		merge, err := h.mergePatch(ctx, before, content, lastApplied)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.Patch(ctx, result, merge, client.DryRunAll); err != nil {
+			return nil, err
+		}
+	}
+	after := &v1alpha1.AppService{}
+	return after, runtime.DefaultUnstructuredConverter.FromUnstructured(result.Object, after)
+}
+
+// mergePatch returns the patch of kubectl apply without --server-side: fields that the last apply set
+// and the file does not have are removed.
+func (h hub) mergePatch(ctx context.Context, before *v1alpha1.AppService, edited []byte, lastApplied string) (client.Patch, error) {
+	current := &unstructured.Unstructured{}
+	current.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AppService"))
+	if err := h.Get(ctx, client.ObjectKeyFromObject(before), current); err != nil {
+		return nil, err
+	}
+	now, err := json.Marshal(current.Object)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(lastApplied), edited, now)
+	return client.RawPatch(types.MergePatchType, patch), err
+}

@@ -1,0 +1,214 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
+)
+
+// outcome is the result of a check.
+type outcome string
+
+const (
+	checkOK     outcome = "ok"
+	checkFailed outcome = "FAIL"
+	// checkNote is a result that is neither: the check is not possible, or what it found is optional.
+	checkNote outcome = "note"
+)
+
+// check is a line of doctor.
+type check struct {
+	outcome outcome
+	what    string
+	// text says what was found, and what to do unless the outcome is ok.
+	text string
+}
+
+func passed(what, format string, args ...any) check {
+	return check{checkOK, what, fmt.Sprintf(format, args...)}
+}
+
+func failed(what, format string, args ...any) check {
+	return check{checkFailed, what, fmt.Sprintf(format, args...)}
+}
+
+func noted(what, format string, args ...any) check {
+	return check{checkNote, what, fmt.Sprintf(format, args...)}
+}
+
+func newDoctor(o *hubOptions) *cobra.Command {
+	var memberContext, memberKubeconfig string
+	command := &cobra.Command{
+		Use:   "doctor CLUSTER",
+		Short: "Check the connection to a cluster, step by step",
+		Long: `Check a cluster of the fleet: what the hub reports about it and, from this machine, DNS, TCP, TLS,
+authentication, each permission that Fleetwright needs, the version and the clocks.
+
+The checks from this machine use the context of your kubeconfig that leads to the cluster. It is
+found by the identity of the cluster; all contexts are tried. doctor never reads the Secrets of the
+hub, so what it finds may differ from what the hub sees: another network, or other credentials.
+
+A line that starts with FAIL says what to do. The exit code is 3 if there is one, 1 if doctor itself
+did not work, and 0 otherwise.`,
+		Example: `  kubectl appsvc doctor east
+
+  # By a context of an administrator of the cluster
+  kubectl appsvc doctor east --member-context east-admin`,
+		Args:              exactlyOne("the name of the cluster", "CLUSTER"),
+		ValidArgsFunction: o.completeMembers,
+		RunE: func(command *cobra.Command, args []string) error {
+			h, err := o.connect()
+			if err != nil {
+				return err
+			}
+			found, err := h.readMember(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			all, err := o.contexts(memberKubeconfig)
+			if err != nil {
+				return err
+			}
+			report := &report{hubOptions: o}
+			report.add(o.operatorCheck(command.Context(), h))
+			report.add(hubChecks(found)...)
+			examine(command.Context(), report, h, found, all, memberContext)
+			if command.Context().Err() != nil {
+				return command.Context().Err()
+			}
+			if report.failures > 0 {
+				return exitError{code: ExitNegative}
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&memberContext, "member-context", "", "`context` of the cluster; by default, it is searched for")
+	command.Flags().StringVar(&memberKubeconfig, "member-kubeconfig", "", "`file` with the contexts of clusters, if they are not in your kubeconfig")
+	return command
+}
+
+// report prints checks, each when it is done.
+type report struct {
+	*hubOptions
+	failures int
+}
+
+func (r *report) add(checks ...check) {
+	const indent, width = 22, 80
+	for _, c := range checks {
+		if c.outcome == checkFailed {
+			r.failures++
+		}
+		for i, line := range view.Wrap(c.text, width-indent) {
+			if i == 0 {
+				r.say("%-4s  %-14s  %s", c.outcome, c.what, line)
+				continue
+			}
+			r.say("%*s%s", indent, "", line)
+		}
+	}
+}
+
+// operatorCheck checks that what the hub reports is current.
+func (o *hubOptions) operatorCheck(ctx context.Context, h hub) check {
+	const what = "operator"
+	switch text, isKnown := o.operatorState(ctx, h); {
+	case text == "":
+		return passed(what, "it runs")
+	case !isKnown:
+		return noted(what, "%s", text)
+	default:
+		return failed(what, "%s", text)
+	}
+}
+
+// hubChecks returns what the hub reports about a cluster.
+func hubChecks(found *v1alpha1.MemberCluster) []check {
+	var checks []check
+	for _, of := range []struct{ kind, what string }{
+		{v1alpha1.ConditionReady, "connection"},
+		{v1alpha1.ConditionCredentialsValid, "credentials"},
+	} {
+		checks = append(checks, conditionCheck(of.what, meta.FindStatusCondition(found.Status.Conditions, of.kind)))
+	}
+	if end := found.Status.CredentialsExpirationTime; end != nil {
+		checks = append(checks, expiryCheck(end.Time, time.Now()))
+	}
+	if c := meta.FindStatusCondition(found.Status.Conditions, v1alpha1.ConditionAllocatableKnown); c != nil && c.Status == metav1.ConditionFalse {
+		checks = append(checks, noted("capacity", "the hub does not know it (%s: %s); only placement by capacity needs it", c.Reason, c.Message))
+	}
+	return checks
+}
+
+// expiryCheck returns the check of the end of the credentials. The condition warns before.
+func expiryCheck(end, now time.Time) check {
+	if !now.Before(end) {
+		return failed("expiry", "the credentials of the hub ended at %s: kubectl appsvc join CONTEXT writes new ones", formatTime(end))
+	}
+	return passed("expiry", "the credentials of the hub are valid until %s", formatTime(end))
+}
+
+// conditionCheck returns the check of a condition that must be True.
+func conditionCheck(what string, c *metav1.Condition) check {
+	switch {
+	case c == nil:
+		return failed(what, "the hub does not report it: check that the operator runs")
+	case c.Status == metav1.ConditionTrue && c.Reason != v1alpha1.ReasonExpiringSoon:
+		return passed(what, "%s, as the hub reports", c.Reason)
+	}
+	return failed(what, "%s, as the hub reports: %s. See %q in %s", c.Reason, strings.TrimSuffix(c.Message, "."), "What a MemberCluster says", operationsGuide)
+}
+
+// examine makes the checks from this machine. The first one that fails may end them.
+func examine(ctx context.Context, r *report, h hub, found *v1alpha1.MemberCluster, all contexts, contextName string) {
+	var cluster contextCluster
+	var how check
+	if contextName == "" {
+		cluster, how = searchContext(found, all, all.match(ctx))
+	} else {
+		var err error
+		if cluster, err = all.cluster(contextName); err != nil {
+			how = failed("context", "%v", err)
+		} else {
+			how = passed("context", "%s, as you say", contextName)
+		}
+	}
+	r.add(how)
+	if cluster.config == nil {
+		r.add(clockCheck(ctx, "clock of hub", h.config))
+		return
+	}
+	e := &examination{report: r, cluster: cluster, found: found, hub: h}
+	e.run(ctx)
+}
+
+// searchContext returns the context that leads to a cluster. If none does, a context of the same
+// name that does not answer is used: the checks then say why.
+func searchContext(found *v1alpha1.MemberCluster, all contexts, matches contextMatches) (contextCluster, check) {
+	if cluster, has := matches.byID[found.Status.ClusterID]; has && found.Status.ClusterID != "" {
+		return cluster, passed("context", "%s leads to the cluster", cluster.name)
+	}
+	silent := slices.Sorted(maps.Keys(matches.errs))
+	for _, name := range silent {
+		if name == found.Name || defaultName(name) == found.Name {
+			if cluster, err := all.cluster(name); err == nil {
+				return cluster, noted("context", "%s has the name of the cluster, and is used because no other one leads to it; --member-context sets another one", name)
+			}
+		}
+	}
+	text := fmt.Sprintf("no context of %s leads to the cluster, so the checks from this machine are left out", all.source)
+	if len(silent) > 0 {
+		text += fmt.Sprintf(". These did not answer: %s", strings.Join(silent, ", "))
+	}
+	return contextCluster{}, noted("context", "%s. Name its context with --member-context", text)
+}

@@ -1,0 +1,393 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/config/member"
+)
+
+const (
+	// stepTimeout bounds each check from this machine.
+	stepTimeout = 10 * time.Second
+	// maxClockOffset is the largest difference of two clocks that is ok: tokens and certificates
+	// are valid from a time on.
+	maxClockOffset = time.Minute
+)
+
+// oldestVersion is the oldest version of Kubernetes that a member may have (docs/install.md).
+var oldestVersion = utilversion.MustParseSemantic("v1.33.0")
+
+// examination makes the checks of a cluster from this machine.
+type examination struct {
+	*report
+	cluster contextCluster
+	found   *v1alpha1.MemberCluster
+	hub     hub
+}
+
+// run makes all checks, until one fails without which the next ones are not possible.
+func (e *examination) run(ctx context.Context) {
+	for _, step := range []func(context.Context) bool{e.network, e.authentication, e.identity} {
+		if !step(ctx) {
+			e.add(clockCheck(ctx, "clock of hub", e.hub.config))
+			return
+		}
+	}
+	e.add(e.permissions(ctx), e.version(ctx))
+	e.add(clockCheck(ctx, "clock", e.cluster.config), clockCheck(ctx, "clock of hub", e.hub.config))
+}
+
+// network checks DNS, TCP and TLS. With a proxy, only the requests that follow can.
+func (e *examination) network(ctx context.Context) bool {
+	config := e.cluster.config
+	server, err := url.Parse(config.Host)
+	if err != nil || server.Hostname() == "" {
+		e.add(failed("server", "the server of context %s is %q, which is not a URL: correct your kubeconfig", e.cluster.name, config.Host))
+		return false
+	}
+	if config.Proxy != nil {
+		e.add(noted("network", "context %s uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy", e.cluster.name))
+		return true
+	}
+	address, ok := e.resolve(ctx, server)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	start := time.Now()
+	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		e.add(failed("TCP", "%s does not accept a connection (%v): check that the cluster runs, the port, firewalls and the VPN", address, causeOf(err)))
+		return false
+	}
+	defer connection.Close() //nolint:errcheck // nothing was written
+	e.add(passed("TCP", "%s answers in %s", address, max(time.Since(start), time.Millisecond).Round(time.Millisecond)))
+	return e.handshake(ctx, connection, server.Hostname())
+}
+
+// resolve checks the name of the server, and returns its address.
+func (e *examination) resolve(ctx context.Context, server *url.URL) (string, bool) {
+	host, port := server.Hostname(), server.Port()
+	if port == "" {
+		port = "443"
+	}
+	if net.ParseIP(host) != nil {
+		e.add(passed("DNS", "not needed: the server is %s", host))
+		return net.JoinHostPort(host, port), true
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		e.add(failed("DNS", "%s has no address (%v): check the name in your kubeconfig, and the DNS of this machine; the DNS of the hub may differ", host, causeOf(err)))
+		return "", false
+	}
+	e.add(passed("DNS", "%s is %s", host, strings.Join(addresses, ", ")))
+	return net.JoinHostPort(host, port), true
+}
+
+// handshake checks the certificate of the server.
+func (e *examination) handshake(ctx context.Context, connection net.Conn, host string) bool {
+	settings, err := rest.TLSConfigFor(e.cluster.config)
+	if err != nil {
+		e.add(failed("TLS", "the certificates of context %s cannot be used: %v", e.cluster.name, err))
+		return false
+	}
+	if settings == nil {
+		settings = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if settings.ServerName == "" {
+		settings.ServerName = host
+	}
+	encrypted := tls.Client(connection, settings)
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		e.add(failed("TLS", "%v: check the certificate-authority-data and the name of the server in your kubeconfig", causeOf(err)))
+		return false
+	}
+	if settings.InsecureSkipVerify {
+		e.add(noted("TLS", "context %s does not verify the certificate of the server; the hub would refuse that", e.cluster.name))
+		return true
+	}
+	leaf := encrypted.ConnectionState().PeerCertificates[0]
+	e.add(certificateCheck(leaf.NotBefore, leaf.NotAfter, time.Now()))
+	return true
+}
+
+// certificateCheck returns the check of the validity of a verified certificate. As for credentials,
+// the warning begins when a tenth of the lifetime is left.
+func certificateCheck(begin, end, now time.Time) check {
+	const share = 10
+	if end.Sub(now) < end.Sub(begin)/share {
+		return failed("TLS", "the certificate of the server ends on %s: renew it", end.UTC().Format(time.DateOnly))
+	}
+	return passed("TLS", "the certificate of the server is valid until %s", end.UTC().Format(time.DateOnly))
+}
+
+// causeOf returns the cause of an error of the network, without the addresses.
+func causeOf(err error) error {
+	var operation *net.OpError
+	if errors.As(err, &operation) {
+		return operation.Err
+	}
+	var lookup *net.DNSError
+	if errors.As(err, &lookup) {
+		return errors.New(lookup.Err)
+	}
+	return err
+}
+
+func (e *examination) authentication(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := e.cluster.Create(ctx, review); err != nil {
+		e.add(failed("authentication", "%s", explainContext(e.cluster.name, err)))
+		return false
+	}
+	e.add(passed("authentication", "you are %s", review.Status.UserInfo.Username))
+	return true
+}
+
+// identity checks that the context leads to the cluster that the hub knows.
+func (e *examination) identity(ctx context.Context) bool {
+	id, err := readClusterID(ctx, e.cluster)
+	want := e.found.Status.ClusterID
+	switch {
+	case err != nil:
+		e.add(failed("identity", "%s", explainContext(e.cluster.name, err)))
+		return false
+	case want == "":
+		e.add(noted("identity", "the hub has never been connected to the cluster; the kube-system namespace of context %s has UID %s", e.cluster.name, id))
+	case id != want:
+		e.add(failed("identity", "context %s leads to another cluster (UID %s) than %s (UID %s): use --member-context. "+
+			"If the cluster was replaced: kubectl annotate membercluster %s %s=%s", e.cluster.name, id, e.found.Name, want, e.found.Name, v1alpha1.AnnotationAcceptIdentity, id))
+		return false
+	default:
+		e.add(passed("identity", "it is the cluster that the hub knows"))
+	}
+	return true
+}
+
+// permissions checks each permission of the ServiceAccount that config/member grants.
+func (e *examination) permissions(ctx context.Context) check {
+	const what = "permissions"
+	account := &corev1.ServiceAccount{}
+	err := e.cluster.Get(ctx, client.ObjectKey{Namespace: member.Namespace, Name: member.ServiceAccount}, account)
+	switch {
+	case apierrors.IsNotFound(err):
+		return noted(what, "not checked: there is no ServiceAccount %s in namespace %s, so the hub uses another user", member.ServiceAccount, member.Namespace)
+	case err != nil:
+		return failed(what, "%s", explainContext(e.cluster.name, err))
+	}
+	reviews, scope, err := e.reviews(ctx)
+	if err == nil {
+		err = e.ask(ctx, reviews)
+	}
+	if err != nil {
+		return failed(what, "they cannot be checked: %s", explainContext(e.cluster.name, err))
+	}
+	return permissionCheck(what, scope, e.cluster.name, e.found.Name, reviews)
+}
+
+// reviews returns a question for each permission, and where Fleetwright may write.
+func (e *examination) reviews(ctx context.Context) ([]*authorizationv1.SubjectAccessReview, string, error) {
+	bindings, err := namedBindings(ctx, e.cluster)
+	if err != nil {
+		return nil, "", err
+	}
+	namespaces := namespacesOf(bindings)
+	scope := "in all namespaces"
+	if len(namespaces) > 0 {
+		scope = "writing in " + strings.Join(namespaces, ", ") + " only"
+	}
+	objects, err := member.Objects(namespaces...)
+	if err != nil {
+		return nil, "", err
+	}
+	grants, err := member.Grants(objects)
+	if err != nil {
+		return nil, "", err
+	}
+	var all []*authorizationv1.SubjectAccessReview
+	for _, grant := range grants {
+		for _, rule := range grant.Rules {
+			all = append(all, reviewsOf(grant.Namespace, rule)...)
+		}
+	}
+	return all, scope, nil
+}
+
+// reviewsOf returns a question for each permission of a rule.
+func reviewsOf(namespace string, rule rbacv1.PolicyRule) []*authorizationv1.SubjectAccessReview {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []*authorizationv1.SubjectAccessReview
+	for _, group := range rule.APIGroups {
+		for _, kind := range rule.Resources {
+			resource, subresource, _ := strings.Cut(kind, "/")
+			for _, verb := range rule.Verbs {
+				for _, name := range names {
+					all = append(all, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+						User:   "system:serviceaccount:" + member.Namespace + ":" + member.ServiceAccount,
+						Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + member.Namespace, "system:authenticated"},
+						ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Namespace: namespace, Group: group, Resource: resource, Subresource: subresource, Verb: verb, Name: name,
+						},
+					}})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// ask sends the questions, some at a time, and stores the answers in them.
+func (e *examination) ask(ctx context.Context, reviews []*authorizationv1.SubjectAccessReview) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for _, review := range reviews {
+		group.Go(func() error { return e.cluster.Create(ctx, review) })
+	}
+	return group.Wait()
+}
+
+// permissionCheck returns the check of the answers.
+func permissionCheck(what, scope, contextName, name string, reviews []*authorizationv1.SubjectAccessReview) check {
+	var missing []string
+	for _, review := range reviews {
+		if review.Status.Allowed {
+			continue
+		}
+		a := review.Spec.ResourceAttributes
+		text := a.Verb + " " + a.Resource
+		if a.Subresource != "" {
+			text += "/" + a.Subresource
+		}
+		if a.Group != "" {
+			text += "." + a.Group
+		}
+		if a.Namespace != "" {
+			text += " in " + a.Namespace
+		}
+		missing = append(missing, text)
+	}
+	if len(missing) == 0 {
+		return passed(what, "all %d that Fleetwright needs, %s", len(reviews), scope)
+	}
+	slices.Sort(missing)
+	return failed(what, "%d of %d are missing: %s. Run: kubectl appsvc join %s --name %s", len(missing), len(reviews), strings.Join(missing, ", "), contextName, name)
+}
+
+// version checks that the version of the cluster is supported.
+func (e *examination) version(ctx context.Context) check {
+	response, err := requestVersion(ctx, e.cluster.config)
+	if err != nil {
+		return failed("version", "%s", explainContext(e.cluster.name, err))
+	}
+	return versionCheck(response.version)
+}
+
+func versionCheck(text string) check {
+	found, err := utilversion.ParseSemantic(text)
+	switch {
+	case err != nil:
+		return failed("version", "the server says that its version is %q: it is not a Kubernetes API server", text)
+	case found.Major() == oldestVersion.Major() && found.Minor() < oldestVersion.Minor():
+		return failed("version", "%s is older than %d.%d, the oldest version that is tested: upgrade the cluster", text, oldestVersion.Major(), oldestVersion.Minor())
+	}
+	return passed("version", "%s", text)
+}
+
+// versionResponse is the answer to a request for the version of a server.
+type versionResponse struct {
+	version string
+	// offset is how far the clock of the server is ahead of that of this machine.
+	offset time.Duration
+	// hasDate reports whether the server sent its time.
+	hasDate bool
+}
+
+// requestVersion asks a server for its version and its time.
+func requestVersion(ctx context.Context, config *rest.Config) (versionResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return versionResponse{}, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return versionResponse{}, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/version").String(), http.NoBody)
+	if err != nil {
+		return versionResponse{}, err
+	}
+	start := time.Now()
+	response, err := httpClient.Do(request)
+	if err != nil {
+		return versionResponse{}, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	middle := start.Add(time.Since(start) / 2)
+	if response.StatusCode != http.StatusOK {
+		return versionResponse{}, fmt.Errorf("GET /version: %s", response.Status)
+	}
+	info := version.Info{}
+	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, 1<<20)).Decode(&info); err != nil {
+		return versionResponse{}, fmt.Errorf("GET /version: %w", err)
+	}
+	result := versionResponse{version: info.GitVersion}
+	if at, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		result.offset, result.hasDate = at.Sub(middle), true
+	}
+	return result, nil
+}
+
+// clockCheck compares the clock of a server with that of this machine.
+func clockCheck(ctx context.Context, what string, config *rest.Config) check {
+	response, err := requestVersion(ctx, config)
+	switch {
+	case err != nil:
+		return noted(what, "not checked: %v", causeOf(err))
+	case !response.hasDate:
+		return noted(what, "not checked: the server does not send its time")
+	}
+	return offsetCheck(what, response.offset)
+}
+
+func offsetCheck(what string, offset time.Duration) check {
+	switch {
+	case offset > maxClockOffset:
+		return failed(what, "it is %s ahead of the clock of this machine: synchronize both (NTP)", offset.Round(time.Second))
+	case offset < -maxClockOffset:
+		return failed(what, "it is %s behind the clock of this machine: synchronize both (NTP)", -offset.Round(time.Second))
+	}
+	return passed(what, "it differs from that of this machine by less than %s", duration.HumanDuration(maxClockOffset))
+}

@@ -1,0 +1,134 @@
+package command_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// TestDoctor examines a member without an operator: the test writes its status.
+func TestDoctor(t *testing.T) {
+	m := startMember(t)
+	deleteSecret(t, "east")
+	createLease(t, time.Now().Add(time.Minute)) // it does not end during the test
+	if got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "0"); got.code != 0 {
+		t.Fatal(got)
+	}
+	m.connect(t, "east")()
+	expires := configOf(t, readSecret(t, "east")).Expiry().End
+	setStatus := func(t *testing.T, change func(*v1alpha1.MemberClusterStatus)) {
+		t.Helper()
+		cluster := &v1alpha1.MemberCluster{}
+		ctx := context.Background() // it is also called when a test has ended
+		if err := hub.Get(ctx, client.ObjectKey{Name: "east"}, cluster); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Status = m.connectedStatus(expires)
+		change(&cluster.Status)
+		if err := hub.Status().Update(ctx, cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setStatus(t, func(*v1alpha1.MemberClusterStatus) {})
+
+	t.Run("a cluster without a fault", func(t *testing.T) {
+		m.run(t, "doctor", "east").checkGolden(t, "doctor")
+	})
+
+	t.Run("a permission that is missing", func(t *testing.T) {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "fleetwright-member"}}
+		if err := m.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+			t.Fatal(err)
+		}
+		all := role.DeepCopy()
+		role.Rules = role.Rules[:len(role.Rules)-1] // create events
+		if err := m.Update(t.Context(), role); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			all.ResourceVersion = role.ResourceVersion
+			if err := m.Update(context.Background(), all); err != nil {
+				t.Error(err)
+			}
+		})
+		eventually(t, func() bool { // the API server takes a moment to read a changed role
+			got := m.run(t, "doctor", "east")
+			text := strings.Join(strings.Fields(got.out), " ")
+			return got.code == 3 && strings.Contains(text, "create events.events.k8s.io. Run: kubectl appsvc join east --name east") && strings.Contains(got.out, "FAIL  permissions ")
+		})
+	})
+
+	t.Run("what the hub reports", func(t *testing.T) {
+		t.Cleanup(func() { setStatus(t, func(*v1alpha1.MemberClusterStatus) {}) })
+		setStatus(t, func(status *v1alpha1.MemberClusterStatus) {
+			status.Conditions[0].Status, status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
+			status.Conditions[0].Message = "dial tcp: i/o timeout"
+			status.Conditions[1].Reason = v1alpha1.ReasonExpiringSoon
+			status.Conditions[1].Message = "the credentials expire soon"
+			status.Conditions = append(status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAllocatableKnown,
+				Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonForbidden, Message: "nodes is forbidden", LastTransitionTime: metav1.Now()})
+		})
+		m.run(t, "doctor", "east").checkGolden(t, "doctor-hub")
+	})
+
+	t.Run("a member that does not answer, by its name", func(t *testing.T) {
+		file := m.editKubeconfig(t, func(c *clientcmdapi.Config) { c.Clusters["east"].Server = "https://127.0.0.1:1" })
+		runAs(t, file, "doctor", "east").scrub().checkGolden(t, "doctor-unreachable")
+	})
+
+	t.Run("no context leads to the cluster", func(t *testing.T) {
+		file := m.editKubeconfig(t, func(c *clientcmdapi.Config) {
+			c.Contexts = map[string]*clientcmdapi.Context{"hub": c.Contexts["hub"]}
+		})
+		runAs(t, file, "doctor", "east").scrub().checkGolden(t, "doctor-no-context")
+	})
+
+	for name, test := range map[string]struct {
+		edit func(*clientcmdapi.Config)
+		args []string
+		want string
+	}{
+		"a context that leads to another cluster": {args: []string{"--member-context", "hub"}, want: "FAIL identity context hub leads to another cluster (UID UID) than east (UID UID)"},
+		"a context that does not exist":           {args: []string{"--member-context", "west"}, want: `FAIL context there is no context "west" in your kubeconfig; it has: east, hub`},
+		"a name without an address": {
+			edit: func(c *clientcmdapi.Config) { c.Clusters["east"].Server = "https://east.invalid:6443" },
+			args: []string{"--member-context", "east"},
+			want: "FAIL DNS east.invalid has no address",
+		},
+		"another authority": {
+			edit: func(c *clientcmdapi.Config) {
+				c.Clusters["east"].CertificateAuthorityData = c.Clusters["hub"].CertificateAuthorityData
+			},
+			args: []string{"--member-context", "east"},
+			want: "FAIL TLS tls: failed to verify certificate: x509: certificate signed by unknown authority",
+		},
+		"credentials that are not accepted": {
+			edit: func(c *clientcmdapi.Config) { c.AuthInfos["east"] = &clientcmdapi.AuthInfo{Token: "old"} },
+			args: []string{"--member-context", "east"},
+			want: "FAIL authentication the cluster of context east does not accept its credentials: log in again",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := m.kubeconfig
+			if test.edit != nil {
+				file = m.editKubeconfig(t, test.edit)
+			}
+			got := runAs(t, file, append([]string{"doctor", "east"}, test.args...)...).scrub()
+			if got.code != 3 || got.errOut != "" || !strings.Contains(strings.Join(strings.Fields(got.out), " "), test.want) {
+				t.Errorf("got exit code %d and\n%s%s\nwant\n%s", got.code, got.out, got.errOut, test.want)
+			}
+		})
+	}
+
+	t.Run("a cluster that does not exist", func(t *testing.T) {
+		m.run(t, "doctor", "west").check(t, result{code: 1, errOut: "error: the hub has no cluster west: see kubectl appsvc clusters\n"})
+	})
+}

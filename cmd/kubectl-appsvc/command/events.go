@@ -1,0 +1,165 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+func newEvents(o *hubOptions) *cobra.Command {
+	var flags fleetFlags
+	var isWarnings bool
+	command := &cobra.Command{
+		Use:   "events APP",
+		Short: "List the events of an AppService on the hub and on its clusters",
+		Long: `List the events of an AppService: those of the AppService on the hub, and those of its Deployment,
+pods and other objects on each cluster. The latest is the last one.
+
+The clusters are read with your own contexts, which are found by the identity of the cluster. If a
+cluster cannot be read, the command says so, and its exit code is 1.`,
+		Example: `  kubectl appsvc events web --warnings
+  kubectl appsvc events web --cluster north`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.completeApp(nil),
+		RunE: func(command *cobra.Command, args []string) error {
+			h, err := o.connect()
+			if err != nil {
+				return err
+			}
+			app, err := h.readEntries(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			clusters, isPartial, err := o.appClusters(command.Context(), h, app, flags)
+			if err != nil && !isPartial {
+				return err
+			}
+			events, err := h.appEvents(command.Context(), app)
+			if err != nil {
+				return err
+			}
+			onMembers, errs := onEach(command.Context(), clusters, func(ctx context.Context, c appCluster) ([]clusterEvent, error) {
+				return c.listEvents(ctx, app)
+			})
+			o.noteErrors(errs, nil)
+			if err := o.printEvents(slices.Concat(events, slices.Concat(onMembers...)), isWarnings); err != nil {
+				return err
+			}
+			if isPartial || len(errs) > 0 {
+				return errPartial
+			}
+			return nil
+		},
+	}
+	flags.add(command)
+	command.Flags().BoolVar(&isWarnings, "warnings", false, "list only warnings")
+	return command
+}
+
+// clusterEvent is an event of a cluster.
+type clusterEvent struct {
+	corev1.Event
+	cluster string
+}
+
+// time returns when the event occurred last.
+func (e *clusterEvent) time() time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// appEvents returns the events of an AppService on the hub.
+func (h hub) appEvents(ctx context.Context, app *v1alpha1.AppService) ([]clusterEvent, error) {
+	list := &corev1.EventList{}
+	if err := h.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{"involvedObject.name": app.Name, "involvedObject.kind": "AppService"}); err != nil {
+		return nil, fmt.Errorf("list the events of AppService %s: %w", app.Name, err)
+	}
+	var events []clusterEvent
+	for _, event := range list.Items {
+		if event.InvolvedObject.UID == app.UID {
+			events = append(events, clusterEvent{event, "(hub)"})
+		}
+	}
+	return events, nil
+}
+
+// listEvents returns the events of the objects of an AppService on a cluster.
+func (c appCluster) listEvents(ctx context.Context, app *v1alpha1.AppService) ([]clusterEvent, error) {
+	list := &corev1.EventList{}
+	if err := c.List(ctx, list, client.InNamespace(app.Namespace)); err != nil {
+		return nil, err
+	}
+	var events []clusterEvent
+	for _, event := range list.Items {
+		if isOfApp(app.Name, event.InvolvedObject) {
+			events = append(events, clusterEvent{event, c.member})
+		}
+	}
+	return events, nil
+}
+
+// Names that a ReplicaSet gives its pods, and a Deployment its ReplicaSets. Both use the letters of
+// k8s.io/apimachinery/pkg/util/rand.
+var (
+	podSuffix        = regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+	replicaSetSuffix = regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5,10}$`)
+)
+
+// isOfApp reports whether an object of a member is one of an AppService, or of its Deployment. Pods
+// may be gone already, so only their names can say it.
+func isOfApp(app string, object corev1.ObjectReference) bool {
+	suffix, isSuffixed := strings.CutPrefix(object.Name, app)
+	switch object.Kind {
+	case "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget":
+		return object.Name == app
+	case "ReplicaSet":
+		return isSuffixed && replicaSetSuffix.MatchString(suffix)
+	case "Pod":
+		return isSuffixed && podSuffix.MatchString(suffix)
+	}
+	return false
+}
+
+func (o *hubOptions) printEvents(events []clusterEvent, isWarnings bool) error {
+	if isWarnings {
+		events = slices.DeleteFunc(events, func(e clusterEvent) bool { return e.Type != corev1.EventTypeWarning })
+	}
+	if len(events) == 0 {
+		o.note("No events found. The API server deletes events after an hour.")
+		return nil
+	}
+	slices.SortStableFunc(events, func(a, b clusterEvent) int {
+		return cmp.Or(a.time().Compare(b.time()), strings.Compare(a.cluster, b.cluster))
+	})
+	var rows [][]string
+	for i := range events {
+		e := &events[i]
+		count := max(e.Count, 1)
+		if e.Series != nil {
+			count = e.Series.Count
+		}
+		message := strings.TrimSpace(e.Message)
+		if count > 1 {
+			message = fmt.Sprintf("(%d times) %s", count, message)
+		}
+		rows = append(rows, []string{age(e.time()), e.cluster, e.Type, e.Reason, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, message})
+	}
+	return printTable(o.streams.Out, false, []column{{"Last Seen", false}, {"Cluster", false}, {"Type", false}, {"Reason", false}, {"Object", false}, {"Message", false}}, rows)
+}

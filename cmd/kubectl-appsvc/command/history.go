@@ -1,0 +1,184 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/revision"
+)
+
+func newHistory(o *hubOptions) *cobra.Command {
+	var number int64
+	command := &cobra.Command{
+		Use:   "history APP [--revision NUMBER]",
+		Short: "List the revisions of an AppService, or show what one changed",
+		Long: `List the revisions of an AppService that the hub has stored. With --revision, show what that
+revision changed, as a diff against the revision before it.`,
+		Example: `  kubectl appsvc rollout history web
+  kubectl appsvc rollout history web --revision 7`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.completeApp(nil),
+		RunE: func(command *cobra.Command, args []string) error {
+			h, err := o.connect()
+			if err != nil {
+				return err
+			}
+			app, err := h.readEntries(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			stored, err := h.readHistory(command.Context(), app)
+			if err != nil {
+				return err
+			}
+			if number != 0 {
+				return o.printRevision(stored, number)
+			}
+			return o.printHistory(app, stored)
+		},
+	}
+	command.Flags().Int64Var(&number, "revision", 0, "`number` of the revision to show")
+	return command
+}
+
+// readHistory returns the revisions of an AppService that the hub has stored, oldest first.
+func (h hub) readHistory(ctx context.Context, app *v1alpha1.AppService) ([]revision.Stored, error) {
+	list := &appsv1.ControllerRevisionList{}
+	if err := h.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
+		return nil, fmt.Errorf("list the ControllerRevisions of %s: %w", app.Name, err)
+	}
+	var history []revision.Stored
+	for i := range list.Items {
+		if stored, err := revision.Read(app, &list.Items[i]); err == nil { // others are no revisions of it
+			history = append(history, stored)
+		}
+	}
+	slices.SortFunc(history, func(a, b revision.Stored) int { return cmp.Compare(a.Number, b.Number) })
+	return history, nil
+}
+
+func (o *hubOptions) printHistory(app *v1alpha1.AppService, history []revision.Stored) error {
+	if len(history) == 0 {
+		o.note("The hub has no revision of %s yet.", app.Name)
+		return nil
+	}
+	var rows [][]string
+	for i, stored := range history {
+		on := 0
+		for _, entry := range app.Status.Clusters {
+			if entry.Revision == stored.Number {
+				on++
+			}
+		}
+		changed := "first"
+		if i > 0 {
+			changed = listShort(changedFields(history[i-1].Template, stored.Template))
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(stored.Number, 10), roles(app.Status.Rollout, stored.Number), strconv.Itoa(on),
+			stored.Template.Image, orNone(changed), age(stored.Object.CreationTimestamp.Time),
+		})
+	}
+	return printTable(o.streams.Out, false, []column{{"Revision", false}, {"State", false}, {"Clusters", false}, {"Image", false}, {"Changed", false}, {"Age", false}}, rows)
+}
+
+// roles says what a revision is in the rollout.
+func roles(state v1alpha1.RolloutStatus, number int64) string {
+	var found []string
+	for _, role := range []struct {
+		name   string
+		number int64
+	}{{"current", state.Revision}, {"stable", state.StableRevision}, {"failed", state.FailedRevision}, {"previous", state.PreviousRevision}} {
+		if role.number == number {
+			found = append(found, role.name)
+		}
+	}
+	return strings.Join(found, ",")
+}
+
+// changedFields returns the fields of the spec in which two templates differ.
+func changedFields(before, after v1alpha1.AppServiceSpec) []string {
+	was, is := fieldTexts(before), fieldTexts(after)
+	var changed []string
+	for name := range is {
+		if was[name] != is[name] {
+			changed = append(changed, name)
+		}
+	}
+	for name := range was {
+		if _, has := is[name]; !has {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// listShort joins texts. It counts the ones beyond the third.
+func listShort(texts []string) string {
+	const listed = 3
+	if len(texts) <= listed {
+		return strings.Join(texts, ",")
+	}
+	return fmt.Sprintf("%s,… %d more", strings.Join(texts[:listed], ","), len(texts)-listed)
+}
+
+// fieldTexts returns the fields of a spec as YAML.
+func fieldTexts(spec v1alpha1.AppServiceSpec) map[string]string {
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(templateText(spec)), &values); err != nil {
+		return nil
+	}
+	texts := map[string]string{}
+	for name, value := range values {
+		content, _ := yaml.Marshal(value) // it was read from YAML
+		texts[name] = string(content)
+	}
+	return texts
+}
+
+// templateText returns a template as YAML.
+func templateText(template v1alpha1.AppServiceSpec) string {
+	content, err := yaml.Marshal(template)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
+}
+
+// printRevision prints what a revision changed.
+func (o *hubOptions) printRevision(history []revision.Stored, number int64) error {
+	i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == number })
+	if i < 0 {
+		return errNoRevision(history, number)
+	}
+	if i == 0 {
+		return o.write(fmt.Sprintf("# revision %d is the oldest that is stored\n%s", number, templateText(history[0].Template)))
+	}
+	before := history[i-1]
+	diff := udiff.Unified(fmt.Sprintf("revision %d", before.Number), fmt.Sprintf("revision %d", number), templateText(before.Template), templateText(history[i].Template))
+	return o.write(diff)
+}
+
+func errNoRevision(history []revision.Stored, number int64) error {
+	var numbers []string
+	for _, stored := range history {
+		numbers = append(numbers, strconv.FormatInt(stored.Number, 10))
+	}
+	if len(numbers) == 0 {
+		return errors.New("the hub has no revision of the AppService")
+	}
+	return fmt.Errorf("revision %d is not stored: there are %s", number, strings.Join(numbers, ", "))
+}

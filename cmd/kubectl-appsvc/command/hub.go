@@ -1,0 +1,172 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/entries"
+)
+
+// fieldManager is the field manager of everything that the plugin writes on the hub.
+const fieldManager = "appsvc"
+
+// hubOptions are the flags that select the hub.
+type hubOptions struct {
+	*genericclioptions.ConfigFlags
+	streams genericiooptions.IOStreams
+	// secretNamespace has the kubeconfig Secrets of members, and the Lease of the operator.
+	secretNamespace string
+}
+
+// hub is the connection to the hub.
+type hub struct {
+	client.WithWatch
+	config *rest.Config
+	// namespace is that of the flag, or of the context.
+	namespace string
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// connect returns the connection to the hub. It sends no request.
+func (o *hubOptions) connect() (hub, error) {
+	if err := o.checkConfigured(); err != nil {
+		return hub{}, err
+	}
+	config, err := o.ToRESTConfig()
+	if err != nil {
+		return hub{}, err
+	}
+	config.UserAgent = rest.DefaultKubernetesUserAgent()
+	// A command sends few requests, and a user waits for it.
+	config.QPS, config.Burst = 50, 300
+	namespace, _, err := o.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return hub{}, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return hub{}, fmt.Errorf("connect to the hub: %w", err)
+	}
+	return hub{WithWatch: c, config: config, namespace: namespace}, nil
+}
+
+// readApp returns an AppService.
+func (h hub) readApp(ctx context.Context, name string) (*v1alpha1.AppService, error) {
+	app := &v1alpha1.AppService{}
+	if err := h.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, app); err != nil {
+		if isNoSuchObject(err) {
+			return nil, notFoundError(fmt.Sprintf("there is no AppService %s in namespace %s of the hub: see kubectl get appservices -A", name, h.namespace))
+		}
+		return nil, fmt.Errorf("read AppService %s: %w", name, err)
+	}
+	return app, nil
+}
+
+// checkConfigured returns an error if nothing says where the hub is. Otherwise, client-go would
+// connect to localhost.
+func (o *hubOptions) checkConfigured() error {
+	config, err := o.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return err
+	}
+	_, inPod := rest.InClusterConfig()
+	switch {
+	case *o.APIServer != "", inPod == nil:
+		return nil
+	case len(config.Clusters) == 0:
+		return errors.New("no hub is configured: set KUBECONFIG, or use --kubeconfig and --context")
+	case config.CurrentContext == "" && *o.Context == "" && *o.ClusterName == "":
+		return errors.New("the kubeconfig has no current context: use --context, or kubectl config use-context")
+	}
+	return nil
+}
+
+// isNoSuchObject reports whether an object was not found, although the hub knows its kind.
+func isNoSuchObject(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != ""
+}
+
+// readEntries returns an AppService with all of its entries in its status, wherever the hub has them.
+// It returns an error if some of them are missing.
+func (h hub) readEntries(ctx context.Context, name string) (*v1alpha1.AppService, error) {
+	app, missing, err := h.readKnownEntries(ctx, name)
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%d AppServiceSlices of %s are missing, so the state of some clusters is not known: the operator writes them again; see kubectl appsvc status %s", missing, name, name)
+	}
+	return app, err
+}
+
+// readKnownEntries returns an AppService with the entries that the hub has, and the number of
+// AppServiceSlices that are missing.
+func (h hub) readKnownEntries(ctx context.Context, name string) (app *v1alpha1.AppService, missing int, err error) {
+	if app, err = h.readApp(ctx, name); err != nil || !app.Status.HasSlices() {
+		return app, 0, err
+	}
+	list := &v1alpha1.AppServiceSliceList{}
+	if err := h.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: name}); err != nil {
+		return nil, 0, fmt.Errorf("list the AppServiceSlices of %s: %w", name, err)
+	}
+	var stored appslice.Slices
+	for i := range list.Items {
+		slice := &list.Items[i]
+		if slot := slice.Slot; slice.AppService.UID == app.UID && slot >= 0 && int(slot) < len(stored) && slice.Name == appslice.Name(name, slot) {
+			stored[slot] = slice
+		}
+	}
+	for _, slice := range stored {
+		if slice == nil {
+			missing++
+		}
+	}
+	return entries.WithEntries(app, appslice.Join(stored)), missing, nil
+}
+
+// listMembers returns all MemberClusters.
+func (h hub) listMembers(ctx context.Context) ([]v1alpha1.MemberCluster, error) {
+	list := &v1alpha1.MemberClusterList{}
+	if err := h.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	return list.Items, nil
+}
+
+// readMember returns a MemberCluster.
+func (h hub) readMember(ctx context.Context, name string) (*v1alpha1.MemberCluster, error) {
+	member := &v1alpha1.MemberCluster{}
+	if err := h.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
+		if isNoSuchObject(err) {
+			return nil, noSuchCluster(name)
+		}
+		return nil, fmt.Errorf("read MemberCluster %s: %w", name, err)
+	}
+	return member, nil
+}
+
+// say prints what a command has done. The command continues if it cannot be printed.
+func (o *hubOptions) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.streams.Out, format+"\n", args...)
+}
+
+// note prints a line for people. It is not part of the output, and is lost if it cannot be written.
+func (o *hubOptions) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.streams.ErrOut, format+"\n", args...)
+}

@@ -1,0 +1,339 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/config/member"
+)
+
+const (
+	printMember = "member"
+	printHub    = "hub"
+
+	// everyNamespace is the value of --namespaces that permits all namespaces.
+	everyNamespace = "*"
+	// minDuration is the shortest lifetime of a token that an API server accepts.
+	minDuration = 10 * time.Minute
+)
+
+// joinOptions are the flags of join.
+type joinOptions struct {
+	*hubOptions
+	name       string
+	labels     map[string]string
+	namespaces []string
+	duration   time.Duration
+	timeout    time.Duration
+
+	memberKubeconfig string
+	memberServer     string
+	memberCA         string
+
+	allowLoopback bool
+	force         bool
+	dryRun        bool
+	printOnly     string
+
+	// hasLabels and hasNamespaces report whether the flag is given.
+	hasLabels, hasNamespaces bool
+}
+
+func newJoin(o *hubOptions) *cobra.Command {
+	j := &joinOptions{hubOptions: o}
+	command := &cobra.Command{
+		Use:   "join CONTEXT",
+		Short: "Add a cluster to the fleet",
+		Long: `Add the cluster of a context of your kubeconfig to the fleet.
+
+On the cluster, join creates the ServiceAccount fleetwright with the permissions of config/member,
+and requests a token for it. On the hub, it writes a Secret with a kubeconfig of this token, and
+waits until the hub is connected to the cluster. Fleetwright renews the token.
+
+Before anything is written, join checks the permissions on both sides, the name, and the kubeconfig.
+It can be repeated: with other labels or namespaces, after an upgrade, or to replace the token. A
+flag that is not given then keeps what is there.
+
+For GitOps, --print-only=member prints the objects of the cluster and sends no request.
+--print-only=hub prints the Secret of the hub, with a new token of the ServiceAccount, which must
+exist: encrypt it before you commit it. Fleetwright does not renew its token, because Git would
+revert that: repeat the command before the token expires.`,
+		Example: `  # Add the cluster of context east, with a label for spec.placement
+  kubectl appsvc join east --labels region=eu
+
+  # Let Fleetwright write in two namespaces of it only
+  kubectl appsvc join east --namespaces shop,web
+
+  # The hub reaches the cluster by another address than this machine
+  kubectl appsvc join east --member-server https://east.internal:6443
+
+  # What would be applied on both sides
+  kubectl appsvc join east --dry-run`,
+		Args:              exactlyOne("the context of the cluster", "CONTEXT"),
+		ValidArgsFunction: o.completeContexts,
+		RunE: func(command *cobra.Command, args []string) error {
+			j.hasLabels, j.hasNamespaces = command.Flags().Changed("labels"), command.Flags().Changed("namespaces")
+			if err := j.validate(); err != nil {
+				return err
+			}
+			return j.run(command.Context(), args[0])
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&j.name, "name", "", "`name` of the cluster on the hub; by default made from that of the context")
+	flags.StringToStringVar(&j.labels, "labels", nil, "`labels` of the cluster, for spec.placement; they replace those of an earlier join")
+	flags.StringSliceVar(&j.namespaces, "namespaces", nil, "the only `namespaces` of the cluster in which Fleetwright may write; '*' permits all, as for a new member")
+	flags.DurationVar(&j.duration, "duration", 720*time.Hour, "lifetime of the token; it is renewed at half of it")
+	flags.DurationVar(&j.timeout, "timeout", time.Minute, "how long to wait until the hub is connected to the cluster; 0 does not wait")
+	flags.StringVar(&j.memberKubeconfig, "member-kubeconfig", "", "`file` with the context of the cluster, if it is not in your kubeconfig")
+	flags.StringVar(&j.memberServer, "member-server", "", "`URL` by which the hub reaches the cluster, if it differs from that of the context")
+	flags.StringVar(&j.memberCA, "member-certificate-authority", "", "`file` with the certificates that sign the one of this server, if they differ from those of the context")
+	flags.BoolVar(&j.allowLoopback, "allow-loopback", false, "accept a server at a loopback address: the operator runs on this machine with --allow-loopback-members")
+	flags.BoolVar(&j.force, "force", false, "replace a Secret that was not written by join, and take over objects that another field manager has applied")
+	flags.BoolVar(&j.dryRun, "dry-run", false, "check everything, print the objects of both sides, and change nothing")
+	flags.StringVar(&j.printOnly, "print-only", "", "print the objects of one `side` only (member or hub), and change nothing")
+	return command
+}
+
+// validate returns an error for flags that are invalid for all clusters.
+func (j *joinOptions) validate() error {
+	switch {
+	case j.printOnly != "" && j.printOnly != printMember && j.printOnly != printHub:
+		return fmt.Errorf("--print-only is %q: it must be member or hub", j.printOnly)
+	case j.printOnly != "" && j.dryRun:
+		return errors.New("use either --dry-run or --print-only: both change nothing")
+	case j.duration < minDuration:
+		return fmt.Errorf("--duration is %s: the shortest lifetime of a token is %s", j.duration, minDuration)
+	case slices.Contains(j.namespaces, everyNamespace) && len(j.namespaces) > 1:
+		return errors.New("--namespaces has '*' and a name: '*' permits all namespaces")
+	}
+	for _, namespace := range j.namespaces {
+		if namespace != everyNamespace && len(validation.IsDNS1123Label(namespace)) > 0 {
+			return fmt.Errorf("--namespaces has %q, which is not the name of a namespace", namespace)
+		}
+	}
+	for key, value := range j.labels {
+		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {
+			return fmt.Errorf("--labels has %s=%s, which is not a label: %s", key, value, problems[0])
+		}
+	}
+	slices.Sort(j.namespaces)
+	j.namespaces = slices.Compact(j.namespaces)
+	return nil
+}
+
+// clusterName returns the name of the cluster on the hub.
+func (j *joinOptions) clusterName(contextName string) (string, error) {
+	if j.name != "" {
+		if problems := validation.IsDNS1123Subdomain(j.name); len(problems) > 0 {
+			return "", fmt.Errorf("--name is %q, which is not a valid name: %s", j.name, problems[0])
+		}
+		return j.name, nil
+	}
+	name := defaultName(contextName)
+	if name == "" {
+		return "", fmt.Errorf("no name can be made from context %q: set one with --name", contextName)
+	}
+	if name != contextName {
+		j.note("The cluster is named %s, because %q is not a valid name: --name sets another one.", name, contextName)
+	}
+	return name, nil
+}
+
+// defaultName returns a DNS label that is made from the name of a context, or "" if the name has
+// neither a letter nor a digit.
+func defaultName(contextName string) string {
+	words := strings.FieldsFunc(strings.ToLower(contextName), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	})
+	name := strings.Trim(strings.Join(words, "-"), "-")
+	return strings.Trim(name[:min(len(name), validation.DNS1123LabelMaxLength)], "-")
+}
+
+func (j *joinOptions) run(ctx context.Context, contextName string) error {
+	if j.printOnly == printMember {
+		objects, err := member.Objects(j.namedNamespaces()...)
+		if err != nil {
+			return err
+		}
+		return printManifests(j.streams.Out, objects...)
+	}
+	plan, err := j.prepare(ctx, contextName)
+	if err != nil {
+		return err
+	}
+	switch {
+	case j.printOnly == printHub:
+		return plan.printHub(ctx)
+	case j.dryRun:
+		return plan.printBoth()
+	}
+	return plan.apply(ctx)
+}
+
+// namedNamespaces returns the namespaces of the flag, and none if all are permitted.
+func (j *joinOptions) namedNamespaces() []string {
+	if slices.Contains(j.namespaces, everyNamespace) {
+		return nil
+	}
+	return j.namespaces
+}
+
+// printHub prints the Secret of the hub with a new token.
+func (p *joinPlan) printHub(ctx context.Context) error {
+	token, err := p.requestToken(ctx)
+	if err != nil {
+		return errors.New(explainContext(p.context.name, err))
+	}
+	secret, _, err := p.secret(token.Status.Token)
+	if err != nil {
+		return err
+	}
+	return printSecret(p.options.streams.Out, secret)
+}
+
+// printBoth prints the objects of both sides.
+func (p *joinPlan) printBoth() error {
+	secret, _, err := p.secret(placeholderToken)
+	if err != nil {
+		return err
+	}
+	p.options.say("# On the member, context %s:", p.context.name)
+	if err := printManifests(p.options.streams.Out, p.objects...); err != nil {
+		return err
+	}
+	for _, object := range p.obsolete {
+		p.options.say("# Deleted on the member: %s", describeObject(object))
+	}
+	p.options.say("---\n# On the hub; the token is requested from the member:")
+	return printSecret(p.options.streams.Out, secret)
+}
+
+// printManifests prints objects as YAML documents.
+func printManifests(out io.Writer, objects ...*unstructured.Unstructured) error {
+	var documents []string
+	for _, object := range objects {
+		content, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return err
+		}
+		documents = append(documents, string(content))
+	}
+	_, err := io.WriteString(out, strings.Join(documents, "---\n"))
+	return err
+}
+
+// printSecret prints a Secret with its kubeconfig as text.
+func printSecret(out io.Writer, secret *corev1.Secret) error {
+	content := map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": string(corev1.SecretTypeOpaque),
+		"metadata":   map[string]any{"name": secret.Name, "namespace": secret.Namespace, "labels": secret.Labels, "annotations": secret.Annotations},
+		"stringData": map[string]string{kubeconfigKey: string(secret.Data[kubeconfigKey])},
+	}
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// apply changes both sides, and prints each change after it was made. An error says what was done.
+func (p *joinPlan) apply(ctx context.Context) error {
+	steps := []joinStep{
+		{"the permissions on the member", func() error {
+			p.options.say("On the member (context %s):", p.context.name)
+			return p.onMember(p.applyPermissions(ctx))
+		}},
+		{"the token", func() error { return p.onMember(p.replaceToken(ctx)) }},
+		{"the Secret on the hub", func() error {
+			p.options.say("On the hub:")
+			return p.writeSecret(ctx)
+		}},
+		{"the connection of the hub", func() error { return p.awaitConnection(ctx) }},
+	}
+	if p.options.timeout == 0 {
+		steps = steps[:len(steps)-1]
+	}
+	for i, step := range steps {
+		if err := step.run(); err != nil {
+			return unfinished(ctx, steps, i, err)
+		}
+	}
+	p.printNext()
+	return nil
+}
+
+// printNext prints what the user may do now.
+func (p *joinPlan) printNext() {
+	if p.options.timeout == 0 {
+		p.options.say("Next: kubectl appsvc clusters %s", p.name)
+		return
+	}
+	p.options.say("Next: place AppServices on it by its labels (spec.placement), or check it with\n  kubectl appsvc doctor %s", p.name)
+}
+
+// onMember explains an error of the member.
+func (p *joinPlan) onMember(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(explainContext(p.context.name, err))
+}
+
+// joinStep is a change that join makes.
+type joinStep struct {
+	what string
+	run  func() error
+}
+
+// unfinished returns the error of a step, with what was done before it and what was not.
+func unfinished(ctx context.Context, steps []joinStep, failed int, err error) error {
+	var exit exitError
+	message := describe(err)
+	switch {
+	case ctx.Err() != nil:
+		message = "interrupted"
+	case errors.As(err, &exit):
+		message = exit.message
+	}
+	names := func(steps []joinStep) string {
+		var all []string
+		for _, step := range steps {
+			all = append(all, step.what)
+		}
+		return strings.Join(all, ", ")
+	}
+	done := names(steps[:failed])
+	if done == "" {
+		done = "nothing"
+	}
+	return exitError{1, fmt.Sprintf("%s. Done: %s. Not done: %s. The command can be repeated", message, done, names(steps[failed:]))}
+}
+
+// exactlyOne returns an error that says what is missing, unless there is one argument.
+func exactlyOne(what, name string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("%s is missing: %s %s", what, command.CommandPath(), name)
+		case len(args) > 1:
+			return fmt.Errorf("%d arguments are given, and one is needed: %s %s", len(args), command.CommandPath(), name)
+		}
+		return nil
+	}
+}
+
+// formatTime returns a time in UTC, to the minute.
+func formatTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }

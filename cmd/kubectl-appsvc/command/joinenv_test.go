@@ -1,0 +1,179 @@
+package command_test
+
+import (
+	"context"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const secretNamespace = "fleetwright-system"
+
+// memberEnv is an API server that joins, and a kubeconfig with the contexts hub and east of the two
+// administrators.
+type memberEnv struct {
+	client.Client
+	environment *envtest.Environment
+	kubeconfig  string
+	id          types.UID
+}
+
+// startMember starts a member. Both API servers run until the test ends.
+func startMember(t *testing.T) *memberEnv {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	m := &memberEnv{environment: &envtest.Environment{UseExistingCluster: new(false)}}
+	config, err := m.environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if m.Client, err = client.New(config, client.Options{Scheme: hub.Scheme()}); err != nil {
+		t.Fatal(err)
+	}
+	system := &corev1.Namespace{}
+	if err := m.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		t.Fatal(err)
+	}
+	m.id = system.UID
+	m.kubeconfig = m.contexts(t, map[string][]byte{"hub": hubEnvironment.KubeConfig, "east": m.environment.KubeConfig})
+	ensureNamespace(t, hub, secretNamespace)
+	return m
+}
+
+func ensureNamespace(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+}
+
+// contexts writes a kubeconfig with a context for each of these kubeconfigs. The hub is the current
+// one.
+func (m *memberEnv) contexts(t *testing.T, of map[string][]byte) string {
+	t.Helper()
+	merged := clientcmdapi.NewConfig()
+	for name, content := range of {
+		config, err := clientcmd.Load(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		current := config.Contexts[config.CurrentContext]
+		merged.Clusters[name], merged.AuthInfos[name] = config.Clusters[current.Cluster], config.AuthInfos[current.AuthInfo]
+		merged.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	merged.CurrentContext = "hub"
+	return writeKubeconfig(t, merged)
+}
+
+func writeKubeconfig(t *testing.T, config *clientcmdapi.Config) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// editKubeconfig returns a copy of the kubeconfig with a change.
+func (m *memberEnv) editKubeconfig(t *testing.T, edit func(*clientcmdapi.Config)) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(m.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(config)
+	return writeKubeconfig(t, config)
+}
+
+// userOf returns the kubeconfig of a user of an API server.
+func userOf(t *testing.T, environment *envtest.Environment, name string) []byte {
+	t.Helper()
+	user, err := environment.AddUser(envtest.User{Name: name}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := user.KubeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// run runs the plugin with the two contexts.
+func (m *memberEnv) run(t *testing.T, args ...string) result {
+	t.Helper()
+	return runAs(t, m.kubeconfig, args...).scrub()
+}
+
+var (
+	times     = regexp.MustCompile(`\d{4}-\d\d-\d\d(\s+\d\d:\d\d\s+UTC)?`)
+	addresses = regexp.MustCompile(`127\.0\.0\.1:\d{2,}`)
+	uids      = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	durations = regexp.MustCompile(`answers in \d+m?s`)
+)
+
+// scrub replaces what differs each time.
+func (r result) scrub() result {
+	for _, text := range []*string{&r.out, &r.errOut} {
+		*text = times.ReplaceAllString(*text, "TIME")
+		*text = addresses.ReplaceAllString(*text, "ADDRESS")
+		*text = uids.ReplaceAllString(*text, "UID")
+		*text = durations.ReplaceAllString(*text, "answers in TIME")
+	}
+	return r
+}
+
+// readSecret returns the Secret of a member on the hub, or nil.
+func readSecret(t *testing.T, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	err := hub.Get(t.Context(), client.ObjectKey{Namespace: secretNamespace, Name: name}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return secret
+}
+
+// deleteSecret deletes the Secret of a member when the test ends.
+func deleteSecret(t *testing.T, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: name}}
+		if err := hub.Delete(context.Background(), secret); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// clientOf returns a client with the kubeconfig of a Secret.
+func clientOf(t *testing.T, secret *corev1.Secret) client.Client {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: hub.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,226 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
+)
+
+// hub is a client of an API server with the CRDs and without an operator: the tests write the status.
+var hub client.Client
+
+// hubEnvironment is that API server, and hubKubeconfig is the file of its administrator.
+var (
+	hubEnvironment *envtest.Environment
+	hubKubeconfig  string
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(withHub(m.Run))
+}
+
+func withHub(run func() int) int {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		return 1
+	}
+	hubEnvironment = &envtest.Environment{
+		CRDDirectoryPaths:     []string{"../../../config/crd/bases"},
+		ErrorIfCRDPathMissing: true,
+		UseExistingCluster:    new(false),
+	}
+	code, err := func() (int, error) {
+		config, err := hubEnvironment.Start()
+		if err != nil {
+			return 1, fmt.Errorf("start the hub: %w", err)
+		}
+		scheme := runtime.NewScheme()
+		if err := clientgoscheme.AddToScheme(scheme); err != nil {
+			return 1, err
+		}
+		if err := v1alpha1.AddToScheme(scheme); err != nil {
+			return 1, err
+		}
+		if hub, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+			return 1, err
+		}
+		dir, err := os.MkdirTemp("", "kubectl-appsvc")
+		if err != nil {
+			return 1, err
+		}
+		defer os.RemoveAll(dir)
+		hubKubeconfig = filepath.Join(dir, "hub")
+		if err := os.WriteFile(hubKubeconfig, hubEnvironment.KubeConfig, 0o600); err != nil {
+			return 1, err
+		}
+		return run(), nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err := hubEnvironment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the hub:", err)
+		return 1
+	}
+	return code
+}
+
+// result is what a command printed, and its exit code.
+type result struct {
+	code        int
+	out, errOut string
+}
+
+// run runs the plugin as an administrator of the hub.
+func run(t *testing.T, args ...string) result {
+	t.Helper()
+	return runAs(t, hubKubeconfig, args...)
+}
+
+// runAs runs the plugin with a kubeconfig.
+func runAs(t *testing.T, kubeconfig string, args ...string) result {
+	t.Helper()
+	return runWith(t, "", append([]string{"--kubeconfig", kubeconfig}, args...)...)
+}
+
+// runWith runs the plugin with an input and these arguments only.
+func runWith(t *testing.T, input string, args ...string) result {
+	t.Helper()
+	streams, in, out, errOut := genericiooptions.NewTestIOStreams()
+	in.WriteString(input)
+	code := command.Run(t.Context(), "test", args, streams)
+	return result{code, out.String(), errOut.String()}
+}
+
+// notifier is an output that reports the first write.
+type notifier struct {
+	lock  sync.Mutex
+	text  bytes.Buffer
+	first chan struct{}
+	once  sync.Once
+}
+
+// newNotifier returns streams, and a channel that is closed when a command has written to the output.
+func newNotifier() (<-chan struct{}, *notifier) {
+	n := &notifier{first: make(chan struct{})}
+	return n.first, n
+}
+
+func (n *notifier) Write(content []byte) (int, error) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.once.Do(func() { close(n.first) })
+	return n.text.Write(content)
+}
+
+// runStreams runs the plugin as an administrator of the hub, with this output.
+func runStreams(t *testing.T, out *notifier, args ...string) result {
+	t.Helper()
+	errOut := &bytes.Buffer{}
+	code := command.Run(t.Context(), "test", append([]string{"--kubeconfig", hubKubeconfig}, args...), genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: errOut})
+	return result{code, out.text.String(), errOut.String()}
+}
+
+// check fails the test unless the command had this result.
+func (r result) check(t *testing.T, want result) {
+	t.Helper()
+	if diff := cmp.Diff(want, r, cmp.AllowUnexported(result{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// checkGolden compares what a command printed with testdata/NAME.txt, and fails if a line has more
+// than 80 columns.
+func (r result) checkGolden(t *testing.T, name string) {
+	t.Helper()
+	got := r.out
+	if r.errOut != "" {
+		got += "--- error stream ---\n" + r.errOut
+	}
+	if r.code != 0 {
+		got += fmt.Sprintf("--- exit code %d ---\n", r.code)
+	}
+	got = ages.ReplaceAllString(got, "${1}AGE")
+	for line := range strings.Lines(r.out) {
+		if columns := len([]rune(strings.TrimRight(line, "\n"))); columns > 80 {
+			t.Errorf("%d columns: %s", columns, line)
+		}
+	}
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v: run go test with -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// ages matches the age of an object at the end of a line of a table.
+var ages = regexp.MustCompile(`(?m)(  )\d+s$`)
+
+// create creates an object and then its status, both from YAML.
+func create(t *testing.T, object client.Object, content string) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(content), object); err != nil {
+		t.Fatal(err)
+	}
+	withStatus := object.DeepCopyObject().(client.Object)
+	if err := hub.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := hub.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	withStatus.SetResourceVersion(object.GetResourceVersion())
+	if err := hub.Status().Update(t.Context(), withStatus); err != nil {
+		t.Fatal(err)
+	}
+	object.SetResourceVersion(withStatus.GetResourceVersion())
+}
+
+// kubeconfigOf returns a kubeconfig file of a user of the hub, who has no permissions.
+func kubeconfigOf(t *testing.T, user string) string {
+	t.Helper()
+	added, err := hubEnvironment.AddUser(envtest.User{Name: user}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := added.KubeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, bytes.Clone(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

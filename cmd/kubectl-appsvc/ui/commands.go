@@ -1,0 +1,123 @@
+package ui
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// appCommands returns the commands for an AppService: first those that its rollout waits for.
+func appCommands(app *v1alpha1.AppService, kubeContext string) []Command {
+	line := commandLine{kubeContext: kubeContext, namespace: app.Namespace}
+	var commands []Command
+	add := func(purpose string, args ...string) {
+		commands = append(commands, line.plugin(purpose, append([]string{"rollout"}, args...)...))
+	}
+	rollout := &app.Status.Rollout
+	isProgressing := rollout.Phase == v1alpha1.RolloutProgressing
+	for _, stage := range rollout.Stages {
+		switch {
+		case !isProgressing:
+		case stage.Phase == v1alpha1.StageAwaitingApproval:
+			add("approve the stage "+stage.Name, "approve", app.Name, "--stage="+stage.Name)
+		case stage.Phase == v1alpha1.StageSoaking:
+			add("end the stage "+stage.Name+" now", "promote", app.Name, "--stage="+stage.Name)
+		}
+	}
+	switch _, isPaused := app.Annotations[v1alpha1.AnnotationPause]; {
+	case isPaused:
+		add("continue the rollout", "resume", app.Name)
+	case isProgressing:
+		add("pause the rollout", "pause", app.Name)
+	}
+	switch rollout.Phase {
+	case v1alpha1.RolloutProgressing:
+		add("abort the rollout", "abort", app.Name)
+	case v1alpha1.RolloutRolledBack, v1alpha1.RolloutHalted:
+		add("roll the revision out again", "retry", app.Name)
+	}
+	return append(commands,
+		line.plugin("show its state", "status", app.Name),
+		line.plugin("explain its placement", "why", app.Name),
+		Command{"show the object", line.kubectl("describe", "appsvc", app.Name)})
+}
+
+// cellCommands returns the commands for an AppService on a cluster where it has an entry.
+func cellCommands(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, kubeContext string) []Command {
+	line := commandLine{kubeContext: kubeContext, namespace: app.Namespace}
+	var commands []Command
+	if entry.HubBehind != nil {
+		commands = append(commands, line.annotate("overwrite what is newer on the cluster", app.Name, v1alpha1.AnnotationAcceptHub+"="+entry.HubBehind.Accept))
+	}
+	if entry.Phase == v1alpha1.ClusterUnknown || entry.Phase == v1alpha1.ClusterDetached {
+		commands = append(commands, commandLine{kubeContext: kubeContext}.plugin("find out why the cluster cannot be observed", "doctor", entry.Name))
+		if !app.DeletionTimestamp.IsZero() {
+			commands = append(commands, line.annotate("delete it without waiting for this cluster", app.Name, v1alpha1.AnnotationAbandon+"="+entry.Name))
+		}
+	}
+	return append(commands,
+		line.plugin("explain what runs here", "why", app.Name, entry.Name),
+		line.plugin("read the logs of all clusters", "logs", app.Name))
+}
+
+// notPlacedCommands returns the commands for an AppService on a cluster where it is not placed.
+func notPlacedCommands(app *v1alpha1.AppService, cluster, kubeContext string) []Command {
+	line := commandLine{kubeContext: kubeContext, namespace: app.Namespace}
+	return []Command{
+		line.plugin("explain the placement", "why", app.Name, cluster),
+		{"change the placement", line.kubectl("edit", "appsvc", app.Name)},
+	}
+}
+
+// memberCommands returns the commands for a MemberCluster.
+func memberCommands(member *v1alpha1.MemberCluster, kubeContext string) []Command {
+	line := commandLine{kubeContext: kubeContext}
+	var commands []Command
+	if !member.IsReady() {
+		commands = append(commands, line.plugin("find out why it is not Ready", "doctor", member.Name))
+	}
+	if member.Spec.Unschedulable {
+		commands = append(commands, line.plugin("let new applications run here", "uncordon", member.Name))
+	} else {
+		commands = append(commands, line.plugin("keep new applications away", "cordon", member.Name))
+	}
+	return append(commands, Command{"show the object", line.kubectl("describe", "memberclusters", member.Name)})
+}
+
+// commandLine writes command lines. The namespace is empty for a MemberCluster.
+type commandLine struct{ kubeContext, namespace string }
+
+// annotate returns the command that sets an annotation of an AppService.
+func (c commandLine) annotate(purpose, app, annotation string) Command {
+	return Command{purpose, c.kubectl("annotate", "appsvc", app, "--overwrite", "--field-manager=appsvc", annotation)}
+}
+
+func (c commandLine) plugin(purpose string, args ...string) Command {
+	return Command{purpose, c.kubectl(append([]string{"appsvc"}, args...)...)}
+}
+
+// kubectl returns a command line for a shell.
+func (c commandLine) kubectl(args ...string) string {
+	line := append([]string{"kubectl"}, args...)
+	if c.namespace != "" {
+		line = append(line, "--namespace="+c.namespace)
+	}
+	if c.kubeContext != "" {
+		line = append(line, "--context="+c.kubeContext)
+	}
+	for i := range line {
+		line[i] = quote(line[i])
+	}
+	return strings.Join(line, " ")
+}
+
+var isPlain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`).MatchString
+
+// quote returns a word as a shell reads it, in single quotes if it has other characters than names.
+func quote(word string) string {
+	if isPlain(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

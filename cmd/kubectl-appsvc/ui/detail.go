@@ -1,0 +1,198 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/explain"
+)
+
+// Detail is what the page shows of one AppService, of one of its clusters, or of a MemberCluster,
+// when a user opens it.
+type Detail struct {
+	Message    string          `json:"message,omitempty"`
+	Facts      []Fact          `json:"facts"`
+	Conditions []Condition     `json:"conditions"`
+	Revisions  []RevisionCount `json:"revisions,omitempty"`
+	Commands   []Command       `json:"commands"`
+	Events     []Event         `json:"events"`
+	// EventsProblem is why the events cannot be read.
+	EventsProblem string `json:"eventsProblem,omitempty"`
+}
+
+// Fact is a name and a value.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Condition is a condition of an object.
+type Condition struct {
+	Type    string      `json:"type"`
+	Status  string      `json:"status"`
+	Reason  string      `json:"reason,omitempty"`
+	Message string      `json:"message,omitempty"`
+	Since   metav1.Time `json:"since"`
+}
+
+// RevisionCount is how many clusters are to run a revision, and what the revision is: of the spec,
+// stable, previous, failed.
+type RevisionCount struct {
+	Revision int64    `json:"revision"`
+	Clusters int      `json:"clusters"`
+	Roles    []string `json:"roles,omitempty"`
+}
+
+// Command is a command line that continues where the page ends, because the page changes nothing.
+type Command struct {
+	Purpose string `json:"purpose"`
+	Line    string `json:"line"`
+}
+
+// appDetail returns the detail of an AppService without events.
+func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, kubeContext string) Detail {
+	status := &app.Status
+	detail := Detail{
+		Message:    appOf(app, nil).Message,
+		Conditions: conditionsOf(status.Conditions),
+		Revisions:  revisionsOf(&status.Rollout, entries),
+		Commands:   appCommands(app, kubeContext),
+	}
+	detail.Facts = append(detail.Facts,
+		Fact{"image", app.Spec.Image},
+		Fact{"generation", fmt.Sprintf("%d, observed %d", app.Generation, status.ObservedGeneration)},
+		Fact{"pods", fmt.Sprintf("%d of %d ready", status.Summary.ReadyReplicas, status.Summary.Replicas)})
+	if known := status.Summary.LastKnownReadyReplicas; known > 0 {
+		detail.Facts = append(detail.Facts, Fact{"last known ready pods", strconv.Itoa(int(known)) + " on clusters that cannot be observed"})
+	}
+	return detail
+}
+
+// cellDetail returns the detail of an AppService on one cluster without events. The members decide
+// why it is not placed there.
+func cellDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, cluster string, members []v1alpha1.MemberCluster, kubeContext string) Detail {
+	detail := Detail{Conditions: []Condition{}}
+	at := slices.IndexFunc(entries, func(entry v1alpha1.ClusterStatus) bool { return entry.Name == cluster })
+	if at < 0 {
+		detail.Message = whyNotPlaced(app, entries, cluster, members)
+		detail.Facts = []Fact{{"placed", "no"}}
+		detail.Commands = notPlacedCommands(app, cluster, kubeContext)
+		return detail
+	}
+	entry := &entries[at]
+	detail.Message = entry.Message
+	detail.Facts = entryFacts(entry)
+	detail.Commands = cellCommands(app, entry, kubeContext)
+	return detail
+}
+
+// whyNotPlaced says why a cluster without an entry is not chosen, as the planner would decide now.
+func whyNotPlaced(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, cluster string, members []v1alpha1.MemberCluster) string {
+	planned := *app
+	planned.Status.Clusters = entries
+	explained, err := explain.Placement(&planned, members)
+	if err != nil {
+		return "the placement is invalid: " + err.Error()
+	}
+	at := slices.IndexFunc(explained, func(c explain.Cluster) bool { return c.Name == cluster })
+	switch {
+	case at < 0:
+		return "there is no MemberCluster " + cluster + " that you may read"
+	case explained[at].Chosen:
+		return "the placement chooses this cluster, and the operator has not planned it yet"
+	default:
+		return "not placed: " + explained[at].Because
+	}
+}
+
+func entryFacts(entry *v1alpha1.ClusterStatus) []Fact {
+	facts := []Fact{
+		{"pods", fmt.Sprintf("%d of %d ready", entry.ReadyReplicas, entry.Replicas)},
+		{"revision", strconv.FormatInt(entry.Revision, 10)},
+		{"generation", fmt.Sprintf("%d, applied %d", entry.Generation, entry.ObservedGeneration)},
+	}
+	if entry.MaxReplicas > 0 {
+		facts = append(facts, Fact{"autoscaler", fmt.Sprintf("%d to %d pods", entry.MinReplicas, entry.MaxReplicas)})
+	}
+	if entry.LastKnownPhase != "" {
+		facts = append(facts, Fact{"last known phase", string(entry.LastKnownPhase)})
+	}
+	if entry.Transition.Type != "" {
+		facts = append(facts, Fact{"transition", fmt.Sprintf("%s, because of %s", entry.Transition.Type, entry.Transition.Cause)})
+	}
+	if len(entry.Addresses) > 0 {
+		facts = append(facts, Fact{"addresses", strings.Join(entry.Addresses, ", ")})
+	}
+	return facts
+}
+
+// memberDetail returns the detail of a MemberCluster without events.
+func memberDetail(member *v1alpha1.MemberCluster, kubeContext string) Detail {
+	detail := Detail{Conditions: conditionsOf(member.Status.Conditions), Commands: memberCommands(member, kubeContext)}
+	for _, condition := range detail.Conditions {
+		if condition.Type == v1alpha1.ConditionReady {
+			detail.Message = condition.Message
+		}
+	}
+	detail.Facts = append(detail.Facts, Fact{"applications", strconv.Itoa(int(member.Status.AppServices))})
+	for _, resource := range slices.Sorted(maps.Keys(member.Status.Allocatable)) {
+		quantity := member.Status.Allocatable[resource]
+		detail.Facts = append(detail.Facts, Fact{"allocatable " + string(resource), quantity.String()})
+	}
+	if expires := member.Status.CredentialsExpirationTime; expires != nil {
+		detail.Facts = append(detail.Facts, Fact{"credentials expire", expires.UTC().Format("2006-01-02 15:04 UTC")})
+	}
+	for _, taint := range member.Spec.Taints {
+		detail.Facts = append(detail.Facts, Fact{"taint", formatTaint(taint)})
+	}
+	for _, key := range slices.Sorted(maps.Keys(member.Labels)) {
+		detail.Facts = append(detail.Facts, Fact{"label " + key, member.Labels[key]})
+	}
+	return detail
+}
+
+func conditionsOf(conditions []metav1.Condition) []Condition {
+	shown := make([]Condition, 0, len(conditions))
+	for _, c := range conditions {
+		shown = append(shown, Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime})
+	}
+	return shown
+}
+
+// revisionsOf returns the revisions that clusters are to run, or that have a role, newest first.
+func revisionsOf(rollout *v1alpha1.RolloutStatus, entries []v1alpha1.ClusterStatus) []RevisionCount {
+	counts := map[int64]*RevisionCount{}
+	count := func(revision int64) *RevisionCount {
+		if counts[revision] == nil {
+			counts[revision] = &RevisionCount{Revision: revision}
+		}
+		return counts[revision]
+	}
+	for _, role := range []struct {
+		name     string
+		revision int64
+	}{{"spec", rollout.Revision}, {"stable", rollout.StableRevision}, {"previous", rollout.PreviousRevision}, {"failed", rollout.FailedRevision}} {
+		if role.revision > 0 {
+			of := count(role.revision)
+			of.Roles = append(of.Roles, role.name)
+		}
+	}
+	for i := range entries {
+		if revision := entries[i].Revision; revision > 0 {
+			count(revision).Clusters++
+		}
+	}
+	var sorted []RevisionCount
+	for _, of := range counts {
+		sorted = append(sorted, *of)
+	}
+	slices.SortFunc(sorted, func(a, b RevisionCount) int { return cmp.Compare(b.Revision, a.Revision) })
+	return sorted
+}

@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// objects are what a feed shows in these tests.
+type objects map[objectKey]any
+
+func (o objects) render(key objectKey) (any, bool) {
+	object, exists := o[key]
+	return object, exists
+}
+
+// read is a test's view of a change.
+type read struct {
+	full     bool
+	clusters []string
+	apps     []string
+	gone     []string
+}
+
+func readSince(t *testing.T, f *feed, seen uint64) (read, uint64) {
+	t.Helper()
+	change, version, _, err := f.since(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read{full: change.Full, gone: change.Gone}
+	for _, data := range change.Clusters {
+		got.clusters = append(got.clusters, string(data))
+	}
+	for _, data := range change.Apps {
+		got.apps = append(got.apps, string(data))
+	}
+	return got, version
+}
+
+func TestFeed(t *testing.T) {
+	t.Parallel()
+	web, east := objectKey{appKind, "shop", "web"}, objectKey{clusterKind, "", "east"}
+	stored := objects{}
+	f := newFeed(stored.render)
+	check := func(name string, seen uint64, want read) uint64 {
+		t.Helper()
+		got, version := readSince(t, f, seen)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(read{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		return version
+	}
+
+	first := check("an empty feed is a full change", 0, read{full: true})
+	stored[web], stored[east] = 1, "up"
+	f.touch(web, east)
+	second := check("new objects are changes", first, read{clusters: []string{`"up"`}, apps: []string{"1"}})
+	check("a new page gets everything", 0, read{full: true, clusters: []string{`"up"`}, apps: []string{"1"}})
+
+	f.touch(web)
+	check("an object that looks the same is no change", second, read{})
+
+	stored[web] = 2
+	f.touch(web)
+	stored[web] = 3
+	f.touch(web)
+	third := check("only the latest state of an object is sent", second, read{apps: []string{"3"}})
+	check("a page that missed several changes gets each object once", first, read{clusters: []string{`"up"`}, apps: []string{"3"}})
+
+	delete(stored, web)
+	f.touch(web)
+	check("an object that is deleted is gone", third, read{gone: []string{"app/shop/web"}})
+	check("a new page does not hear of what is gone", 0, read{full: true, clusters: []string{`"up"`}})
+}
+
+func TestFeed_wakes_its_readers(t *testing.T) {
+	t.Parallel()
+	f := newFeed(objects{}.render)
+	_, _, news, err := f.since(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-news:
+		t.Fatal("there is news before the first touch")
+	default:
+	}
+	f.touch()
+	<-news
+}

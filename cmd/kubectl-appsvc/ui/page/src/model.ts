@@ -1,0 +1,233 @@
+// The state of the page, and what is derived from it. Everything here is pure.
+import type { App, Cell, Change, Cluster, Excluded, Hub, Phase } from "./types";
+import { excludedInWords, inWords, worstFirst } from "./words";
+
+// Above this number of clusters, the columns are folded by region.
+export const foldAbove = 50;
+
+// Row is an AppService with an index of its cells.
+export interface Row {
+  key: string;
+  app: App;
+  cells: Map<string, Cell>;
+  // How many of its clusters are in each phase.
+  phases: Map<Phase, number>;
+}
+
+export interface Fleet {
+  hub: Hub;
+  rows: Map<string, Row>;
+  clusters: Map<string, Cluster>;
+}
+
+export const emptyFleet: Fleet = { hub: { lastAnswer: "", kinds: [] }, rows: new Map(), clusters: new Map() };
+
+export function rowOf(app: App): Row {
+  const cells = new Map<string, Cell>();
+  const phases = new Map<Phase, number>();
+  for (const cell of app.cells) {
+    cells.set(cell.cluster, cell);
+    phases.set(cell.phase, (phases.get(cell.phase) ?? 0) + 1);
+  }
+  return { key: `${app.namespace}/${app.name}`, app, cells, phases };
+}
+
+// apply returns the fleet after a change.
+export function apply(fleet: Fleet, change: Change): Fleet {
+  const isEmpty = !change.full && !change.apps && !change.clusters && !change.gone;
+  if (isEmpty) return { ...fleet, hub: change.hub };
+  const rows = new Map(change.full ? [] : fleet.rows);
+  const clusters = new Map(change.full ? [] : fleet.clusters);
+  for (const app of change.apps ?? []) {
+    const row = rowOf(app);
+    rows.set(row.key, row);
+  }
+  for (const cluster of change.clusters ?? []) clusters.set(cluster.name, cluster);
+  for (const key of change.gone ?? []) {
+    if (key.startsWith("app/")) rows.delete(key.slice("app/".length));
+    else clusters.delete(key.slice("cluster/".length));
+  }
+  return { hub: change.hub, rows, clusters };
+}
+
+export interface Filter {
+  namespace: string;
+  label: string;
+  phase: Phase | "";
+  text: string;
+  cluster: string;
+  order: "worst" | "name";
+}
+
+export const noFilter: Filter = { namespace: "", label: "", phase: "", text: "", cluster: "", order: "worst" };
+
+// matchesLabels reports whether labels meet all of the terms key, key=value, key!=value and !key,
+// which are separated by commas.
+export function matchesLabels(labels: Record<string, string> | undefined, terms: string): boolean {
+  return terms.split(",").every((part) => {
+    const term = part.trim();
+    if (term === "") return true;
+    if (term.startsWith("!")) return labels?.[term.slice(1)] === undefined;
+    const unequal = term.split("!=");
+    if (unequal.length === 2) return labels?.[unequal[0]!.trim()] !== unequal[1]!.trim();
+    const [key, value] = term.split(/==?/);
+    const has = labels?.[key!.trim()];
+    return value === undefined ? has !== undefined : has === value.trim();
+  });
+}
+
+// hasPhase reports whether an application is in a phase, as a whole or on any cluster. It is Ready
+// only as a whole.
+export function hasPhase(row: Row, phase: Phase): boolean {
+  return row.app.phase === phase || (phase !== "Ready" && row.phases.has(phase));
+}
+
+function matchesText(row: Row, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "") return true;
+  const { app } = row;
+  const has = (part: string | undefined) => part !== undefined && part.toLowerCase().includes(wanted);
+  return has(row.key) || has(app.reason) || has(app.message) || app.cells.some((cell) => has(cell.reason) || has(cell.cluster));
+}
+
+// filterRows returns the applications that a filter shows, in its order.
+export function filterRows(fleet: Fleet, filter: Filter): Row[] {
+  const rows = [...fleet.rows.values()].filter(
+    (row) =>
+      (filter.namespace === "" || row.app.namespace === filter.namespace) &&
+      (filter.phase === "" || hasPhase(row, filter.phase)) &&
+      matchesLabels(row.app.labels, filter.label) &&
+      matchesText(row, filter.text),
+  );
+  const byName = (a: Row, b: Row) => (a.key < b.key ? -1 : 1);
+  if (filter.order === "name") return rows.sort(byName);
+  const rank = (row: Row) => worstFirst.indexOf(row.app.phase);
+  const bad = (row: Row) => row.phases.get(row.app.phase) ?? 0;
+  return rows.sort((a, b) => rank(a) - rank(b) || bad(b) - bad(a) || byName(a, b));
+}
+
+// Column is a cluster, or all clusters of a region.
+export type Column =
+  | { kind: "cluster"; key: string; cluster: Cluster }
+  | { kind: "region"; key: string; region: string; clusters: Cluster[]; open: boolean };
+
+// allClusters returns the MemberClusters, and the clusters that only entries name: their
+// MemberCluster is gone, or the user may not read it.
+export function allClusters(fleet: Fleet): Cluster[] {
+  const clusters = new Map(fleet.clusters);
+  for (const row of fleet.rows.values()) {
+    for (const name of row.cells.keys()) {
+      if (!clusters.has(name)) clusters.set(name, { name, ready: "Unknown" });
+    }
+  }
+  return [...clusters.values()];
+}
+
+function matchesCluster(cluster: Cluster, text: string): boolean {
+  const wanted = text.trim();
+  if (wanted === "") return true;
+  if (wanted.includes("=")) return matchesLabels(cluster.labels, wanted);
+  return cluster.name.includes(wanted) || (cluster.region ?? "").includes(wanted) || cluster.labels?.[wanted] !== undefined;
+}
+
+const isBad = (cluster: Cluster) => cluster.ready !== "True";
+
+// columnsOf returns the columns that a filter shows. Many clusters are folded by region, except the
+// regions that are open.
+export function columnsOf(fleet: Fleet, filter: Filter, open: ReadonlySet<string>): Column[] {
+  const clusters = allClusters(fleet).filter((cluster) => matchesCluster(cluster, filter.cluster));
+  const regions = new Map<string, Cluster[]>();
+  for (const cluster of clusters) {
+    const region = cluster.region ?? "";
+    const of = regions.get(region);
+    if (of) of.push(cluster);
+    else regions.set(region, [cluster]);
+  }
+  const worst = filter.order === "worst";
+  const names = [...regions.keys()].sort((a, b) => {
+    const bad = (region: string) => (regions.get(region)!.some(isBad) ? 0 : 1);
+    return (worst ? bad(a) - bad(b) : 0) || (a < b ? -1 : 1);
+  });
+  const folded = clusters.length > foldAbove;
+  return names.flatMap((region): Column[] => {
+    const of = regions.get(region)!;
+    of.sort((a, b) => (worst ? Number(isBad(b)) - Number(isBad(a)) : 0) || (a.name < b.name ? -1 : 1));
+    const columns = of.map((cluster): Column => ({ kind: "cluster", key: `c/${cluster.name}`, cluster }));
+    if (!folded) return columns;
+    const isOpen = open.has(region);
+    const head: Column = { kind: "region", key: `r/${region}`, region, clusters: of, open: isOpen };
+    return isOpen ? [head, ...columns] : [head];
+  });
+}
+
+// Folded is an application on all clusters of a region.
+export interface Folded {
+  // The worst phase; undefined if it is on none of them.
+  phase?: Phase;
+  ready: number;
+  placed: number;
+  // How many of them are in each phase, worst first, without Ready.
+  bad: [Phase, number][];
+}
+
+export function fold(row: Row, clusters: Cluster[]): Folded {
+  const counts = new Map<Phase, number>();
+  let placed = 0;
+  for (const cluster of clusters) {
+    const cell = row.cells.get(cluster.name);
+    if (!cell) continue;
+    placed++;
+    counts.set(cell.phase, (counts.get(cell.phase) ?? 0) + 1);
+  }
+  const bad = worstFirst.flatMap((phase): [Phase, number][] => {
+    const count = counts.get(phase);
+    return phase !== "Ready" && count ? [[phase, count]] : [];
+  });
+  return { phase: placed === 0 ? undefined : (bad[0]?.[0] ?? "Ready"), ready: counts.get("Ready") ?? 0, placed, bad };
+}
+
+// whyNotPlaced returns why an application is not placed on a cluster. The status names only three
+// clusters for each reason. So more than one reason may be possible, and all of them are returned.
+export function whyNotPlaced(app: App, cluster: string): Excluded[] {
+  const all = app.excluded ?? [];
+  const named = all.find((excluded) => excluded.examples.includes(cluster));
+  if (named) return [named];
+  return all.filter((excluded) => excluded.count > excluded.examples.length);
+}
+
+// notPlacedInWords returns the second line and the explanation of a cell that is not placed.
+export function notPlacedInWords(app: App, cluster: string): { short: string; long: string } {
+  const possible = whyNotPlaced(app, cluster);
+  const first = possible[0];
+  if (!first) return { short: "", long: "not placed" };
+  const all = possible.map(excludedInWords).join(", or ");
+  if (possible.length === 1) {
+    const wanted = first.requirements?.length === 1 ? `wanted ${first.requirements[0]}` : "";
+    return { short: wanted || inWords(first.reason), long: `not placed: ${all}` };
+  }
+  return { short: `one of ${possible.length} reasons`, long: `not placed: ${all}; open the cell to see which` };
+}
+
+// announce returns what changed, in words for a screen reader.
+export function announce(before: Fleet, after: Fleet): string {
+  const changes: string[] = [];
+  for (const cluster of after.clusters.values()) {
+    const old = before.clusters.get(cluster.name);
+    if (old && old.ready !== cluster.ready) changes.push(`cluster ${cluster.name} is ${cluster.ready === "True" ? "Ready" : "not Ready"}`);
+  }
+  for (const row of after.rows.values()) {
+    const old = before.rows.get(row.key);
+    if (old && old.app.phase !== row.app.phase) changes.push(`${row.key} is ${row.app.phase}`);
+  }
+  const more = changes.length - 3;
+  return changes.slice(0, 3).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+// phaseCounts returns how many applications a filter by each phase would show.
+export function phaseCounts(rows: Iterable<Row>): Map<Phase, number> {
+  const counts = new Map<Phase, number>();
+  for (const row of rows) {
+    for (const phase of worstFirst) if (hasPhase(row, phase)) counts.set(phase, (counts.get(phase) ?? 0) + 1);
+  }
+  return counts;
+}

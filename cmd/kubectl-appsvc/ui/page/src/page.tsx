@@ -1,0 +1,120 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Banner } from "./banner";
+import { DetailPanel, type Target } from "./detail";
+import { Matrix } from "./matrix";
+import { announce, apply, columnsOf, emptyFleet, filterRows, noFilter, phaseCounts, type Fleet, type Filter } from "./model";
+import { follow, type Connection } from "./server";
+import { Toolbar } from "./toolbar";
+
+const clockInterval = 1_000;
+const announceInterval = 3_000;
+
+// useNow returns the time, again each second, because the page shows ages.
+function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), clockInterval);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+interface Live {
+  fleet: Fleet;
+  connection: Connection;
+  // When the last news came.
+  heard: number;
+}
+
+// useFleet returns the state that the server sends.
+function useFleet(token: string): Live {
+  const [live, setLive] = useState<Live>({ fleet: emptyFleet, connection: "connecting", heard: Date.now() });
+  useEffect(() => {
+    const controller = new AbortController();
+    void follow(
+      token,
+      controller.signal,
+      (change) => setLive((last) => ({ ...last, fleet: apply(last.fleet, change), heard: Date.now() })),
+      (connection) => setLive((last) => (last.connection === connection ? last : { ...last, connection })),
+    );
+    return () => controller.abort();
+  }, [token]);
+  return live;
+}
+
+// useAnnouncement returns what changed in the last seconds, in words.
+function useAnnouncement(fleet: Fleet): string {
+  const [text, setText] = useState("");
+  const said = useRef(fleet);
+  const latest = useRef(fleet);
+  latest.current = fleet;
+  if (said.current === emptyFleet) said.current = fleet; // the first state is no change
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (said.current === latest.current) return;
+      const words = announce(said.current, latest.current);
+      said.current = latest.current;
+      if (words) setText(words);
+    }, announceInterval);
+    return () => clearInterval(timer);
+  }, []);
+  return text;
+}
+
+export function Page({ token }: { token: string }) {
+  const { fleet, connection, heard } = useFleet(token);
+  const now = useNow();
+  const [filter, setFilter] = useState<Filter>(noFilter);
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const [target, setTarget] = useState<Target>();
+  const announcement = useAnnouncement(fleet);
+  const rows = useMemo(() => filterRows(fleet, filter), [fleet.rows, filter]);
+  const columns = useMemo(() => columnsOf(fleet, filter, open), [fleet.rows, fleet.clusters, filter, open]);
+  const counts = useMemo(() => phaseCounts(fleet.rows.values()), [fleet.rows]);
+  const toggle = useCallback((region: string) => setOpen((last) => toggled(last, region)), []);
+  const close = useCallback(() => {
+    setTarget(undefined);
+    document.getElementById("matrix")?.focus();
+  }, []);
+
+  if (connection === "refused") return <Refused />;
+  const isStale = connection === "lost" || Boolean(fleet.hub.problem);
+  return (
+    <div class={target ? "page with-detail" : "page"}>
+      <Toolbar fleet={fleet} filter={filter} counts={counts} shown={rows.length} onFilter={setFilter} connection={connection} heard={heard} />
+      <Banner hub={fleet.hub} connection={connection} heard={heard} now={now} />
+      <main class={isStale ? "stale" : ""}>
+        <Matrix rows={rows} columns={columns} now={now} onOpen={setTarget} onToggle={toggle} target={target} />
+        <Empty fleet={fleet} shown={rows.length} connection={connection} />
+      </main>
+      {target && <DetailPanel token={token} fleet={fleet} target={target} now={now} onClose={close} />}
+      <p class="hidden" role="status" aria-live="polite">
+        {announcement}
+      </p>
+    </div>
+  );
+}
+
+function toggled(set: ReadonlySet<string>, value: string): ReadonlySet<string> {
+  const next = new Set(set);
+  if (!next.delete(value)) next.add(value);
+  return next;
+}
+
+function Empty({ fleet, shown, connection }: { fleet: Fleet; shown: number; connection: Connection }) {
+  if (shown > 0) return null;
+  const isLoading = connection === "connecting" || fleet.hub.kinds.some((kind) => !kind.synced && !kind.problem);
+  const words = isLoading ? "Reading the hub…" : fleet.rows.size === 0 ? "There is no AppService." : "No application matches the filters.";
+  return <p class="empty">{words}</p>;
+}
+
+function Refused() {
+  return (
+    <div class="refused" role="alert">
+      <h1>This page needs its token</h1>
+      <p>
+        Open the URL that <code>kubectl appsvc ui</code> printed. Each start of the command has another token.
+      </p>
+    </div>
+  );
+}

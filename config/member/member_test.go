@@ -1,0 +1,96 @@
+package member_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetwright/fleetwright/config/member"
+)
+
+// describe returns the kind, the name and the namespace of each object.
+func describe(t *testing.T, namespaces ...string) []string {
+	t.Helper()
+	objects, err := member.Objects(namespaces...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, object := range objects {
+		all = append(all, object.GetKind()+" "+object.GetName()+" "+object.GetNamespace())
+	}
+	return all
+}
+
+func TestObjects(t *testing.T) {
+	for file, got := range map[string][]string{
+		"rbac.yaml":                  describe(t),
+		"named-namespaces/rbac.yaml": slices.DeleteFunc(describe(t, "shop", "web"), func(o string) bool { return strings.HasPrefix(o, "RoleBinding "+member.Role) }),
+	} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := len(regexp.MustCompile("(?m)^kind: ").FindAll(content, -1)); len(got) != want {
+			t.Errorf("%s has %d objects: %v", file, want, got)
+		}
+	}
+	for _, want := range []string{
+		"Namespace " + member.Namespace + " ", "ServiceAccount " + member.ServiceAccount + " " + member.Namespace,
+		"ClusterRole " + member.Role + " ", "ClusterRole " + member.NamespaceRole + " ",
+		"RoleBinding " + member.Role + " shop", "RoleBinding " + member.Role + " web",
+	} {
+		if all := describe(t, "shop", "web"); !slices.Contains(all, want) {
+			t.Errorf("%s is missing in %v", want, all)
+		}
+	}
+}
+
+func TestGrants(t *testing.T) {
+	grantsOf := func(namespaces ...string) map[string]bool {
+		objects, err := member.Objects(namespaces...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants, err := member.Grants(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		creates := map[string]bool{}
+		for _, grant := range grants {
+			for _, rule := range grant.Rules {
+				for _, verb := range rule.Verbs {
+					if verb == "create" && rule.APIGroups[0] == "apps" {
+						creates[grant.Namespace] = true
+					}
+				}
+			}
+		}
+		return creates
+	}
+	for name, test := range map[string]struct {
+		got, want map[string]bool
+	}{
+		"in all namespaces":   {grantsOf(), map[string]bool{"": true}},
+		"in named namespaces": {grantsOf("shop", "web"), map[string]bool{"shop": true, "web": true}},
+	} {
+		t.Run(name+", Deployments can be created", func(t *testing.T) {
+			if diff := cmp.Diff(test.want, test.got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a binding without its role is an error", func(t *testing.T) {
+		objects, err := member.Objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if grants, err := member.Grants(objects[3:]); err == nil {
+			t.Errorf("got %v", grants)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package rollout
+
+import "github.com/fleetwright/fleetwright/api/v1alpha1"
+
+// assignNew assigns a revision to the clusters without one: the target where its stage, or the
+// rollout, is completed, and otherwise the stable revision. In the first rollout, they wait for
+// their turn.
+func (r *revisions) assignNew() {
+	for _, c := range r.clusters {
+		if r.isFrozen || c.entry.Revision != 0 || c.entry.Phase == v1alpha1.ClusterUnknown {
+			continue
+		}
+		isDone := r.status.Phase == v1alpha1.RolloutCompleted || r.isRollingOut() && c.stage.status.Phase == v1alpha1.StageCompleted
+		if isDone {
+			r.assign(c, r.status.Revision)
+		} else {
+			r.assign(c, r.stable())
+		}
+	}
+}
+
+// stable returns the stable revision, or 0 if there is none to return to.
+func (r *revisions) stable() int64 {
+	if r.in.IsStableMissing && r.status.StableRevision != r.in.Revision {
+		return 0
+	}
+	return r.status.StableRevision
+}
+
+// assign sets the desired revision of a cluster in a rollout.
+func (r *revisions) assign(c *stagedCluster, revision int64) {
+	e := &c.entry
+	if revision == 0 || e.Revision == revision {
+		return
+	}
+	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision
+	e.Impaired = e.Phase != v1alpha1.ClusterReady && (e.Impaired || wasStable)
+	e.UnavailableSince = &r.in.Now
+	e.Stage = ""
+	if c.stage.Limit != nil && revision == r.status.Revision {
+		e.Stage = c.stage.Name
+	}
+	r.in.reassign(c.entryPlan, revision)
+	c.isConfirmed = c.isConfirmed && !c.isStale
+}
+
+// reassign sets the desired revision of an entry. What was observed before is no answer to it, even if
+// it was observed with this revision: the cluster may have got another one in between.
+func (in Input) reassign(e *entryPlan, revision int64) {
+	e.entry.Revision = revision
+	e.entry.ObservedGeneration = min(e.entry.ObservedGeneration, e.entry.Generation-1)
+	e.isReassigned = true
+	if e.seen != nil && e.seen.Revision == revision && e.previous != nil && e.previous.Revision != revision {
+		e.seen, e.isStale = nil, true
+	}
+	in.refresh(e, e.entry)
+}
+
+// staleObservations returns the clusters whose observations must be dropped.
+func staleObservations(plans []entryPlan) []string {
+	var names []string
+	for i := range plans {
+		if plans[i].isStale {
+			names = append(names, plans[i].entry.Name)
+		}
+	}
+	return names
+}

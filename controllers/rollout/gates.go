@@ -1,0 +1,250 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// failedGrace is how long a cluster must be Failed before the revision has failed there. In this
+// time, requests that the member refused are sent again.
+const failedGrace = 3 * time.Minute
+
+// clusterState is the state of a cluster in the rollout of the target.
+type clusterState int
+
+const (
+	// The cluster has the target.
+	isAvailable clusterState = iota // Ready for long enough
+	isUpdating                      // not yet
+	isFailed                        // the revision failed there
+	isTrying                        // impaired, before the deadline
+	isUndecided                     // no evidence: lost, impaired and past the deadline, or without replicas
+
+	// The cluster has another revision, or none.
+	isCandidate   // may get the target
+	isBroken      // may get the target when nothing else is left
+	isRecovering  // not Ready, before the deadline
+	isUnreachable // must not get the target
+
+	// The entry is Ready, and no observation by this process confirms it; or the cluster has not
+	// answered the latest edit.
+	isUnconfirmed
+)
+
+// stateOf returns the state of a cluster.
+func (r *revisions) stateOf(c *stagedCluster) clusterState {
+	if c.entry.Revision != r.status.Revision {
+		return r.stateWithoutTarget(c)
+	}
+	state := r.stateWithTarget(c)
+	if (state == isAvailable || state == isFailed) && c.stage.hasEvidence && c.isEmpty() {
+		return isUndecided
+	}
+	return state
+}
+
+func (r *revisions) stateWithTarget(c *stagedCluster) clusterState {
+	e := &c.entry
+	switch {
+	case e.Phase == v1alpha1.ClusterReady && e.UnavailableSince == nil:
+		if !c.isConfirmed {
+			return isUnconfirmed
+		}
+		return isAvailable
+	case e.UnavailableSince == nil && r.isUnanswered(c):
+		return isUnconfirmed
+	case e.UnavailableSince == nil: // it stopped being Ready after the rollout
+		return isUndecided
+	case e.Phase == v1alpha1.ClusterUnknown && r.isLate(c):
+		return isUndecided
+	case e.Impaired && r.isLate(c):
+		return isUndecided
+	case e.Impaired:
+		return isTrying
+	case r.hasFailed(c):
+		return isFailed
+	}
+	return isUpdating
+}
+
+func (r *revisions) stateWithoutTarget(c *stagedCluster) clusterState {
+	e := &c.entry
+	switch {
+	case e.Phase == v1alpha1.ClusterUnknown:
+		return isUnreachable
+	case e.Revision == 0:
+		return isCandidate
+	case e.Phase == v1alpha1.ClusterReady && !c.isConfirmed:
+		return isUnconfirmed
+	case e.Phase == v1alpha1.ClusterReady:
+		return isCandidate
+	case e.Revision != r.status.StableRevision && !e.Impaired: // superseded: an edit may fix what is wrong there
+		return isCandidate
+	case e.Revision != r.status.StableRevision:
+		return isBroken
+	case c.isConfirmed && (e.Phase == v1alpha1.ClusterFailed || r.isLate(c)):
+		return isBroken
+	}
+	return isRecovering
+}
+
+// hasFailed reports whether the target failed on a cluster that has it.
+func (r *revisions) hasFailed(c *stagedCluster) bool {
+	e := &c.entry
+	switch {
+	case !c.isConfirmed, e.Phase == v1alpha1.ClusterUnknown, e.Phase == v1alpha1.ClusterReady:
+		return false
+	case r.isLate(c):
+		return !r.isUnanswered(c)
+	}
+	return e.Phase == v1alpha1.ClusterFailed && r.in.elapsed(r.failedSince(c.unavailableSince(), c.phaseSince(r.in.Now))) >= failedGrace
+}
+
+// isUnanswered reports whether the cluster has not answered the latest edit or revision yet. Until
+// then it is not known to have stopped being Ready. A cluster that takes longer than failedGrace, or
+// answers with errors for so long, counts as not Ready.
+func (r *revisions) isUnanswered(c *stagedCluster) bool {
+	return c.entry.Phase == v1alpha1.ClusterProgressing && c.entry.ObservedGeneration < c.entry.Generation &&
+		r.in.elapsed(r.unansweredSince(c)) < failedGrace
+}
+
+func (r *revisions) unansweredSince(c *stagedCluster) metav1.Time {
+	return latest(c.phaseSince(r.in.Now), r.in.ObservedSince)
+}
+
+// failedSince returns the time from which failedGrace counts, for an entry that is Failed since
+// phaseSince. What failed before the cluster got the revision does not count, nor what failed before
+// this process observed it.
+func (r *revisions) failedSince(unavailable, phaseSince metav1.Time) metav1.Time {
+	return latest(unavailable, phaseSince, r.in.ObservedSince)
+}
+
+// unavailableSince returns since when the cluster is unavailable.
+func (c *stagedCluster) unavailableSince() metav1.Time {
+	if c.entry.UnavailableSince == nil {
+		return metav1.Time{}
+	}
+	return *c.entry.UnavailableSince
+}
+
+// phaseSince returns since when the entry has its phase with its revision.
+func (c *stagedCluster) phaseSince(now metav1.Time) metav1.Time {
+	if c.previous == nil || c.previous.Phase != c.entry.Phase || c.previous.Revision != c.entry.Revision {
+		return now
+	}
+	return c.sinceOf(c.previous.LastTransitionTime, now)
+}
+
+// sinceOf returns since when the entry has its phase, if it has this transition time. If the clock
+// was set back since then, the cluster has the phase at least since it counts as unavailable.
+func (c *stagedCluster) sinceOf(transition, now metav1.Time) metav1.Time {
+	if isFromOtherClock(transition, now) && c.entry.UnavailableSince != nil {
+		return *c.entry.UnavailableSince
+	}
+	return transition
+}
+
+// isLate reports whether a cluster has not become available within the progress deadline. A cluster
+// that is Ready at the deadline still gets its minReadySeconds.
+func (r *revisions) isLate(c *stagedCluster) bool {
+	return c.entry.Phase != v1alpha1.ClusterReady && c.entry.UnavailableSince != nil && r.in.elapsed(r.deadlineStart(c)) >= r.deadline
+}
+
+// deadlineStart returns the time from which the progress deadline counts. The time before this
+// process observed the members does not count: nothing may have been delivered.
+func (r *revisions) deadlineStart(c *stagedCluster) metav1.Time {
+	return latest(c.unavailableSince(), r.in.ObservedSince)
+}
+
+// elapsed returns the time since t. A time in the future counts as now.
+func (in Input) elapsed(t metav1.Time) time.Duration { return max(0, in.Now.Sub(t.Time)) }
+
+func latest(times ...metav1.Time) metav1.Time {
+	return slices.MaxFunc(times, func(a, b metav1.Time) int { return a.Compare(b.Time) })
+}
+
+// track updates since when the clusters are unavailable.
+func (r *revisions) track() {
+	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted()
+	for _, c := range r.clusters {
+		e := &c.entry
+		isReady := e.Phase == v1alpha1.ClusterReady
+		restarts := r.resumes || c.hasReturned() || e.UnavailableSince != nil && r.in.Now.Before(e.UnavailableSince)
+		if e.UnavailableSince != nil && restarts {
+			e.UnavailableSince = &r.in.Now
+		}
+		switch {
+		case isReady && c.isConfirmed && r.in.elapsed(c.phaseSince(r.in.Now)) >= c.stage.minReady():
+			e.UnavailableSince, e.Impaired = nil, false
+		case !isReady && !r.isUnanswered(c) && e.UnavailableSince == nil && isActive && e.Revision != 0:
+			e.UnavailableSince = &r.in.Now
+		}
+	}
+}
+
+// hasReturned reports whether a cluster could not be observed, or was outside the plan, until this
+// decision.
+func (c *stagedCluster) hasReturned() bool {
+	return c.previous != nil && c.entry.Phase != v1alpha1.ClusterUnknown &&
+		(c.previous.Phase == v1alpha1.ClusterUnknown || !IsPlanned(*c.previous) || awaitsRemoval(*c.previous))
+}
+
+// tally counts the clusters of a stage by their state.
+type tally map[clusterState]int
+
+func (r *revisions) tallyOf(s *stage) tally {
+	t := tally{}
+	for _, c := range s.clusters {
+		t[r.stateOf(c)]++
+	}
+	return t
+}
+
+// isSettled reports whether the result of a stage is known: nothing is updating, nothing is left to
+// update, and enough clusters have a result. A promoted stage needs no result.
+func (r *revisions) isSettled(s *stage) bool {
+	t := r.tallyOf(s)
+	if t[isUpdating]+t[isCandidate]+t[isUnconfirmed] > 0 {
+		return false
+	}
+	if s.status.Promoted {
+		return true
+	}
+	size := 0
+	for _, c := range s.clusters {
+		if !s.hasEvidence || !c.isEmpty() {
+			size++
+		}
+	}
+	return t[isAvailable] > 0 && 2*(t[isAvailable]+t[isFailed]) >= size // the quorum
+}
+
+// exceededStage returns the first stage in which the target failed: on more clusters than may fail,
+// or on each cluster that has a result, and none is left to try. It returns nil if there is none.
+func (r *revisions) exceededStage() *stage {
+	for _, s := range r.stages {
+		t := r.tallyOf(s)
+		left := t[isAvailable] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
+		if t[isFailed] > s.maxFailed() || t[isFailed] > 0 && left == 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+// needsApproval reports whether a stage waits for approval.
+func (r *revisions) needsApproval(s *stage) bool {
+	return s.Approval == v1alpha1.ApprovalRequired && !r.status.Undo && !s.status.Approved && !s.status.Promoted
+}
+
+// soakEnd returns when the soak of a stage ends.
+func (r *revisions) soakEnd(s *stage) time.Time {
+	if r.status.Undo || s.status.Promoted {
+		return s.status.Since.Time
+	}
+	return s.status.Since.Add(s.soak())
+}

@@ -1,0 +1,146 @@
+package rollout
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// proceed assigns revisions as far as the phase of the rollout allows.
+func (r *revisions) proceed() {
+	switch r.status.Phase {
+	case v1alpha1.RolloutProgressing:
+		switch {
+		case r.status.Revision != r.status.StableRevision:
+			r.progress()
+		case r.goBack():
+			r.complete()
+		}
+	case v1alpha1.RolloutRollingBack:
+		if r.goBack() {
+			r.setPhase(v1alpha1.RolloutRolledBack)
+		}
+	case v1alpha1.RolloutRolledBack:
+		r.goBack()
+	}
+	if r.isRollingOut() {
+		r.returnSuperseded()
+	}
+	if r.status.Phase == v1alpha1.RolloutCompleted {
+		for _, s := range r.stages { // clusters that are late
+			r.update(s)
+		}
+	}
+}
+
+// closeStages completes all stages when the rollout is complete.
+func (r *revisions) closeStages() {
+	if r.status.Phase != v1alpha1.RolloutCompleted {
+		return
+	}
+	for _, s := range r.stages {
+		if len(s.clusters) > 0 {
+			s.enter(v1alpha1.StageCompleted, r.in.Now)
+		} else if s.status.Phase != v1alpha1.StageCompleted {
+			s.enter(v1alpha1.StageSkipped, r.in.Now)
+		}
+	}
+}
+
+// progress runs the stages up to the first one that does not complete. A stage after it is Pending,
+// even if it was active: a cluster has joined a stage that was skipped, or the stages were edited.
+// When all stages are done, the rollout is complete if the target is available anywhere.
+func (r *revisions) progress() {
+	isActive, completed := true, 0
+	for _, s := range r.stages {
+		switch {
+		case s.status.Phase == v1alpha1.StageCompleted:
+			r.update(s) // clusters that are late
+		case isActive:
+			isActive = r.runStage(s)
+		case s.status.Phase != v1alpha1.StageSkipped || len(s.clusters) > 0:
+			s.enter(v1alpha1.StagePending, r.in.Now)
+		}
+		if s.status.Phase == v1alpha1.StageCompleted {
+			completed++
+		}
+	}
+	if isActive && completed > 0 && r.isAvailableAnywhere() {
+		r.complete()
+	}
+}
+
+// runStage runs a stage that is not completed, and reports whether the next one may run.
+func (r *revisions) runStage(s *stage) bool {
+	now := r.in.Now
+	if len(s.clusters) == 0 {
+		s.enter(v1alpha1.StageSkipped, now)
+		return true
+	}
+	if s.status.Phase == v1alpha1.StageSkipped {
+		s.enter(v1alpha1.StagePending, now)
+	}
+	if !s.isActive() {
+		if r.needsApproval(s) {
+			s.enter(v1alpha1.StageAwaitingApproval, now)
+			return false
+		}
+		s.enter(v1alpha1.StageProgressing, now)
+	}
+	r.update(s)
+	if !r.isSettled(s) {
+		return false
+	}
+	if s.status.Phase == v1alpha1.StageProgressing {
+		s.enter(v1alpha1.StageSoaking, now)
+	}
+	if now.Time.Before(r.soakEnd(s)) {
+		return false
+	}
+	s.enter(v1alpha1.StageCompleted, now)
+	return true
+}
+
+// enter sets the phase of a stage.
+func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
+	if s.status.Phase != phase {
+		s.status.Phase, s.status.Since = phase, now
+	}
+}
+
+// update assigns the target to clusters of a stage: to candidates, one more than are available, up
+// to maxUnavailable. When nothing else is left, broken clusters are tried: otherwise no fix could
+// reach a fleet that is broken.
+func (r *revisions) update(s *stage) {
+	t := r.tallyOf(s)
+	budget := s.maxUpdating()
+	if !s.status.Promoted {
+		budget = min(budget, t[isAvailable]+1)
+	}
+	next, free := isCandidate, budget-t[isUpdating]
+	if t[isCandidate]+t[isUpdating]+t[isUnconfirmed] == 0 {
+		next, free = isBroken, budget-t[isTrying]
+	}
+	for _, c := range s.clusters {
+		if free > 0 && r.stateOf(c) == next {
+			r.assign(c, r.status.Revision)
+			free--
+		}
+	}
+}
+
+// isAvailableAnywhere reports whether the target is available on any cluster.
+func (r *revisions) isAvailableAnywhere() bool {
+	return slices.ContainsFunc(r.clusters, func(c *stagedCluster) bool { return r.stateOf(c) == isAvailable })
+}
+
+// complete makes the target the stable revision.
+func (r *revisions) complete() {
+	if r.status.StableRevision != r.status.Revision {
+		r.status.PreviousRevision, r.status.StableRevision = r.status.StableRevision, r.status.Revision
+	}
+	r.status.Undo = false
+	r.setPhase(v1alpha1.RolloutCompleted)
+}

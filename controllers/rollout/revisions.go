@@ -1,0 +1,177 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+)
+
+// RevisionOrigin says where a new revision of the spec comes from.
+type RevisionOrigin int
+
+const (
+	// RevisionEdited: an edit made the template.
+	RevisionEdited RevisionOrigin = iota
+	// RevisionUndone: an edit returned to the template of the previous stable revision.
+	RevisionUndone
+	// RevisionRetried: the template failed, and the annotation retry asks for it again.
+	RevisionRetried
+)
+
+// revisions decides which revision each cluster is to run.
+type revisions struct {
+	in       Input
+	status   v1alpha1.RolloutStatus // the next status of the rollout
+	clusters []*stagedCluster       // in the order of their placement rank
+	stages   []*stage
+	requests Requests
+	deadline time.Duration
+
+	stageError *StageError
+	// isHeld is set while no cluster but a new one may get another revision.
+	isHeld bool
+	// isFrozen is set while new clusters get no revision either.
+	isFrozen bool
+	// resumes is set in the first decision after isHeld.
+	resumes bool
+}
+
+// planRevisions decides which revision each cluster is to run, and sets it in the plans of the
+// entries. Without a revision of the spec, and while the AppService is deleted, nothing changes.
+func (in Input) planRevisions(plans []entryPlan) *revisions {
+	r := &revisions{in: in, status: *in.App.Status.Rollout.DeepCopy()}
+	if in.Revision == 0 || in.IsDeleting() {
+		return r
+	}
+	r.clusters = in.stagedClusters(plans)
+	r.hold(plans)
+	r.keepLatest()
+	r.adoptStable()
+	if in.App.Spec.Rollout == nil {
+		r.assignAtOnce()
+		return r
+	}
+	r.retarget()
+	r.requests = in.requests()
+	r.deadline = in.progressDeadline()
+	if r.stages, r.stageError = in.stagesOf(r.clusters); r.stageError != nil {
+		r.isHeld, r.isFrozen = true, true
+		r.status.Paused = true
+		return r
+	}
+	r.resumes = r.status.Paused && !r.isPaused()
+	r.status.Paused = r.isPaused()
+	r.restoreStages()
+	r.track()
+	r.recordRequests()
+	r.fail()
+	if !r.status.Paused {
+		r.proceed()
+	}
+	r.closeStages()
+	r.assignNew()
+	return r
+}
+
+// hold decides whether clusters may get another revision, apart from the pause of a rollout.
+func (r *revisions) hold(plans []entryPlan) {
+	r.isFrozen = r.in.IsSuspended() || r.in.PlanError != nil
+	isBehind := slices.ContainsFunc(plans, func(e entryPlan) bool {
+		behind := hubBehind(&e)
+		return behind != nil && !lineage.IsAccepted(r.in.App, behind)
+	})
+	r.isHeld = r.isFrozen || isBehind
+}
+
+// keepLatest records the highest number of a revision, if the spec has returned to an older one. So
+// no number is used again, and an approval never counts for another template.
+func (r *revisions) keepLatest() {
+	latest := max(r.status.Revision, r.status.LatestRevision)
+	r.status.LatestRevision = 0
+	if latest > r.in.Revision {
+		r.status.LatestRevision = latest
+	}
+}
+
+func (r *revisions) isPaused() bool {
+	return r.isHeld || r.in.App.Spec.Rollout.Paused || r.requests.IsPaused
+}
+
+// retarget makes the revision of the spec the target.
+func (r *revisions) retarget() {
+	s := &r.status
+	switch {
+	case s.Revision != r.in.Revision:
+		s.Undo = s.PreviousRevision != 0 && r.in.Origin == RevisionUndone || s.Undo && r.in.Origin == RevisionRetried
+		s.Revision, s.Stages = r.in.Revision, nil
+		s.FailedStage, s.FailedClusters, s.FailedReason = "", nil, ""
+		s.Phase, s.Since = v1alpha1.RolloutProgressing, &r.in.Now
+		if s.Revision == s.FailedRevision { // the planner gives a template that comes back another number
+			s.Phase = r.phaseAfterFailure()
+		}
+	case s.Phase != "":
+	case s.Revision == s.StableRevision: // spec.rollout was added, and no edit of the template
+		r.setPhase(v1alpha1.RolloutCompleted)
+	default:
+		r.setPhase(v1alpha1.RolloutProgressing)
+	}
+}
+
+// setPhase sets the phase of the rollout.
+func (r *revisions) setPhase(phase v1alpha1.RolloutPhase) {
+	if r.status.Phase != phase {
+		r.status.Phase, r.status.Since = phase, &r.in.Now
+	}
+}
+
+// restoreStages reads the status of each stage. A stage without a status is Pending. If the stages
+// were edited, those that have begun are judged again: they may have other clusters, or need
+// approval.
+func (r *revisions) restoreStages() {
+	strategy := strategyOf(r.in.App.Spec.Rollout)
+	isEdited := strategy != r.status.Strategy && r.isRollingOut() && !r.status.Paused
+	for _, s := range r.stages {
+		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.in.Now}
+		for _, before := range r.status.Stages {
+			if before.Name == s.Name {
+				s.status = before
+			}
+		}
+		if r.in.Now.Before(&s.status.Since) {
+			s.status.Since = r.in.Now
+		}
+		if isEdited && s.isActive() && !(s.status.Phase == v1alpha1.StageCompleted && r.isDone(s)) {
+			s.enter(v1alpha1.StagePending, r.in.Now)
+		}
+	}
+	if !r.status.Paused { // a pause keeps the stages as they are
+		r.status.Strategy = strategy
+	}
+}
+
+// isDone reports whether all clusters of a stage have the target, except for those that cannot be
+// observed.
+func (r *revisions) isDone(s *stage) bool {
+	return len(s.clusters) > 0 && !slices.ContainsFunc(s.clusters, func(c *stagedCluster) bool {
+		return c.entry.Revision != r.status.Revision && c.entry.Phase != v1alpha1.ClusterUnknown
+	})
+}
+
+// isRollingOut reports whether clusters get a target that is not stable yet.
+func (r *revisions) isRollingOut() bool {
+	return r.status.Phase == v1alpha1.RolloutProgressing && r.status.Revision != r.status.StableRevision
+}
+
+// recordRequests records the approved and the promoted stages. So a request stays in effect if its
+// annotation is removed.
+func (r *revisions) recordRequests() {
+	if !r.isRollingOut() {
+		return
+	}
+	for _, s := range r.stages {
+		s.status.Approved = s.status.Approved || r.requests.Approved[s.Name]
+		s.status.Promoted = s.status.Promoted || r.requests.IsPromoted || r.requests.Promoted[s.Name]
+	}
+}

@@ -1,0 +1,132 @@
+package rollout
+
+import "github.com/fleetwright/fleetwright/api/v1alpha1"
+
+// fail ends the rollout of a target that failed or was aborted. A user who aborts wants the stable
+// revision, also where a failure only halts the rollout.
+func (r *revisions) fail() {
+	isAborted := r.requests.IsAborted
+	canFail := r.status.Phase == v1alpha1.RolloutProgressing && r.status.Revision != r.status.StableRevision
+	switch {
+	case canFail && isAborted:
+	case canFail && !r.status.Paused:
+		failed := r.exceededStage()
+		if failed == nil {
+			return
+		}
+		r.status.FailedStage = failed.Name
+		r.status.FailedClusters, r.status.FailedReason = r.failedClusters(failed)
+	case r.abortsHalted():
+	default:
+		return
+	}
+	r.status.FailedRevision = r.status.Revision
+	phase := r.phaseAfterFailure()
+	if isAborted && r.stable() != 0 {
+		phase = v1alpha1.RolloutRollingBack
+	}
+	r.setPhase(phase)
+}
+
+// abortsHalted reports whether a user wants the stable revision after a failure that halted the
+// rollout.
+func (r *revisions) abortsHalted() bool {
+	return r.requests.IsAborted && r.status.Phase == v1alpha1.RolloutHalted && r.stable() != 0
+}
+
+// phaseAfterFailure returns the phase of a rollout whose target failed.
+func (r *revisions) phaseAfterFailure() v1alpha1.RolloutPhase {
+	if r.stable() == 0 || r.in.App.Spec.Rollout.OnFailure == v1alpha1.RolloutPause {
+		return v1alpha1.RolloutHalted
+	}
+	return v1alpha1.RolloutRollingBack
+}
+
+// failedClusters returns the first clusters of a stage on which the target failed, by name, and the
+// reason of the first. There is at least one.
+func (r *revisions) failedClusters(s *stage) ([]string, string) {
+	var names []string
+	var first *v1alpha1.ClusterStatus
+	for _, c := range s.clusters {
+		if r.stateOf(c) != isFailed {
+			continue
+		}
+		names = append(names, c.entry.Name)
+		if first == nil || c.entry.Name < first.Name {
+			first = &c.entry
+		}
+	}
+	return firstNames(names), first.Reason
+}
+
+// goBack assigns the stable revision to the clusters that do not have it: to those that are not Ready
+// at once, and to the others as far as maxUnavailable of their stage allows. It reports whether all clusters
+// have it and none is updating. It never waits for a broken cluster.
+func (r *revisions) goBack() bool {
+	stable := r.stable()
+	isOver := stable != 0
+	for _, s := range r.stages {
+		updating := 0
+		for _, c := range s.clusters {
+			if c.entry.Revision != stable && r.isKnownUnready(c) {
+				r.assign(c, stable)
+			}
+			if r.isGoingBack(c) {
+				updating++
+			}
+		}
+		for _, c := range s.clusters {
+			if c.entry.Revision != stable && updating < s.maxUpdating() {
+				r.assign(c, stable)
+				if r.isGoingBack(c) {
+					updating++
+				}
+			}
+			isOver = isOver && c.entry.Revision == stable
+		}
+		isOver = isOver && updating == 0
+	}
+	return isOver
+}
+
+// isKnownUnready reports whether a cluster is not Ready. A cluster that has not answered the latest
+// edit may be.
+func (r *revisions) isKnownUnready(c *stagedCluster) bool {
+	return c.entry.Phase != v1alpha1.ClusterReady && !r.isUnanswered(c)
+}
+
+// isGoingBack reports whether a cluster has the stable revision and is about to become available.
+func (r *revisions) isGoingBack(c *stagedCluster) bool {
+	e := &c.entry
+	return e.Revision == r.status.StableRevision && e.UnavailableSince != nil && !e.Impaired &&
+		e.Phase != v1alpha1.ClusterUnknown && e.Phase != v1alpha1.ClusterFailed && !r.isLate(c)
+}
+
+// returnSuperseded assigns the stable revision to clusters that run neither the stable revision nor
+// the target, before it is the turn of their stage: to those that are not Ready, and to those that
+// run the failed revision.
+func (r *revisions) returnSuperseded() {
+	stable := r.stable()
+	if stable == 0 {
+		return
+	}
+	for _, c := range r.clusters {
+		e := &c.entry
+		isSuperseded := e.Revision != 0 && e.Revision != r.status.StableRevision && e.Revision != r.status.Revision
+		isBroken := r.isKnownUnready(c) && e.Phase != v1alpha1.ClusterUnknown
+		if isSuperseded && !c.stage.isActive() && (isBroken || e.Revision == r.status.FailedRevision) {
+			r.assign(c, stable)
+		}
+	}
+}
+
+// isActive reports whether the turn of the stage has come.
+func (s *stage) isActive() bool { return isActivePhase(s.status.Phase) }
+
+func isActivePhase(phase v1alpha1.RolloutStagePhase) bool {
+	switch phase {
+	case v1alpha1.StageProgressing, v1alpha1.StageSoaking, v1alpha1.StageCompleted:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,248 @@
+package rollout_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+)
+
+// stagedFleet simulates an AppService with spec.rollout, its planner, and members that run
+// revisions. The image is the template: pods of an image with "bad" never start.
+type stagedFleet struct {
+	app       *v1alpha1.AppService
+	members   map[string]*stagedMember
+	seen      map[string]observation.Observation
+	now       metav1.Time
+	templates map[int64]string // the ControllerRevisions
+	decision  rollout.Decision // the last one
+}
+
+// stagedMember is a member of a stagedFleet.
+type stagedMember struct {
+	member  v1alpha1.MemberCluster
+	runs    int64       // the revision of its Deployment
+	started metav1.Time // when its pods were started
+	startup time.Duration
+	sick    bool // its pods do not become ready, whatever they run
+	refuses bool // it refuses every change
+	errs    bool // it answers every change with an error that may be temporary
+}
+
+func newStagedFleet() *stagedFleet {
+	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, now: Now, templates: map[int64]string{}}
+	w.app.Generation = 1
+	w.app.Spec.Image = "ok-0"
+	w.app.Spec.Replicas = new(int32(2))
+	w.app.Spec.Rollout = &v1alpha1.Rollout{}
+	return w
+}
+
+// join adds a member with the label stage.
+func (w *stagedFleet) join(name, stage string) *stagedMember {
+	m := &stagedMember{member: *NewMember(name, metav1.ConditionTrue), startup: 10 * time.Second}
+	m.member.Labels = map[string]string{"stage": stage, "zone": name[len(name)-1:], "size": "normal"}
+	w.members[name] = m
+	return m
+}
+
+func (w *stagedFleet) edit(change func(*v1alpha1.AppServiceSpec)) {
+	w.app = w.app.DeepCopy()
+	change(&w.app.Spec)
+	w.app.Generation++
+}
+
+func (w *stagedFleet) editImage(image string) {
+	w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Image = image })
+}
+
+func (w *stagedFleet) annotate(key, value string) {
+	w.app = w.app.DeepCopy()
+	metav1.SetMetaDataAnnotation(&w.app.ObjectMeta, key, value)
+}
+
+func (w *stagedFleet) names() []string { return slices.Sorted(maps.Keys(w.members)) }
+
+// input returns the input that the planner would gather.
+func (w *stagedFleet) input() rollout.Input {
+	in := rollout.Input{App: w.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: maps.Clone(w.seen), Now: w.now}
+	var members []v1alpha1.MemberCluster
+	for _, name := range w.names() {
+		member := w.members[name].member
+		in.Members[name] = &member
+		members = append(members, member)
+	}
+	in = in.Recover()
+	in.Plan, in.PlanError = placement.Decide(in.App, members)
+	in.Revision, in.Origin = w.revise()
+	return in
+}
+
+// revise returns the revision of the spec, as the planner does.
+func (w *stagedFleet) revise() (int64, rollout.RevisionOrigin) {
+	state, image := w.app.Status.Rollout, w.app.Spec.Image
+	is := func(revision int64) bool { return revision != 0 && w.templates[revision] == image }
+	next, origin := int64(len(w.templates)+1), rollout.RevisionEdited
+	if next-1 > max(state.Revision, state.FailedRevision, state.StableRevision) && is(next-1) { // stored before a crash
+		next--
+	}
+	switch {
+	case is(state.Revision) && !rollout.RetriesRevision(w.app):
+		return state.Revision, origin
+	case is(state.Revision):
+		origin = rollout.RevisionRetried
+	case is(state.StableRevision):
+		return state.StableRevision, origin
+	case is(state.PreviousRevision):
+		origin = rollout.RevisionUndone
+	}
+	w.templates[next] = image
+	return next, origin
+}
+
+// plan makes a decision and writes it.
+func (w *stagedFleet) plan() rollout.Decision {
+	return w.planFor(w.input())
+}
+
+func (w *stagedFleet) planFor(in rollout.Input) rollout.Decision {
+	decision := rollout.Plan(in)
+	w.write(decision)
+	return decision
+}
+
+// write stores the parts of the status on which later decisions depend.
+func (w *stagedFleet) write(decision rollout.Decision) {
+	w.decision = decision
+	for _, name := range decision.StaleObservations {
+		delete(w.seen, name)
+	}
+	for _, entry := range w.app.Status.Clusters {
+		if !slices.ContainsFunc(decision.Entries, func(e v1alpha1.ClusterStatus) bool { return e.Name == entry.Name }) {
+			delete(w.seen, entry.Name)
+		}
+	}
+	w.app = w.app.DeepCopy()
+	w.app.Status.ObservedGeneration, w.app.Status.Clusters, w.app.Status.Rollout = w.app.Generation, decision.Entries, decision.Rollout
+	w.app.Status.Removals, w.app.Status.PlannedSpecs, w.app.Status.Placement.SpecHash = decision.Removals, decision.PlannedSpecs, decision.PlacementHash
+}
+
+// deliver makes a member carry out its entry, and reports its state.
+func (w *stagedFleet) deliver(name string) {
+	m, entry := w.members[name], w.app.Status.Cluster(name)
+	if m == nil || entry == nil || !m.member.IsReady() {
+		delete(w.seen, name)
+		return
+	}
+	seen := observation.Observation{UID: w.app.UID, Generation: entry.Generation, Revision: entry.Revision, Planned: entry.Replicas, Applied: entry.ObservedGeneration}
+	isApplied := !w.app.Spec.Suspend && entry.Revision != 0 && entry.Generation == w.app.Generation
+	switch {
+	case entry.Phase == v1alpha1.ClusterRemoving:
+		m.runs = 0
+		seen.Phase, seen.GoneSince = v1alpha1.ClusterRemoving, entry.LastTransitionTime
+		w.seen[name] = seen
+		return
+	case isApplied && m.errs && seen.Applied < entry.Generation:
+		seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonApplyFailed
+		w.seen[name] = seen
+		return
+	case isApplied && m.refuses && m.runs != entry.Revision:
+		seen.Phase, seen.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
+		w.seen[name] = seen
+		return
+	case isApplied && m.runs != entry.Revision:
+		m.runs, m.started = entry.Revision, w.now
+	}
+	if isApplied {
+		seen.Applied = entry.Generation
+	}
+	isUp := m.runs != 0 && !m.sick && !strings.Contains(w.templates[m.runs], "bad") && w.now.Sub(m.started.Time) >= m.startup
+	seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut
+	if m.runs != 0 && (isUp || entry.Replicas == 0) {
+		seen.Phase, seen.Reason = v1alpha1.ClusterReady, ""
+		seen.Replicas, seen.ReadyReplicas = entry.Replicas, entry.Replicas
+	}
+	w.seen[name] = seen
+}
+
+func (w *stagedFleet) deliverAll() {
+	for _, name := range w.names() {
+		w.deliver(name)
+	}
+}
+
+func (w *stagedFleet) setReady(name string, ready bool) {
+	status := metav1.ConditionFalse
+	if ready {
+		status = metav1.ConditionTrue
+	}
+	m := w.members[name]
+	if m.member.IsReady() != ready {
+		m.member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: w.now}}
+	}
+}
+
+// advance lets time pass. If d is negative, the clock is set back, and the pods are as old as before.
+func (w *stagedFleet) advance(d time.Duration) {
+	w.now = metav1.NewTime(w.now.Add(d))
+	for _, m := range w.members {
+		m.started = metav1.NewTime(m.started.Add(min(0, d)))
+	}
+}
+
+// run delivers and plans until nothing changes any more, and reports whether it comes to that. Time
+// advances only to what a member or a decision waits for. check runs after each decision.
+func (w *stagedFleet) run(check func()) bool {
+	for range 400 {
+		w.deliverAll()
+		before := fmt.Sprint(toText(w.app.Status))
+		w.plan()
+		if check != nil {
+			check()
+		}
+		isChanged := before != fmt.Sprint(toText(w.app.Status))
+		wait := w.decision.RecheckAfter
+		for _, m := range w.members {
+			if left := m.startup - w.now.Sub(m.started.Time); left > 0 && (wait == 0 || left < wait) {
+				wait = left
+			}
+		}
+		if !isChanged && wait == 0 {
+			return true
+		}
+		if !isChanged {
+			w.advance(wait)
+		}
+	}
+	return false
+}
+
+// toText returns the parts of a status that decisions depend on, for comparisons.
+func toText(status v1alpha1.AppServiceStatus) string {
+	var text strings.Builder
+	for _, e := range status.Clusters {
+		fmt.Fprintf(&text, "%s@%d %s %s %s i=%t s=%s g=%d/%d r=%d\n", e.Name, e.Revision, e.Phase, timeOf(&e.LastTransitionTime), timeOf(e.UnavailableSince), e.Impaired, e.Stage, e.ObservedGeneration, e.Generation, e.Replicas)
+	}
+	s := status.Rollout
+	fmt.Fprintf(&text, "%d stable=%d previous=%d failed=%d %s %v paused=%t undo=%t\n", s.Revision, s.StableRevision, s.PreviousRevision, s.FailedRevision, s.Phase, timeOf(s.Since), s.Paused, s.Undo)
+	for _, stage := range s.Stages {
+		fmt.Fprintf(&text, "  %s %s %s a=%t p=%t %d/%d/%d/%d\n", stage.Name, stage.Phase, timeOf(&stage.Since), stage.Approved, stage.Promoted, stage.Clusters, stage.UpToDate, stage.Available, stage.Failed)
+	}
+	return text.String()
+}
+
+func timeOf(t *metav1.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format("2 15:04:05")
+}

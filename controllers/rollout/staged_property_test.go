@@ -1,0 +1,674 @@
+package rollout_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// stagedLoop is a staged fleet and what was recorded about it.
+type stagedLoop struct {
+	*stagedFleet
+	wasStable    map[int64]bool // revisions that were stable
+	hasFailed    map[int64]bool // revisions that failed
+	wasAvailable map[int64]bool // revisions that were available, or Ready without spec.rollout
+	joined       int
+}
+
+// TestStages tests a closed loop: the planner decides, members carry out what it decides, and the
+// result is the input of the next decision. Meanwhile users edit, approve, promote, pause, abort and
+// retry; members fail, become unreachable, come and go; and the operator restarts. Each decision
+// must keep the rules. When nothing more happens, the rollout must end.
+func TestStages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newStagedLoop(t)
+		for range rapid.IntRange(1, 60).Draw(t, "actions") {
+			l.act(t)
+		}
+		l.heal()
+		if !l.run(func() { l.record() }) {
+			t.Fatalf("the rollout does not end:\n%s", toText(l.app.Status))
+		}
+		l.checkEnd(t)
+	})
+}
+
+func newStagedLoop(t *rapid.T) *stagedLoop {
+	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}}
+	l.app.Spec.Rollout = anyStrategy.Draw(t, "strategy")
+	for range rapid.IntRange(0, 7).Draw(t, "clusters") {
+		l.joinAny(t)
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "start") {
+	case 0: // the first rollout
+	case 1: // the AppService was rolled out at once before
+		strategy := l.app.Spec.Rollout
+		l.app.Spec.Rollout = nil
+		l.run(l.record)
+		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = strategy })
+	default:
+		l.approveAll()
+		l.run(l.record)
+	}
+	return l
+}
+
+func (l *stagedLoop) joinAny(t *rapid.T) {
+	l.joined++
+	m := l.join(fmt.Sprintf("c%02d", l.joined), rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "stage"))
+	m.startup = time.Duration(rapid.IntRange(0, 120).Draw(t, "startup")) * time.Second
+	m.sick = rapid.IntRange(0, 9).Draw(t, "sick") == 0
+	m.member.Labels["size"] = rapid.SampledFrom([]string{"normal", "normal", "normal", "none"}).Draw(t, "size")
+}
+
+// withoutReplicas runs no pods on the clusters of the size none.
+var withoutReplicas = []v1alpha1.Override{{
+	Name: "none", Replicas: new(int32(0)), ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"size": "none"}}},
+}}
+
+var anyPace = rapid.Custom(func(t *rapid.T) v1alpha1.RolloutPace {
+	number := func(name string, values ...intstr.IntOrString) *intstr.IntOrString {
+		if i := rapid.IntRange(-1, len(values)-1).Draw(t, name); i >= 0 {
+			return &values[i]
+		}
+		return nil
+	}
+	return v1alpha1.RolloutPace{
+		MaxUnavailable:  number("maxUnavailable", intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromInt32(3), intstr.FromString("50%")),
+		MaxFailures:     number("maxFailures", intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromString("50%")),
+		MinReadySeconds: rapid.SampledFrom([]*int32{nil, new(int32(0)), new(int32(30)), new(int32(120))}).Draw(t, "minReady"),
+	}
+})
+
+var anyStrategy = rapid.Custom(func(t *rapid.T) *v1alpha1.Rollout {
+	r := &v1alpha1.Rollout{RolloutPace: anyPace.Draw(t, "pace")}
+	for _, name := range []string{"a", "b", "c"}[:rapid.IntRange(0, 3).Draw(t, "stages")] {
+		s := v1alpha1.RolloutStage{Name: name, RolloutPace: anyPace.Draw(t, "pace of "+name)}
+		if rapid.IntRange(0, 3).Draw(t, "selects") > 0 {
+			s.ClusterSelector = &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"stage": name}}
+		}
+		if rapid.IntRange(0, 2).Draw(t, "limited") == 0 {
+			limit := rapid.SampledFrom([]intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("10%"), intstr.FromString("60%")}).Draw(t, "limit")
+			s.Limit = &limit
+			s.SpreadKey = rapid.SampledFrom([]string{"", "zone"}).Draw(t, "spread")
+		}
+		if rapid.IntRange(0, 2).Draw(t, "needs approval") == 0 {
+			s.Approval = v1alpha1.ApprovalRequired
+		}
+		s.SoakSeconds = rapid.SampledFrom([]*int32{nil, new(int32(60)), new(int32(600))}).Draw(t, "soak")
+		r.Stages = append(r.Stages, s)
+	}
+	r.ProgressDeadlineSeconds = rapid.SampledFrom([]*int32{nil, new(int32(300))}).Draw(t, "deadline")
+	r.OnFailure = rapid.SampledFrom([]v1alpha1.RolloutFailurePolicy{v1alpha1.RolloutRollback, v1alpha1.RolloutRollback, v1alpha1.RolloutPause}).Draw(t, "onFailure")
+	return r
+})
+
+// act performs one random action.
+func (l *stagedLoop) act(t *rapid.T) {
+	name := ""
+	if len(l.members) > 0 {
+		name = rapid.SampledFrom(l.names()).Draw(t, "member")
+	}
+	m := l.members[name]
+	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
+	switch kind {
+	case "work":
+		l.work(t)
+	case "edit":
+		l.editImage(rapid.SampledFrom([]string{"ok-0", "ok-1", "ok-2", "bad-1", "bad-2"}).Draw(t, "image"))
+	case "strategy":
+		strategy := anyStrategy.Draw(t, "strategy")
+		if rapid.IntRange(0, 3).Draw(t, "none") == 0 {
+			strategy = nil
+		}
+		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = strategy })
+	case "crash":
+		clear(l.seen)
+	case "annotate":
+		l.annotateAny(t)
+	case "pause":
+		if l.app.Spec.Rollout != nil {
+			l.edit(func(spec *v1alpha1.AppServiceSpec) {
+				spec.Rollout = spec.Rollout.DeepCopy()
+				spec.Rollout.Paused = !spec.Rollout.Paused
+			})
+		}
+	case "join":
+		l.joinAny(t)
+	case "suspend":
+		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Suspend = !spec.Suspend })
+	case "replicas":
+		l.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Replicas = rapid.SampledFrom([]*int32{new(int32(0)), new(int32(2)), new(int32(3))}).Draw(t, "replicas")
+			spec.Overrides = rapid.SampledFrom([][]v1alpha1.Override{nil, withoutReplicas}).Draw(t, "overrides")
+		})
+	case "clock":
+		l.advance(-time.Duration(rapid.IntRange(1, 600).Draw(t, "clock goes back")) * time.Second)
+	case "torn":
+		l.tornWrite(t)
+	default:
+		if m != nil {
+			l.disturb(t, kind, name, m)
+		}
+	}
+	if kind == "work" || rapid.Bool().Draw(t, "decides") {
+		l.step(t)
+	}
+}
+
+// disturb changes a member.
+func (l *stagedLoop) disturb(t *rapid.T, kind, name string, m *stagedMember) {
+	switch kind {
+	case "fail":
+		m.sick, m.refuses = rapid.Bool().Draw(t, "sick"), rapid.Bool().Draw(t, "refuses")
+	case "heal member":
+		m.sick, m.refuses = false, false
+		l.setReady(name, true)
+	case "outage":
+		l.setReady(name, !m.member.IsReady())
+	case "leave":
+		m.member.Spec.Taints = []v1alpha1.Taint{{Key: "leave", Effect: v1alpha1.TaintNoExecute}}
+		if rapid.Bool().Draw(t, "comes back") {
+			m.member.Spec.Taints = nil
+		}
+		if rapid.Bool().Draw(t, "is deleted") {
+			delete(l.members, name)
+		}
+	case "relabel":
+		m.member.Labels = maps.Clone(m.member.Labels)
+		m.member.Labels["stage"] = rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "label")
+	}
+}
+
+func (l *stagedLoop) annotateAny(t *rapid.T) {
+	revision := l.app.Status.Rollout.Revision + int64(rapid.SampledFrom([]int{0, 0, 0, 0, -1, 1}).Draw(t, "of"))
+	stage := rapid.SampledFrom([]string{"a", "b", "c", "(rest)", "nowhere"}).Draw(t, "stage")
+	number := fmt.Sprint(revision)
+	key := rapid.SampledFrom([]string{v1alpha1.AnnotationApprove, v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote, v1alpha1.AnnotationPause, v1alpha1.AnnotationAbort, v1alpha1.AnnotationRetry}).Draw(t, "annotation")
+	value := number
+	switch {
+	case key == v1alpha1.AnnotationApprove, key == v1alpha1.AnnotationPromote && rapid.Bool().Draw(t, "one stage"):
+		value = number + "/" + stage
+	}
+	l.annotate(key, rapid.SampledFrom([]string{value, value, "", "garbage"}).Draw(t, "value"))
+}
+
+// work lets time pass, and some members carry out their entries.
+func (l *stagedLoop) work(t *rapid.T) {
+	l.advance(time.Duration(rapid.SampledFrom([]int{1, 10, 30, 60, 120, 400}).Draw(t, "seconds")) * time.Second)
+	for _, name := range l.names() {
+		if rapid.IntRange(0, 4).Draw(t, name+" delivers") > 0 {
+			l.deliver(name)
+		}
+	}
+}
+
+// tornWrite kills the operator after it has written the status, and only some of the slices with
+// the entries.
+func (l *stagedLoop) tornWrite(t *rapid.T) {
+	decision := rollout.Plan(l.input())
+	for i, entry := range decision.Entries {
+		before := l.app.Status.Cluster(entry.Name)
+		if before != nil && rapid.Bool().Draw(t, entry.Name+" is not written") {
+			decision.Entries[i] = *before
+		}
+	}
+	generation := l.app.Status.ObservedGeneration
+	l.write(decision)
+	l.app.Status.ObservedGeneration = generation
+	clear(l.seen)
+	l.record()
+}
+
+// record records what the history of the fleet is.
+func (l *stagedLoop) record() {
+	state := l.app.Status.Rollout
+	l.wasStable[state.StableRevision] = true
+	l.hasFailed[state.FailedRevision] = true
+	for _, e := range l.app.Status.Clusters {
+		if e.Phase == v1alpha1.ClusterReady && (e.UnavailableSince == nil || l.app.Spec.Rollout == nil) {
+			l.wasAvailable[e.Revision] = true
+		}
+	}
+}
+
+// step makes one decision, checks it, and writes it.
+func (l *stagedLoop) step(t *rapid.T) {
+	in := l.input()
+	before := l.app
+	decision := l.planFor(in)
+	l.check(t, in, decision)
+	l.checkRepetition(t, in.Revision, decision)
+	l.checkTexts(t, in, decision)
+	l.record()
+	if state := decision.Rollout; state.StableRevision != before.Status.Rollout.StableRevision && !l.wasAvailable[state.StableRevision] {
+		t.Fatalf("revision %d is stable, and was available nowhere\n%s", state.StableRevision, toText(l.app.Status))
+	}
+}
+
+// checkRepetition checks that the next decision changes nothing: at once, before the recheck, and
+// after a restart.
+func (l *stagedLoop) checkRepetition(t *rapid.T, revision int64, decision rollout.Decision) {
+	same := func(what string, in rollout.Input) {
+		in.Revision = revision // the annotation retry may make another one
+		next := rollout.Plan(in)
+		after := l.app.Status
+		after.Clusters, after.Rollout = next.Entries, next.Rollout
+		if diff := cmp.Diff(toText(l.app.Status), toText(after)); diff != "" {
+			t.Fatalf("the decision %s differs (-first +second):\n%s\nfirst:\n%s", what, diff, toText(l.app.Status))
+		}
+	}
+	again := l.input()
+	same("made again", again)
+	wait := decision.RecheckAfter
+	if wait == 0 {
+		wait = 48 * time.Hour
+	}
+	again.Now.Time = again.Now.Add(wait - time.Second)
+	same("before the recheck", again)
+	restarted := l.input()
+	clear(restarted.Observations)
+	same("after a restart", restarted)
+}
+
+// checkTexts checks that no reason and no message changes the decision.
+func (l *stagedLoop) checkTexts(t *rapid.T, in rollout.Input, decision rollout.Decision) {
+	in.App = in.App.DeepCopy()
+	for i := range in.App.Status.Clusters {
+		in.App.Status.Clusters[i].Reason, in.App.Status.Clusters[i].Message = v1alpha1.ReasonRefused, "7/eu"
+	}
+	other := rollout.Plan(in)
+	if diff := cmp.Diff(withoutTexts(decision).Rollout, withoutTexts(other).Rollout) + cmp.Diff(withoutTexts(decision).Entries, withoutTexts(other).Entries); diff != "" {
+		t.Fatalf("the decision depends on texts:\n%s", diff)
+	}
+}
+
+// check checks that a decision keeps the rules.
+func (l *stagedLoop) check(t *rapid.T, in rollout.Input, decision rollout.Decision) {
+	before, after := in.App.Status, v1alpha1.AppServiceStatus{Clusters: decision.Entries, Rollout: decision.Rollout}
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf(format+"\nspec.rollout: %s\nbefore:\n%s\nafter:\n%s", append(args, toJSON(t, in.App.Spec.Rollout), toText(before), toText(after))...)
+	}
+	var stages []ruleStage
+	if in.App.Spec.Rollout != nil {
+		stages = ruleStages(in)
+		l.checkStages(fail, in, stages, before, after)
+	}
+	isPaused := in.App.Spec.Suspend || in.App.Spec.Rollout != nil && (in.App.Spec.Rollout.Paused || in.App.Annotations[v1alpha1.AnnotationPause] == fmt.Sprint(in.Revision))
+	for _, entry := range after.Clusters {
+		if chosen := in.Plan.Find(entry.Name); chosen.Chosen() && !in.App.Spec.Suspend && rollout.IsPlanned(entry) && entry.Replicas != chosen.Replicas && entry.Transition.Type == "" {
+			fail("%s has %d replicas, and the plan has %d", entry.Name, entry.Replicas, chosen.Replicas)
+		}
+		had := int64(0)
+		if previous := before.Cluster(entry.Name); previous != nil && (previous.Phase != v1alpha1.ClusterRemoving || !rollout.IsPlanned(entry)) {
+			had = previous.Revision
+		}
+		if entry.Revision == had {
+			continue
+		}
+		isTarget := entry.Revision == in.Revision
+		isBack := entry.Revision == before.Rollout.StableRevision && (before.Rollout.Phase != v1alpha1.RolloutCompleted || !isTarget)
+		isStable := entry.Revision == before.Rollout.StableRevision || entry.Revision == after.Rollout.StableRevision
+		switch {
+		case entry.Revision == 0:
+			if previous := before.Cluster(entry.Name); previous == nil || previous.Phase != v1alpha1.ClusterRemoving {
+				fail("%s lost its revision", entry.Name)
+			}
+		case !in.Plan.Find(entry.Name).Chosen():
+			fail("%s is not in the plan, and got revision %d", entry.Name, entry.Revision)
+		case l.hasFailed[entry.Revision] || entry.Revision == after.Rollout.FailedRevision:
+			fail("%s got revision %d, which failed", entry.Name, entry.Revision)
+		case isPaused && had != 0:
+			fail("%s got revision %d while paused", entry.Name, entry.Revision)
+		case in.App.Spec.Rollout == nil && !isTarget && !isStable:
+			fail("%s got revision %d", entry.Name, entry.Revision)
+		case in.App.Spec.Rollout == nil, isBack, isStable && !isTarget:
+		case !isTarget:
+			fail("%s got revision %d, which is neither the target nor stable", entry.Name, entry.Revision)
+		case entry.Phase == v1alpha1.ClusterUnknown:
+			fail("%s is Unknown and got the target", entry.Name)
+		case had != 0 && had == before.Rollout.StableRevision && before.Cluster(entry.Name).Phase == v1alpha1.ClusterReady && in.ObservationOf(entry.Name) == nil:
+			fail("%s got the target, and nobody has observed it", entry.Name)
+		default:
+			l.checkTurn(fail, in, stages, after, entry, had)
+		}
+	}
+}
+
+// checkTurn checks that a cluster that got the target is in a stage whose turn has come.
+func (l *stagedLoop) checkTurn(fail func(string, ...any), in rollout.Input, stages []ruleStage, after v1alpha1.AppServiceStatus, entry v1alpha1.ClusterStatus, had int64) {
+	for _, s := range stages {
+		if !slices.Contains(s.clusters, entry.Name) {
+			continue
+		}
+		status := ruleStatus(after.Rollout, s.spec.Name)
+		isActive := status.Phase == v1alpha1.StageProgressing || status.Phase == v1alpha1.StageSoaking || status.Phase == v1alpha1.StageCompleted
+		if !isActive {
+			fail("%s got the target in stage %s, which is %s", entry.Name, s.spec.Name, status.Phase)
+		}
+		return
+	}
+	fail("%s got the target, and is in no stage", entry.Name)
+}
+
+// checkStages checks the budgets and the gates of all stages.
+func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, stages []ruleStage, before, after v1alpha1.AppServiceStatus) {
+	isRollingOut := !after.Rollout.Paused && after.Rollout.Phase == v1alpha1.RolloutProgressing && in.Revision != after.Rollout.StableRevision
+	isNew := before.Rollout.Revision != in.Revision || before.Rollout.Strategy != after.Rollout.Strategy
+	isPassed := true // all stages before this one are completed or skipped
+	for _, s := range stages {
+		was, is := ruleStatus(before.Rollout, s.spec.Name), ruleStatus(after.Rollout, s.spec.Name)
+		if isNew {
+			was = v1alpha1.RolloutStageStatus{}
+		}
+		isActive := is.Phase == v1alpha1.StageProgressing || is.Phase == v1alpha1.StageSoaking || is.Phase == v1alpha1.StageCompleted
+		wasActive := was.Phase == v1alpha1.StageProgressing || was.Phase == v1alpha1.StageSoaking || was.Phase == v1alpha1.StageCompleted
+		if was.Phase == v1alpha1.StageCompleted && is.Phase != v1alpha1.StageCompleted {
+			fail("stage %s was Completed and is %s", s.spec.Name, is.Phase)
+		}
+		completes := before.Rollout.Phase != "" && after.Rollout.Phase == v1alpha1.RolloutCompleted && before.Rollout.Phase != v1alpha1.RolloutCompleted && in.Revision != before.Rollout.StableRevision
+		if isRollingOut || completes {
+			if isActive && !wasActive && !isPassed {
+				fail("stage %s began before its turn", s.spec.Name)
+			}
+			isReopened := before.Rollout.Strategy != after.Rollout.Strategy && ruleStatus(before.Rollout, s.spec.Name).Phase == v1alpha1.StageCompleted && before.Rollout.Revision == in.Revision
+			needsApproval := s.spec.Approval != "" && !after.Rollout.Undo && !before.Rollout.Undo
+			if isActive && !wasActive && needsApproval && !is.Approved && !is.Promoted && len(s.clusters) > 0 && !isReopened {
+				fail("stage %s began without approval", s.spec.Name)
+			}
+			if is.Approved && !ruleStatus(before.Rollout, s.spec.Name).Approved && !strings.Contains(in.App.Annotations[v1alpha1.AnnotationApprove], fmt.Sprintf("%d/%s", in.Revision, s.spec.Name)) {
+				fail("nobody approved stage %s", s.spec.Name)
+			}
+			if is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted && !is.Promoted && !isReopened {
+				l.checkCompleted(fail, in, s, was, before, after)
+			}
+			isPassed = isPassed && (is.Phase == v1alpha1.StageCompleted || is.Phase == v1alpha1.StageSkipped || is.Phase == "")
+			if is.Phase == v1alpha1.StageSkipped && len(s.clusters) > 0 || len(s.clusters) == 0 && is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted {
+				fail("stage %s has %d clusters and is %s", s.spec.Name, len(s.clusters), is.Phase)
+			}
+		}
+		l.checkBudget(fail, in, s, is, before, after)
+	}
+}
+
+// checkCompleted checks that the clusters of a stage have proven the target.
+func (l *stagedLoop) checkCompleted(fail func(string, ...any), in rollout.Input, s ruleStage, was v1alpha1.RolloutStageStatus, before, after v1alpha1.AppServiceStatus) {
+	t := s.tally(in, after, func(string) bool { return false })
+	isAssigned := func(name string) bool { // as a new one, or as one that is late
+		previous := before.Cluster(name)
+		return previous == nil || previous.Revision != after.Cluster(name).Revision
+	}
+	t.updating = s.tally(in, after, isAssigned).updating
+	if t.confirmed == 0 || 2*(t.confirmed+t.failed) < t.size || t.updating > 0 {
+		fail("stage %s is Completed with %+v", s.spec.Name, t)
+	}
+	if s.spec.SoakSeconds != nil && *s.spec.SoakSeconds > 0 && !before.Rollout.Undo && !after.Rollout.Undo {
+		soaked := in.Now.Sub(was.Since.Time)
+		if was.Phase != v1alpha1.StageSoaking || soaked < time.Duration(*s.spec.SoakSeconds)*time.Second {
+			fail("stage %s is Completed after %s for %v", s.spec.Name, was.Phase, soaked)
+		}
+	}
+}
+
+// checkBudget checks how many clusters of a stage are updating after a decision that assigned the
+// target, or the stable revision in a rollback.
+func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s ruleStage, is v1alpha1.RolloutStageStatus, before, after v1alpha1.AppServiceStatus) {
+	previous := func(name string) v1alpha1.ClusterStatus {
+		if entry := before.Cluster(name); entry != nil && entry.Phase != v1alpha1.ClusterRemoving {
+			return *entry
+		}
+		return v1alpha1.ClusterStatus{}
+	}
+	isNew := func(name string) bool { return previous(name).Revision == 0 }
+	assigned, impaired, goingBack, assignedBack := 0, 0, 0, 0
+	for _, name := range s.clusters {
+		entry := after.Cluster(name)
+		if entry == nil {
+			continue
+		}
+		isChanged := entry.Revision != previous(name).Revision && !isNew(name)
+		wasReady := previous(name).Phase == v1alpha1.ClusterReady
+		switch {
+		case isChanged && entry.Revision == in.Revision && in.Revision != before.Rollout.StableRevision:
+			assigned++
+			if entry.Impaired {
+				impaired++
+			}
+		case isChanged && wasReady && entry.Phase != v1alpha1.ClusterUnknown:
+			assignedBack++
+		}
+		if entry.Revision == after.Rollout.StableRevision && entry.UnavailableSince != nil && !entry.Impaired && wasReady && isChanged {
+			goingBack++
+		}
+	}
+	t := s.tally(in, after, isNew)
+	all := s.tally(in, after, func(string) bool { return false })
+	budget := min(s.maxUnavailable(), all.confirmed+1)
+	if is.Promoted {
+		budget = s.maxUnavailable()
+	}
+	if assigned > impaired && t.updating > budget {
+		fail("stage %s: %d clusters are updating, and %d may be: %+v", s.spec.Name, t.updating, budget, all)
+	}
+	if impaired > budget {
+		fail("stage %s: %d broken clusters are tried at once, and %d may be", s.spec.Name, impaired, budget)
+	}
+	isBack := after.Rollout.Phase == v1alpha1.RolloutRollingBack || after.Rollout.Phase == v1alpha1.RolloutRolledBack
+	if isBack && assignedBack > 0 && goingBack > s.maxUnavailable() {
+		fail("stage %s: %d Ready clusters go back at once, and %d may", s.spec.Name, goingBack, s.maxUnavailable())
+	}
+}
+
+func (l *stagedLoop) approveAll() {
+	l.annotate(v1alpha1.AnnotationApprove, "1/a,1/b,1/c")
+}
+
+// heal ends all disturbances, and approves what waits for approval.
+func (l *stagedLoop) heal() {
+	for name, m := range l.members {
+		m.sick, m.refuses = false, false
+		l.setReady(name, true)
+		m.member.Spec.Taints = nil
+	}
+	l.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Suspend = false
+		if spec.Rollout != nil {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			spec.Rollout.Paused = false
+		}
+	})
+	l.app.Annotations = map[string]string{v1alpha1.AnnotationAcceptUnready: "true"}
+	revision, _ := l.revise()
+	n := fmt.Sprint(revision)
+	l.annotate(v1alpha1.AnnotationApprove, n+"/a,"+n+"/b,"+n+"/c")
+	l.advance(2 * time.Hour) // clocks went back, and removals count for an hour
+}
+
+// checkEnd checks where a rollout has ended, when nothing more happens.
+func (l *stagedLoop) checkEnd(t *rapid.T) {
+	state := l.app.Status.Rollout
+	fail := func(format string, args ...any) {
+		t.Fatalf(format+"\nspec.rollout: %s\n%s", append(args, toJSON(t, l.app.Spec.Rollout), toText(l.app.Status))...)
+	}
+	isBad := strings.Contains(l.app.Spec.Image, "bad")
+	all := func(revision int64) {
+		for _, e := range l.app.Status.Clusters {
+			if rollout.IsPlanned(e) && e.Transition.Type == "" && e.Revision != revision {
+				fail("the phase is %s, and %s has revision %d", state.Phase, e.Name, e.Revision)
+			}
+		}
+	}
+	switch state.Phase {
+	case v1alpha1.RolloutCompleted:
+		all(state.Revision)
+		if isBad && state.StableRevision == state.Revision && !l.wasAvailable[state.Revision] {
+			fail("a revision that does not start is stable")
+		}
+	case v1alpha1.RolloutRolledBack:
+		all(state.StableRevision)
+	case v1alpha1.RolloutHalted:
+	case "":
+		if l.app.Spec.Rollout != nil {
+			fail("there is no phase")
+		}
+		all(state.Revision)
+	default:
+		isPlanned := slices.ContainsFunc(l.decision.Entries, func(e v1alpha1.ClusterStatus) bool { return rollout.IsPlanned(e) && e.Transition.Type == "" })
+		if isPlanned && !isBad {
+			fail("the rollout ends in %s", state.Phase)
+		}
+		// After promoted stages, the target may be available nowhere. No stage is active then, and
+		// that is what the conditions say.
+		isActive := slices.ContainsFunc(state.Stages, func(s v1alpha1.RolloutStageStatus) bool {
+			return s.Phase != v1alpha1.StageCompleted && s.Phase != v1alpha1.StageSkipped
+		})
+		if l.decision.WaitingStage == "" && isPlanned && isActive {
+			fail("the rollout waits for nothing")
+		}
+	}
+}
+
+// One dead cluster in a stage of two or more does not hold up a rollout, and gets the revision when
+// it is back.
+func TestStages_pass_a_dead_cluster(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newHealthyLoop(t, nil)
+		if len(l.members) == 0 {
+			return
+		}
+		dead := rapid.SampledFrom(l.names()).Draw(t, "dead")
+		peers := 0
+		for _, s := range ruleStages(l.input()) {
+			if slices.Contains(s.clusters, dead) {
+				peers = len(s.clusters) - 1
+			}
+		}
+		l.setReady(dead, false)
+		l.deliverAll()
+		l.plan()
+		l.editImage("ok-1")
+		l.approve()
+		l.run(nil)
+		if state := l.app.Status.Rollout; peers > 0 && state.Phase != v1alpha1.RolloutCompleted {
+			t.Fatalf("%s holds up the rollout:\n%s", dead, toText(l.app.Status))
+		} else if state.Phase != v1alpha1.RolloutCompleted && l.decision.WaitingStage == "" {
+			t.Fatalf("the rollout waits for nothing:\n%s", toText(l.app.Status))
+		}
+		l.setReady(dead, true)
+		l.run(nil)
+		if state := l.app.Status.Rollout; state.Phase != v1alpha1.RolloutCompleted || l.app.Status.Cluster(dead).Revision != state.Revision {
+			t.Fatalf("%s did not catch up:\n%s", dead, toText(l.app.Status))
+		}
+	})
+}
+
+// A stage is completed exactly if at least half of its clusters can prove the revision.
+func TestStages_need_half_of_their_clusters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newHealthyLoop(t, rapid.SampledFrom([][]v1alpha1.Override{nil, withoutReplicas}).Draw(t, "overrides"))
+		for _, name := range l.names() {
+			if rapid.Bool().Draw(t, name+" is dead") {
+				l.setReady(name, false)
+			}
+		}
+		l.deliverAll()
+		l.plan()
+		l.editImage("ok-1")
+		l.approve()
+		stages := ruleStages(l.input())
+		l.run(nil)
+		mayPass := true
+		for _, s := range stages {
+			size, alive := 0, 0
+			anyReplicas := slices.ContainsFunc(s.clusters, func(name string) bool { return l.app.Status.Cluster(name).Replicas > 0 })
+			for _, name := range s.clusters {
+				if anyReplicas && l.app.Status.Cluster(name).Replicas == 0 {
+					continue
+				}
+				size++
+				if l.members[name].member.IsReady() {
+					alive++
+				}
+			}
+			mayPass = mayPass && (len(s.clusters) == 0 || alive > 0 && 2*alive >= size)
+			if phase := ruleStatus(l.app.Status.Rollout, s.spec.Name).Phase; phase == v1alpha1.StageCompleted != mayPass && len(s.clusters) > 0 {
+				t.Fatalf("stage %s, in which %d of %d clusters are alive, is %s:\n%s", s.spec.Name, alive, size, phase, toText(l.app.Status))
+			}
+		}
+	})
+}
+
+// A template that never starts reaches one cluster, and no other.
+func TestStages_stop_a_bad_template(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newHealthyLoop(t, nil)
+		if len(l.members) == 0 {
+			return
+		}
+		l.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			spec.Rollout.MaxFailures = nil
+			for i := range spec.Rollout.Stages {
+				spec.Rollout.Stages[i].MaxFailures = nil
+			}
+		})
+		l.run(nil)
+		l.editImage("bad-1")
+		l.approve()
+		reached := map[string]bool{}
+		if !l.run(func() {
+			for _, e := range l.app.Status.Clusters {
+				if e.Revision == l.app.Status.Rollout.Revision {
+					reached[e.Name] = true
+				}
+			}
+		}) {
+			t.Fatalf("the rollout does not end:\n%s", toText(l.app.Status))
+		}
+		want := v1alpha1.RolloutRolledBack
+		if l.app.Spec.Rollout.OnFailure == v1alpha1.RolloutPause {
+			want = v1alpha1.RolloutHalted
+		}
+		if state := l.app.Status.Rollout; len(reached) != 1 || state.Phase != want || state.StableRevision != 1 {
+			t.Fatalf("the template reached %v; want one cluster, and %s:\n%s", reached, want, toText(l.app.Status))
+		}
+	})
+}
+
+// newHealthyLoop returns a fleet that has completed its first rollout.
+func newHealthyLoop(t *rapid.T, overrides []v1alpha1.Override) *stagedLoop {
+	l := &stagedLoop{stagedFleet: newStagedFleet()}
+	l.app.Spec.Rollout = anyStrategy.Draw(t, "strategy")
+	for range rapid.IntRange(0, 7).Draw(t, "clusters") {
+		l.joinAny(t)
+	}
+	l.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Overrides = overrides
+	})
+	for _, m := range l.members {
+		m.sick = false
+	}
+	l.approveAll()
+	if !l.run(nil) || len(l.members) > 0 && l.app.Status.Rollout.Phase != v1alpha1.RolloutCompleted {
+		t.Fatalf("the first rollout does not complete:\n%s", toText(l.app.Status))
+	}
+	return l
+}
+
+// approve approves all stages for the revision of the spec.
+func (l *stagedLoop) approve() {
+	revision, _ := l.revise()
+	n := fmt.Sprint(revision)
+	l.annotate(v1alpha1.AnnotationApprove, n+"/a,"+n+"/b,"+n+"/c")
+}

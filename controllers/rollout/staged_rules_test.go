@@ -1,0 +1,181 @@
+package rollout_test
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// This file states the rules of a rollout a second time, as simply as possible, so that the
+// properties do not repeat what the package computes.
+
+// ruleStage is a stage with its clusters.
+type ruleStage struct {
+	spec     v1alpha1.RolloutStage
+	clusters []string
+}
+
+// ruleStages returns the stages of an input.
+func ruleStages(in rollout.Input) []ruleStage {
+	spec := in.App.Spec.Rollout
+	var left []string
+	for _, entry := range in.App.Status.Clusters {
+		if in.Plan.Find(entry.Name).Chosen() {
+			left = append(left, entry.Name)
+		}
+	}
+	for _, decision := range in.Plan {
+		if decision.Chosen() && in.App.Status.Cluster(decision.Cluster) == nil && !in.App.Spec.Suspend {
+			left = append(left, decision.Cluster)
+		}
+	}
+	var stages []ruleStage
+	for _, s := range append(slices.Clone(spec.Stages), v1alpha1.RolloutStage{Name: rollout.RestStage}) {
+		s.MaxUnavailable = cmp.Or(s.MaxUnavailable, spec.MaxUnavailable)
+		s.MaxFailures = cmp.Or(s.MaxFailures, spec.MaxFailures)
+		s.MinReadySeconds = cmp.Or(s.MinReadySeconds, spec.MinReadySeconds)
+		var matching []string
+		for _, name := range left {
+			if s.ClusterSelector == nil || in.Members[name].Labels["stage"] == s.ClusterSelector.MatchLabels["stage"] {
+				matching = append(matching, name)
+			}
+		}
+		taken := ruleLimit(in, s, matching)
+		left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(taken, name) })
+		stages = append(stages, ruleStage{s, taken})
+	}
+	return stages
+}
+
+// ruleLimit takes the clusters of a stage one by one: first those that got the target there, and
+// always from the zone with the fewest.
+func ruleLimit(in rollout.Input, s v1alpha1.RolloutStage, matching []string) []string {
+	if s.Limit == nil {
+		return matching
+	}
+	most := s.Limit.IntValue()
+	if s.Limit.Type == intstr.String {
+		percent, _ := strconv.Atoi(strings.TrimSuffix(s.Limit.StrVal, "%"))
+		for most = 1; most*100 < percent*len(matching); most++ {
+		}
+	}
+	var taken []string
+	perValue := map[string]int{}
+	for len(taken) < min(most, len(matching)) {
+		best := ""
+		for _, name := range matching {
+			if !slices.Contains(taken, name) && (best == "" || ruleBefore(in, s, perValue, name, best)) {
+				best = name
+			}
+		}
+		taken = append(taken, best)
+		perValue[in.Members[best].Labels[s.SpreadKey]]++
+	}
+	return taken
+}
+
+func ruleBefore(in rollout.Input, s v1alpha1.RolloutStage, perValue map[string]int, a, b string) bool {
+	hasPlace := func(name string) int {
+		if entry := in.App.Status.Cluster(name); entry != nil && entry.Revision == in.Revision && entry.Stage == s.Name {
+			return 0
+		}
+		return 1
+	}
+	value := func(name string) int { return perValue[in.Members[name].Labels[s.SpreadKey]] }
+	ranks := placement.RanksOf(in.App)
+	return cmp.Or(cmp.Compare(hasPlace(a), hasPlace(b)), cmp.Compare(value(a), value(b)), cmp.Compare(ranks.Of(a), ranks.Of(b))) < 0
+}
+
+func (s ruleStage) maxUnavailable() int {
+	limit := intstr.FromString("25%")
+	if s.spec.MaxUnavailable != nil {
+		limit = *s.spec.MaxUnavailable
+	}
+	if limit.Type == intstr.Int {
+		return limit.IntValue()
+	}
+	percent, _ := strconv.Atoi(strings.TrimSuffix(limit.StrVal, "%"))
+	return max(1, len(s.clusters)*percent/100)
+}
+
+// ruleCluster is what the rules say about a cluster after a decision.
+type ruleCluster struct {
+	hasTarget, isAvailable, isUpdating, isFailed, isImpaired, isEmpty bool
+	isConfirmed                                                       bool
+}
+
+func ruleOf(in rollout.Input, after v1alpha1.ClusterStatus) ruleCluster {
+	deadline := 900 * time.Second
+	if in.App.Spec.Rollout.ProgressDeadlineSeconds != nil {
+		deadline = time.Duration(*in.App.Spec.Rollout.ProgressDeadlineSeconds) * time.Second
+	}
+	_, isConfirmed := in.Observations[after.Name]
+	c := ruleCluster{
+		hasTarget: after.Revision == in.Revision, isImpaired: after.Impaired, isEmpty: after.Replicas == 0,
+		isConfirmed: isConfirmed && in.Members[after.Name].IsReady(),
+	}
+	if !c.hasTarget {
+		return c
+	}
+	isReady, isUnknown := after.Phase == v1alpha1.ClusterReady, after.Phase == v1alpha1.ClusterUnknown
+	c.isAvailable = isReady && after.UnavailableSince == nil
+	if c.isAvailable || c.isImpaired || after.UnavailableSince == nil {
+		return c
+	}
+	isLate := in.Now.Sub(after.UnavailableSince.Time) >= deadline
+	isFailedLong := after.Phase == v1alpha1.ClusterFailed && min(in.Now.Sub(after.LastTransitionTime.Time), in.Now.Sub(after.UnavailableSince.Time)) >= 3*time.Minute
+	c.isFailed = c.isConfirmed && !isReady && !isUnknown && (isLate || isFailedLong)
+	c.isUpdating = !c.isFailed && !(isUnknown && isLate)
+	return c
+}
+
+// ruleTally sums up a stage after a decision. Clusters without replicas are no evidence, unless no
+// cluster of the stage has any.
+type ruleTally struct{ size, available, confirmed, updating, failed, trying int }
+
+func (s ruleStage) tally(in rollout.Input, entries v1alpha1.AppServiceStatus, except func(string) bool) ruleTally {
+	var t ruleTally
+	anyReplicas := slices.ContainsFunc(s.clusters, func(name string) bool { e := entries.Cluster(name); return e != nil && e.Replicas > 0 })
+	for _, name := range s.clusters {
+		entry := entries.Cluster(name)
+		if entry == nil || except(name) {
+			continue
+		}
+		c := ruleOf(in, *entry)
+		isEvidence := !anyReplicas || !c.isEmpty
+		if isEvidence {
+			t.size++
+		}
+		switch {
+		case c.isAvailable && isEvidence:
+			t.available++
+			if c.isConfirmed {
+				t.confirmed++
+			}
+		case c.isFailed && isEvidence:
+			t.failed++
+		case c.isUpdating && !c.isFailed:
+			t.updating++
+		case c.hasTarget && c.isImpaired && entry.Phase != v1alpha1.ClusterUnknown:
+			t.trying++
+		}
+	}
+	return t
+}
+
+func ruleStatus(state v1alpha1.RolloutStatus, stage string) v1alpha1.RolloutStageStatus {
+	for _, s := range state.Stages {
+		if s.Name == stage {
+			return s
+		}
+	}
+	return v1alpha1.RolloutStageStatus{Name: stage}
+}

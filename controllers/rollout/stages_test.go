@@ -1,0 +1,894 @@
+package rollout_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+)
+
+// scenario is a staged fleet with steps that read as a story.
+type scenario struct {
+	*stagedFleet
+	t     *testing.T
+	steps []rollout.TransitionType
+}
+
+// newScenario returns a fleet with two clusters in the stage canary and three in the stage world. It
+// has completed the rollout of revision 1.
+func newScenario(t *testing.T, changes ...func(*v1alpha1.Rollout)) *scenario {
+	s := newFirstRollout(t, changes...)
+	s.annotate(v1alpha1.AnnotationPromote, "1")
+	s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+	s.annotate(v1alpha1.AnnotationPromote, "")
+	return s
+}
+
+// newFirstRollout returns the fleet before its first plan.
+func newFirstRollout(t *testing.T, changes ...func(*v1alpha1.Rollout)) *scenario {
+	s := &scenario{stagedFleet: newStagedFleet(), t: t}
+	match := func(stage string) v1alpha1.ClusterMatch {
+		return v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"stage": stage}}}
+	}
+	s.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{{Name: "canary", ClusterMatch: match("canary")}, {Name: "world", ClusterMatch: match("world")}}}
+	for _, change := range changes {
+		change(s.app.Spec.Rollout)
+	}
+	for _, name := range []string{"canary-1", "canary-2"} {
+		s.join(name, "canary")
+	}
+	for _, name := range []string{"world-1", "world-2", "world-3"} {
+		s.join(name, "world")
+	}
+	return s
+}
+
+func stageWith(i int, change func(*v1alpha1.RolloutStage)) func(*v1alpha1.Rollout) {
+	return func(r *v1alpha1.Rollout) { change(&r.Stages[i]) }
+}
+
+func needsApproval(s *v1alpha1.RolloutStage) { s.Approval = v1alpha1.ApprovalRequired }
+func soaksFor(n int32) func(*v1alpha1.RolloutStage) {
+	return func(s *v1alpha1.RolloutStage) { s.SoakSeconds = &n }
+}
+
+// passes lets time pass in steps of ten seconds, while the members and the planner work.
+func (s *scenario) passes(d time.Duration) *scenario {
+	s.t.Helper()
+	for range max(1, int(d/(10*time.Second))) {
+		s.deliverAll()
+		s.plan()
+		s.advance(10 * time.Second)
+	}
+	s.deliverAll()
+	s.plan()
+	return s
+}
+
+// settles checks the rollout when nothing happens any more.
+func (s *scenario) settles(want string) *scenario {
+	s.t.Helper()
+	if !s.run(nil) {
+		s.t.Fatalf("the rollout does not come to rest:\n%s", toText(s.app.Status))
+	}
+	return s.is(want)
+}
+
+// is checks the rollout.
+func (s *scenario) is(want string) *scenario {
+	s.t.Helper()
+	if diff := cmp.Diff(want, s.summary()); diff != "" {
+		s.t.Fatalf("the rollout (-want +got):\n%s\n%s", diff, toText(s.app.Status))
+	}
+	return s
+}
+
+func (s *scenario) summary() string {
+	state := s.app.Status.Rollout
+	var stages []string
+	for _, stage := range state.Stages {
+		stages = append(stages, fmt.Sprintf("%s %s %d/%d", stage.Name, stage.Phase, stage.UpToDate, stage.Clusters))
+	}
+	return fmt.Sprintf("%s %d, stable %d: %s", state.Phase, state.Revision, state.StableRevision, strings.Join(stages, ", "))
+}
+
+// revisionsAre checks the revisions of the clusters, in order of name.
+func (s *scenario) revisionsAre(want string) *scenario {
+	s.t.Helper()
+	if diff := cmp.Diff(want, s.revisions()); diff != "" {
+		s.t.Fatalf("revisions (-want +got):\n%s\n%s", diff, toText(s.app.Status))
+	}
+	return s
+}
+
+func (s *scenario) revisions() string {
+	var text strings.Builder
+	for _, entry := range s.app.Status.Clusters {
+		fmt.Fprint(&text, entry.Revision)
+	}
+	return text.String()
+}
+
+// sawTransitions checks the steps that were reported since the last edit or annotation.
+func (s *scenario) sawTransitions(want ...rollout.TransitionType) *scenario {
+	s.t.Helper()
+	if diff := cmp.Diff(want, s.steps); diff != "" {
+		s.t.Fatalf("transitions (-want +got):\n%s", diff)
+	}
+	return s
+}
+
+// edited edits the template, and the members answer.
+func (s *scenario) edited(image string) *scenario {
+	s.editImage(image)
+	s.steps = nil
+	s.record(s.plan())
+	s.deliverAll()
+	s.record(s.plan())
+	return s
+}
+
+func (s *scenario) annotated(key, value string) *scenario {
+	s.annotate(key, value)
+	s.steps = nil
+	s.record(s.plan())
+	return s
+}
+
+func (s *scenario) record(decision rollout.Decision) {
+	for _, step := range decision.Transitions {
+		s.steps = append(s.steps, step.Type)
+	}
+}
+
+func (s *scenario) cutOff(name string) *scenario    { s.setReady(name, false); return s }
+func (s *scenario) reconnect(name string) *scenario { s.setReady(name, true); return s }
+
+const deadline = 15 * time.Minute
+
+func TestRollout_goes_through_the_stages(t *testing.T) {
+	t.Run("one after another, each from one cluster", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(300)), stageWith(1, needsApproval))
+		s.edited("ok-1").is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(rollout.RolloutStarted, rollout.StageStarted)
+		s.passes(60 * time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.passes(20 * time.Second).is("Progressing 2, stable 1: canary Progressing 2/2, world Pending 0/3")
+		s.passes(80 * time.Second).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		s.passes(280 * time.Second).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.annotated(v1alpha1.AnnotationApprove, "2/world").is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3").sawTransitions(rollout.StageStarted)
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+		if previous := s.app.Status.Rollout.PreviousRevision; previous != 1 {
+			t.Errorf("the previous revision is %d", previous)
+		}
+	})
+	t.Run("with the clusters that no stage matches in the last one", func(t *testing.T) {
+		s := newFirstRollout(t, func(r *v1alpha1.Rollout) { r.Stages = r.Stages[:1] })
+		s.settles("Completed 1, stable 1: canary Completed 2/2, (rest) Completed 3/3")
+	})
+	t.Run("with one stage of all clusters if there is none", func(t *testing.T) {
+		s := newFirstRollout(t, func(r *v1alpha1.Rollout) { r.Stages = nil })
+		s.settles("Completed 1, stable 1: (rest) Completed 5/5")
+	})
+	t.Run("up to maxUnavailable", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, func(s *v1alpha1.RolloutStage) { s.MaxUnavailable = new(intstr.FromInt32(2)) }))
+		s.edited("ok-1").passes(170 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+		s.passes(80 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 3/3")
+	})
+}
+
+func TestRollout_of_a_revision_that_fails(t *testing.T) {
+	t.Run("returns to the stable revision", func(t *testing.T) {
+		s := newScenario(t).edited("bad").passes(deadline - 20*time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.passes(20 * time.Second).is("RollingBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		if state := s.app.Status.Rollout; state.FailedStage != "canary" || len(state.FailedClusters) != 1 || state.FailedRevision != 2 {
+			t.Errorf("the status does not say what failed: %+v", state)
+		}
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3").revisionsAre("11111")
+	})
+	t.Run("is halted with onFailure Pause", func(t *testing.T) {
+		s := newScenario(t, func(r *v1alpha1.Rollout) { r.OnFailure = v1alpha1.RolloutPause })
+		s.edited("bad").settles("Halted 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.annotated(v1alpha1.AnnotationAbort, "2").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("is halted without a stable revision", func(t *testing.T) {
+		s := newFirstRollout(t)
+		s.app.Spec.Image = "bad"
+		s.settles("Halted 1, stable 0: canary Progressing 1/2, world Pending 0/3")
+		s.edited("ok").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("is halted if the stable revision is missing", func(t *testing.T) {
+		s := newScenario(t).edited("bad").passes(deadline - 20*time.Second)
+		s.advance(30 * time.Second)
+		s.deliverAll()
+		in := s.input()
+		in.IsStableMissing = true
+		s.planFor(in)
+		s.is("Halted 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+	t.Run("fails after three minutes of a refusal", func(t *testing.T) {
+		s := newScenario(t)
+		for _, m := range s.members {
+			m.refuses = true
+		}
+		s.edited("ok-1").passes(170 * time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.passes(30 * time.Second).settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("tolerates as many failures as may be", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, func(s *v1alpha1.RolloutStage) { s.MaxFailures = new(intstr.FromInt32(1)) }))
+		s.members["canary-1"].refuses = true
+		s.edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("ends although as many may fail as there are", func(t *testing.T) { // one cluster, maxFailures 1
+		s := newScenario(t, func(r *v1alpha1.Rollout) { r.Stages[0].MaxFailures = new(intstr.FromInt32(1)) })
+		delete(s.members, "canary-2")
+		s.annotate(v1alpha1.AnnotationAcceptRemovals, "9@2")
+		s.edited("bad").settles("RolledBack 2, stable 1: canary Progressing 0/1, world Pending 0/3")
+	})
+	t.Run("counts a cluster that was available and fails later", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(5 * time.Minute).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		s.members["canary-1"].sick = true
+		s.settles("RolledBack 2, stable 1: canary Soaking 0/2, world Pending 0/3")
+	})
+	t.Run("goes back where pods of the revision flap", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1")
+		for range 60 { // Ready for half a minute, then not
+			for _, m := range s.members {
+				if m.runs == 2 {
+					m.sick = !m.sick
+				}
+			}
+			s.passes(30 * time.Second)
+		}
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+}
+
+func TestRollout_is_steered_by_annotations(t *testing.T) {
+	t.Run("abort", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").passes(2 * time.Minute).is("Progressing 2, stable 1: canary Progressing 2/2, world Pending 0/3")
+		s.annotated(v1alpha1.AnnotationAbort, "2").is("RollingBack 2, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(rollout.RolloutFailed, rollout.RollingBack)
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("abort, and broken clusters go back at once", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, func(s *v1alpha1.RolloutStage) { s.MaxUnavailable = new(intstr.FromInt32(3)) })).edited("bad")
+		s.annotated(v1alpha1.AnnotationPromote, "2").passes(deadline - 30*time.Second)
+		s.app.Status.Rollout.Stages[0].Phase = v1alpha1.StageCompleted // as if the canaries had been well
+		s.plan()
+		s.is("Progressing 2, stable 1: canary Completed 1/2, world Progressing 3/3").passes(20 * time.Second)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			spec.Rollout.Stages[1].MaxUnavailable = new(intstr.FromInt32(1))
+		})
+		s.passes(0).passes(0).annotated(v1alpha1.AnnotationAbort, "2").is("RollingBack 2, stable 1: canary Completed 0/2, world Progressing 0/3")
+	})
+	t.Run("retry", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").annotated(v1alpha1.AnnotationAbort, "2").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.annotated(v1alpha1.AnnotationRetry, "2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.settles("Completed 3, stable 3: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("pause", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").annotated(v1alpha1.AnnotationPause, "2").settles("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.join("world-4", "world")
+		s.settles("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/4").annotated(v1alpha1.AnnotationPause, "1")
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 4/4")
+	})
+	t.Run("a pause stops a rollback, and ends with the clocks started again", func(t *testing.T) {
+		s := newScenario(t).edited("bad").passes(deadline-20*time.Second).annotated(v1alpha1.AnnotationPause, "2")
+		s.passes(time.Hour).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3").annotated(v1alpha1.AnnotationPause, "")
+		s.passes(deadline - 20*time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.passes(40 * time.Second).is("RollingBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("promote one stage", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1").passes(4 * time.Minute)
+		s.annotated(v1alpha1.AnnotationPromote, "2/canary").is("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.annotated(v1alpha1.AnnotationPromote, "").is("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+	})
+	t.Run("promote all stages", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1")
+		s.annotated(v1alpha1.AnnotationPromote, "2").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("an annotation for another revision does nothing", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, needsApproval)).edited("ok-1")
+		for _, key := range []string{v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote} {
+			s.annotated(key, "1/canary").annotated(key, "3/canary").annotated(key, "2/nowhere").settles("Progressing 2, stable 1: canary AwaitingApproval 0/2, world Pending 0/3")
+		}
+	})
+}
+
+// The clock of a cluster that is not Ready starts in the decision that starts the rollback.
+func TestAbort_of_a_halted_rollout_decides_the_same_twice(t *testing.T) {
+	s := newScenario(t, func(r *v1alpha1.Rollout) { r.OnFailure = v1alpha1.RolloutPause }).edited("bad")
+	s.settles("Halted 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	s.members["world-1"].sick = true
+	s.passes(0).annotated(v1alpha1.AnnotationAbort, "2").is("RollingBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	first := toText(s.app.Status)
+	s.plan()
+	if diff := cmp.Diff(first, toText(s.app.Status)); diff != "" {
+		t.Errorf("(-first +second):\n%s", diff)
+	}
+}
+
+func TestRollout_after_another_edit(t *testing.T) {
+	t.Run("starts at the first stage", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, needsApproval)).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.annotate(v1alpha1.AnnotationApprove, "2/world")
+		s.edited("ok-2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(rollout.Superseded, rollout.RolloutStarted, rollout.StageStarted)
+		s.settles("Progressing 3, stable 1: canary Completed 2/2, world AwaitingApproval 0/3").revisionsAre("33111")
+	})
+	t.Run("a fix reaches the canary that needs it", func(t *testing.T) { // a superseded cluster that never became Ready
+		s := newScenario(t).edited("bad").passes(time.Minute).edited("ok-2")
+		s.settles("Completed 3, stable 3: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a superseded cluster of a later stage that is not Ready goes back", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").passes(190 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+		for name, m := range s.members {
+			m.sick = s.app.Status.Cluster(name).Revision == 2 && strings.HasPrefix(name, "world")
+		}
+		s.edited("ok-2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
+		if got := s.revisions()[2:]; got != "111" {
+			t.Errorf("revisions of world are %s", got)
+		}
+	})
+	t.Run("a Ready superseded cluster of a later stage waits for its turn", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").passes(200 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+		before := s.revisions()[2:]
+		s.edited("ok-2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
+		if got := s.revisions()[2:]; got != before {
+			t.Errorf("revisions of world were %s, and are %s", before, got)
+		}
+	})
+	t.Run("the stable template cancels the rollout", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(60))).edited("ok-1").passes(4 * time.Minute).edited("ok-0")
+		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3").revisionsAre("11111")
+	})
+	t.Run("waits for no cluster before the clusters have answered", func(t *testing.T) {
+		s := newScenario(t)
+		s.editImage("ok-1")
+		if decision := s.plan(); decision.WaitingStage != "" {
+			t.Errorf("the stage that waits is %q", decision.WaitingStage)
+		}
+	})
+	t.Run("the number of a canceled revision is remembered until there is a higher one", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").edited("ok-0").settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+		if got := s.app.Status.Rollout.LatestRevision; got != 2 {
+			t.Errorf("after the cancelation, latestRevision is %d, want 2", got)
+		}
+		in := s.input()
+		in.Revision = 3
+		s.planFor(in)
+		if got := s.app.Status.Rollout.LatestRevision; got != 0 {
+			t.Errorf("after another edit, latestRevision is %d, want 0", got)
+		}
+	})
+	t.Run("the stable template ends a rollback at once", func(t *testing.T) {
+		s := newScenario(t).edited("bad").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.edited("ok-0").is("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("the previous template needs no approval and does not soak", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1")
+		s.annotated(v1alpha1.AnnotationPromote, "2").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+		s.edited("ok-0").is("Progressing 3, stable 2: canary Progressing 1/2, world Pending 0/3")
+		s.passes(15 * time.Minute).is("Completed 3, stable 3: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a failed revision never comes back", func(t *testing.T) {
+		s := newScenario(t).edited("bad").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.edited("ok-0").settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+		in := s.input()
+		in.Revision = 2
+		s.planFor(in)
+		s.is("RolledBack 2, stable 1: canary Pending 0/2, world Pending 0/3").revisionsAre("11111")
+	})
+	t.Run("the removal of spec.rollout does not bring a failed revision back", func(t *testing.T) {
+		s := newScenario(t).edited("bad").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = nil })
+		s.settles("RolledBack 2, stable 1: ").revisionsAre("11111")
+		s.join("world-4", "world")
+		s.settles("RolledBack 2, stable 1: ").revisionsAre("111111")
+		s.edited("ok-3").settles(" 3, stable 3: ").revisionsAre("333333")
+	})
+}
+
+func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
+	t.Run("an unreachable cluster is skipped and catches up", func(t *testing.T) { // late clusters were never updated
+		s := newScenario(t).cutOff("canary-1").passes(0).edited("ok-1").settles("Completed 2, stable 2: canary Completed 1/2, world Completed 3/3")
+		s.reconnect("canary-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a stage without half of its clusters waits", func(t *testing.T) {
+		s := newScenario(t).cutOff("world-1").cutOff("world-2").passes(0).edited("ok-1")
+		s.settles("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+		if s.decision.WaitingStage != "world" {
+			t.Errorf("the stage that waits is %q", s.decision.WaitingStage)
+		}
+		s.reconnect("world-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 2/3")
+	})
+	t.Run("a stage that soaks and loses its clusters waits", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(10 * time.Minute)
+		s.is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		s.cutOff("canary-1").cutOff("canary-2").passes(30 * time.Minute)
+		if s.decision.WaitingStage != "canary" {
+			t.Errorf("the stage that waits is %q", s.decision.WaitingStage)
+		}
+	})
+	t.Run("a cluster that answers an edit only with errors fails in the end", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(10 * time.Minute)
+		s.is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		s.members["canary-2"].errs = true
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(3)) })
+		s.settles("RolledBack 2, stable 1: canary Soaking 0/2, world Pending 0/3")
+	})
+	t.Run("an unreachable cluster of a completed stage catches up before the rollout is complete", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, needsApproval)).cutOff("canary-1").passes(0).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 1/2, world AwaitingApproval 0/3")
+		s.reconnect("canary-1").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+	})
+	t.Run("a stage in which the revision only failed does not pass", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, func(s *v1alpha1.RolloutStage) { s.MaxFailures = new(intstr.FromInt32(1)) }))
+		s.members["canary-1"].sick, s.members["canary-2"].refuses = true, true
+		s.passes(0).edited("ok-1").passes(10 * time.Minute).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("a promoted stage does not wait", func(t *testing.T) {
+		s := newScenario(t).cutOff("world-1").cutOff("world-2").passes(0).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+		s.annotated(v1alpha1.AnnotationPromote, "2/world").is("Completed 2, stable 2: canary Completed 2/2, world Completed 1/3")
+	})
+	t.Run("a cluster that is lost while it is updated never fails the revision", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1")
+		for name, m := range s.members {
+			if m.runs != 0 && s.app.Status.Cluster(name).Revision == 2 {
+				s.cutOff(name)
+			}
+		}
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a cluster that returns has the whole deadline again", func(t *testing.T) { // unavailableSince starts again
+		s := newScenario(t, stageWith(1, needsApproval)).edited("bad").passes(time.Minute)
+		for name := range s.members {
+			s.cutOff(name)
+		}
+		s.passes(deadline)
+		for name := range s.members {
+			s.reconnect(name)
+		}
+		s.passes(deadline - 30*time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("a broken cluster is no evidence", func(t *testing.T) {
+		s := newScenario(t)
+		s.members["canary-1"].sick = true
+		s.passes(0).edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a fix reaches a fleet that is broken", func(t *testing.T) {
+		s := newScenario(t)
+		for _, m := range s.members {
+			m.sick = true
+		}
+		s.passes(0).edited("ok-1").settles("Progressing 2, stable 1: canary Progressing 2/2, world Pending 0/3")
+		for _, m := range s.members {
+			m.sick = m.runs != 2 // the fix helps
+		}
+		s.settles("Progressing 2, stable 1: canary Completed 2/2, world Progressing 3/3")
+		for _, m := range s.members {
+			m.sick = false
+		}
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("clusters without replicas get the revision and are no evidence", func(t *testing.T) {
+		s := newScenario(t)
+		s.members["canary-1"].member.Labels["size"] = "none"
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Overrides = []v1alpha1.Override{{Name: "none", Replicas: new(int32(0)), ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"size": "none"}}}}}
+		})
+		s.passes(5 * time.Minute).cutOff("canary-2").passes(0).edited("ok-1")
+		s.settles("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+	t.Run("a stage in which no cluster has replicas passes", func(t *testing.T) {
+		s := newScenario(t)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(0)) })
+		s.edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a revision that ran nowhere is not stable", func(t *testing.T) { // a bad revision was completed on no clusters
+		s := newScenario(t)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"nowhere"}}}
+		})
+		s.annotate(v1alpha1.AnnotationAcceptRemovals, "9@3")
+		s.edited("bad").passes(time.Hour)
+		if state := s.app.Status.Rollout; state.StableRevision != 1 || state.Phase != v1alpha1.RolloutProgressing {
+			t.Errorf("the rollout is %s", s.summary())
+		}
+	})
+}
+
+func TestRollout_with_clusters_that_come_and_go(t *testing.T) {
+	t.Run("a new cluster starts with the stable revision, and gets its turn", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, needsApproval)).edited("ok-1")
+		s.join("world-4", "world")
+		s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/4").revisionsAre("221111")
+	})
+	t.Run("a new cluster of a completed stage gets the target", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, needsApproval)).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.join("canary-3", "canary")
+		s.plan()
+		s.is("Progressing 2, stable 1: canary Completed 3/3, world AwaitingApproval 0/3")
+	})
+	t.Run("a new cluster does not get a revision that failed", func(t *testing.T) { // new clusters are assigned last
+		s := newScenario(t, func(r *v1alpha1.Rollout) { r.OnFailure = v1alpha1.RolloutPause }).edited("ok-1").passes(5 * time.Minute)
+		for _, m := range s.members {
+			m.refuses = true
+		}
+		s.settles("Halted 2, stable 1: canary Completed 2/2, world Progressing 3/3")
+		s.join("canary-3", "canary")
+		s.plan()
+		if got := s.app.Status.Cluster("canary-3").Revision; got != 1 {
+			t.Errorf("the new cluster got revision %d", got)
+		}
+	})
+	t.Run("in the first rollout, a new cluster waits for its turn", func(t *testing.T) {
+		s := newFirstRollout(t, stageWith(1, needsApproval))
+		s.settles("Progressing 1, stable 0: canary Completed 2/2, world AwaitingApproval 0/3").revisionsAre("11000")
+	})
+	t.Run("a cluster that joins a skipped stage needs its approval", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, needsApproval))
+		s.members["canary-1"].member.Labels["stage"], s.members["canary-2"].member.Labels["stage"] = "world", "world"
+		s.edited("ok-1").is("Progressing 2, stable 1: canary Skipped 0/0, world Progressing 1/5")
+		s.join("canary-3", "canary")
+		s.settles("Progressing 2, stable 1: canary AwaitingApproval 0/1, world Pending 1/5")
+		s.annotated(v1alpha1.AnnotationApprove, "2/canary").settles("Completed 2, stable 2: canary Completed 1/1, world Completed 5/5")
+	})
+	t.Run("an approval that is pending does not hold a removal elsewhere", func(t *testing.T) {
+		s := newFirstRollout(t, stageWith(1, needsApproval))
+		s.settles("Progressing 1, stable 0: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"canary-2", "world-1", "world-2", "world-3"}}}
+		})
+		s.settles("Progressing 1, stable 0: canary Completed 1/1, world AwaitingApproval 0/3").revisionsAre("1000")
+	})
+	t.Run("a cluster that leaves keeps its revision", func(t *testing.T) {
+		s := newScenario(t)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"canary-1"}}}
+			spec.Image = "ok-1"
+		})
+		s.passes(10 * time.Second).revisionsAre("2111") // one is removed at a time
+	})
+	t.Run("nothing changes while the AppService is suspended", func(t *testing.T) {
+		s := newScenario(t)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Image, spec.Suspend = "ok-1", true })
+		s.settles("Progressing 2, stable 1: canary Pending 0/2, world Pending 0/3").revisionsAre("11111")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Suspend = false })
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("nothing changes without a plan", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").passes(30 * time.Second)
+		in := s.input()
+		in.Plan, in.PlanError = nil, errors.New("no plan")
+		before := s.revisions()
+		s.planFor(in)
+		if !s.app.Status.Rollout.Paused || s.revisions() != before {
+			t.Errorf("the decision is\n%s", toText(s.app.Status))
+		}
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("an invalid selector keeps all revisions, and new clusters wait", func(t *testing.T) {
+		s := newScenario(t)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Image, spec.Rollout = "ok-1", spec.Rollout.DeepCopy()
+			spec.Rollout.Stages[1].ClusterSelector = &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"not a label": ""}}
+		})
+		s.join("world-4", "world")
+		s.settles("Progressing 2, stable 1: ").revisionsAre("111110")
+		if err := s.decision.StageError; err == nil || err.Stage != "world" || !strings.Contains(err.Error(), "spec.rollout.stages[name=world].clusterSelector") {
+			t.Errorf("the error is %v", err)
+		}
+		if !s.app.Status.Rollout.Paused {
+			t.Error("the rollout is not paused")
+		}
+	})
+}
+
+func TestRollout_with_a_limit(t *testing.T) {
+	limited := func(r *v1alpha1.Rollout) {
+		r.Stages = []v1alpha1.RolloutStage{{Name: "few", Limit: new(intstr.FromString("30%")), SpreadKey: "stage", SoakSeconds: new(int32(600))}}
+	}
+	s := newFirstRollout(t, limited)
+	s.settles("Completed 1, stable 1: few Completed 2/2, (rest) Completed 3/3")
+	s.edited("ok-1").passes(5 * time.Minute).is("Progressing 2, stable 1: few Soaking 2/2, (rest) Pending 0/3")
+	if got := s.revisions(); strings.Count(got[:2], "2") != 1 {
+		t.Errorf("the stage is not spread over canary and world: %s", got)
+	}
+	before := s.revisions()
+	for i := range 5 { // clusters that come before the others do not take their places
+		s.join(fmt.Sprintf("a-%d", i), "canary")
+		s.members[fmt.Sprintf("a-%d", i)].member.Spec.Taints = nil
+	}
+	s.passes(0)
+	if got := s.revisions(); got[5:] != before {
+		t.Errorf("revisions were %s and are %s", before, got)
+	}
+}
+
+// The approval of a stage that was edited counts for the clusters that it has then.
+func TestRollout_with_edited_stages(t *testing.T) {
+	t.Run("judges the stages again, and clusters that are done count at once", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(600)), stageWith(1, needsApproval)).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			spec.Rollout.Stages = append(spec.Rollout.Stages, v1alpha1.RolloutStage{Name: "other"})
+		})
+		s.passes(20 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3, other Pending 0/0")
+	})
+	t.Run("a stage that needs approval now waits for it", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			needsApproval(&spec.Rollout.Stages[0])
+		})
+		s.settles("Progressing 2, stable 1: canary AwaitingApproval 1/2, world Pending 0/3")
+	})
+	t.Run("spec.rollout is removed", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").passes(time.Minute)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = nil })
+		s.settles(" 2, stable 2: ").revisionsAre("22222")
+		for _, entry := range s.app.Status.Clusters {
+			if entry.UnavailableSince != nil {
+				t.Errorf("%s is unavailable since %v", entry.Name, entry.UnavailableSince)
+			}
+		}
+	})
+}
+
+// A decision to continue needs an observation by this process; so does a failure.
+func TestRollout_after_a_restart(t *testing.T) {
+	t.Run("waits for observations", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").passes(60 * time.Second)
+		clear(s.seen)
+		s.advance(time.Hour)
+		s.plan()
+		s.is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+	t.Run("does not update a cluster that nobody has observed", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, needsApproval)).edited("ok-1").settles("Progressing 2, stable 1: canary AwaitingApproval 0/2, world Pending 0/3")
+		clear(s.seen)
+		s.annotated(v1alpha1.AnnotationApprove, "2/canary").is("Progressing 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.passes(0).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+	t.Run("does not fail a revision that was never delivered", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1")
+		clear(s.seen)
+		s.advance(time.Hour) // nobody has delivered the revision
+		since := s.now
+		for range 20 {
+			s.deliverAll()
+			in := s.input()
+			in.ObservedSince = since
+			s.planFor(in)
+			s.advance(10 * time.Second)
+		}
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+}
+
+// A clock that is set back delays a rollout, and does not stop it.
+func TestRollout_after_a_clock_was_set_back(t *testing.T) {
+	s := newScenario(t, stageWith(0, soaksFor(300))).edited("ok-1").passes(170 * time.Second)
+	s.is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3").advance(-30 * 24 * time.Hour)
+	s.passes(290 * time.Second).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+	s.passes(20 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+}
+
+// The entry of a cluster that gets another revision begins its phase again.
+func TestRollout_sets_the_transition_time(t *testing.T) {
+	s := newScenario(t).edited("bad").passes(5 * time.Minute)
+	var name string
+	for _, entry := range s.app.Status.Clusters {
+		if entry.Revision == 2 {
+			name = entry.Name
+		}
+	}
+	s.edited("bad-2")
+	entry := s.app.Status.Cluster(name)
+	if entry.Revision != 3 || entry.Phase != v1alpha1.ClusterProgressing || !entry.LastTransitionTime.Equal(&s.now) {
+		t.Errorf("the entry is %+v", entry)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	bad := func(key, value string, problem rollout.RequestProblem) rollout.RequestError {
+		return rollout.RequestError{Annotation: key, Value: value, Problem: problem}
+	}
+	const approve, promote, pause, abort = v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote, v1alpha1.AnnotationPause, v1alpha1.AnnotationAbort
+	for name, c := range map[string]struct {
+		key, value string
+		want       []rollout.RequestError
+	}{
+		"a stage":                     {approve, "7/canary", nil},
+		"several stages":              {approve, "7/canary, 7/world", nil},
+		"the last stage":              {promote, "7/(rest)", nil},
+		"all stages":                  {promote, "7", nil},
+		"an older revision":           {approve, "6/canary,5/gone", nil},
+		"a newer revision":            {approve, "8/canary", []rollout.RequestError{bad(approve, "8/canary", rollout.RequestOfNewerRevision)}},
+		"a stage that does not exist": {approve, "7/canary,7/moon", []rollout.RequestError{bad(approve, "7/moon", rollout.RequestOfUnknownStage)}},
+		"an approval of all stages":   {approve, "7", []rollout.RequestError{bad(approve, "7", rollout.RequestMalformed)}},
+		"no number":                   {pause, "yes", []rollout.RequestError{bad(pause, "yes", rollout.RequestMalformed)}},
+		"a number that is too large":  {pause, "99999999999999999999", []rollout.RequestError{bad(pause, "99999999999999999999", rollout.RequestMalformed)}},
+		"a negative number":           {pause, "-7", []rollout.RequestError{bad(pause, "-7", rollout.RequestMalformed)}},
+		"no stage after the slash":    {approve, "7/", []rollout.RequestError{bad(approve, "7/", rollout.RequestMalformed)}},
+		"an abort of a stage":         {abort, "7/canary", []rollout.RequestError{bad(abort, "7/canary", rollout.RequestMalformed)}},
+		"nothing":                     {pause, "", nil},
+		"only commas":                 {approve, ",,", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFirstRollout(t)
+			s.annotate(c.key, c.value)
+			in := s.input()
+			in.Revision = 7
+			if diff := cmp.Diff(c.want, rollout.Plan(in).RequestErrors); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a revision that was canceled", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").annotated(abort, "2").edited("ok-0")
+		if errs := s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3").decision.RequestErrors; len(errs) > 0 {
+			t.Errorf("errors: %v", errs)
+		}
+	})
+	t.Run("a megabyte of garbage", func(t *testing.T) {
+		for _, garbage := range []string{strings.Repeat("7/é", 1<<18), strings.Repeat("x,", 1<<19), strings.Repeat(",", 1<<20), strings.Repeat("\xff", 1<<20)} {
+			s := newFirstRollout(t)
+			for _, key := range []string{approve, promote, pause, abort, v1alpha1.AnnotationRetry} {
+				s.annotate(key, garbage)
+			}
+			size := 0
+			for _, problem := range s.plan().RequestErrors {
+				size += len(problem.Annotation) + len(problem.Value)
+			}
+			if size == 0 || size > 4096 {
+				t.Errorf("the errors of %.8q have %d bytes", garbage, size)
+			}
+		}
+	})
+}
+
+// Without spec.rollout, all clusters get the target at once, and the status has only the numbers.
+func TestRollout_at_once(t *testing.T) {
+	at := func(t *testing.T) *scenario {
+		s := newFirstRollout(t)
+		s.app.Spec.Rollout = nil
+		return s
+	}
+	t.Run("makes a revision stable when all clusters are Ready with it, in the write that says so", func(t *testing.T) {
+		s := at(t).settles(" 1, stable 1: ")
+		s.edited("ok-1").revisionsAre("22222").is(" 2, stable 1: ")
+		s.settles(" 2, stable 2: ")
+		if diff := cmp.Diff(v1alpha1.RolloutStatus{Revision: 2, StableRevision: 2, PreviousRevision: 1}, s.app.Status.Rollout); diff != "" {
+			t.Error(diff)
+		}
+		if s.decision.RecheckAfter != 0 {
+			t.Errorf("it is planned again after %v", s.decision.RecheckAfter)
+		}
+	})
+	t.Run("a cluster that cannot be observed does not count", func(t *testing.T) {
+		s := at(t).cutOff("world-1").passes(0)
+		s.settles(" 1, stable 1: ")
+	})
+	t.Run("a revision of which a cluster is not Ready is not stable", func(t *testing.T) {
+		s := at(t)
+		s.members["world-1"].sick = true
+		s.settles(" 1, stable 0: ")
+	})
+	t.Run("spec.rollout that is added later starts nothing", func(t *testing.T) {
+		s := at(t).settles(" 1, stable 1: ")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3").revisionsAre("11111")
+	})
+	t.Run("spec.rollout that is added with another template keeps the revision of most clusters", func(t *testing.T) {
+		s := at(t)
+		s.members["world-1"].sick = true
+		s.settles(" 1, stable 0: ")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout, spec.Image = newFirstRollout(t).app.Spec.Rollout, "bad"
+		})
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3").revisionsAre("11111")
+	})
+	t.Run("a revision that failed is not adopted, although most clusters are Ready with it", func(t *testing.T) {
+		s := newFirstRollout(t).passes(200*time.Second).annotated(v1alpha1.AnnotationAbort, "1")
+		s.is("Halted 1, stable 0: canary Completed 2/2, world Progressing 1/3")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = nil })
+		s.passes(0)
+		before := s.app.Status.Clusters
+		s.editImage("ok-1")
+		s.plan()
+		s.app.Status.Clusters = before // the operator was killed before it wrote the slices
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.plan()
+		if stable := s.app.Status.Rollout.StableRevision; stable != 0 {
+			t.Errorf("revision %d is stable", stable)
+		}
+	})
+	t.Run("spec.rollout that is added while a revision starts", func(t *testing.T) {
+		s := at(t).settles(" 1, stable 1: ").edited("bad").passes(time.Minute)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3").revisionsAre("11111")
+	})
+}
+
+// An operator before revisions wrote entries without one.
+func TestRollout_after_an_upgrade(t *testing.T) {
+	old := func(t *testing.T) *scenario {
+		s := newFirstRollout(t)
+		s.app.Spec.Rollout = nil
+		s.settles(" 1, stable 1: ")
+		s.app.Status.Rollout = v1alpha1.RolloutStatus{}
+		for i := range s.app.Status.Clusters {
+			s.app.Status.Clusters[i].Revision = 0
+		}
+		clear(s.templates)
+		clear(s.seen)
+		for _, m := range s.members {
+			m.runs = 1 // what revision 1 will be
+		}
+		return s
+	}
+	t.Run("without an edit, the entries get the first revision, and it is stable", func(t *testing.T) {
+		s := old(t)
+		before := toText(s.app.Status)
+		s.plan()
+		s.is(" 1, stable 1: ").revisionsAre("11111")
+		if got := strings.ReplaceAll(strings.ReplaceAll(toText(s.app.Status), "@1 ", "@0 "), "1 stable=1", "0 stable=0"); got != before {
+			t.Errorf("the entries changed:\n%s", cmp.Diff(before, got))
+		}
+		s.settles(" 1, stable 1: ")
+	})
+	t.Run("spec.rollout that is added later starts nothing", func(t *testing.T) {
+		s := old(t).settles(" 1, stable 1: ")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("an edit while the operator was down reaches all clusters at once", func(t *testing.T) {
+		s := old(t)
+		for _, m := range s.members {
+			m.runs = -1 // a template that is not stored
+		}
+		s.edited("ok-1").is(" 1, stable 0: ").revisionsAre("11111")
+		s.settles(" 1, stable 1: ")
+	})
+	t.Run("an edit with spec.rollout while the operator was down goes through the stages", func(t *testing.T) {
+		s := old(t)
+		for _, m := range s.members {
+			m.runs = -1
+		}
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.edited("ok-1").is("Progressing 1, stable 0: canary Progressing 1/2, world Pending 0/3")
+		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a status with the revision only, as an earlier version wrote it, is not written at rest", func(t *testing.T) {
+		s := old(t).settles(" 1, stable 1: ")
+		s.app.Status.Rollout = v1alpha1.RolloutStatus{Revision: 1}
+		s.settles(" 1, stable 0: ")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.edited("ok-1").is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+}
+
+// While the status was lost, the members know which revision they run.
+func TestRollout_after_the_status_was_lost(t *testing.T) {
+	s := newScenario(t, stageWith(0, needsApproval))
+	s.app.Status = v1alpha1.AppServiceStatus{}
+	clear(s.seen)
+	for name, m := range s.members {
+		found := Found
+		found.Planned, found.Revision = 2, m.runs
+		s.seen[name] = found
+	}
+	s.editImage("ok-1")
+	s.plan()
+	s.is("Progressing 2, stable 1: canary AwaitingApproval 0/2, world Pending 0/3").revisionsAre("11111")
+}

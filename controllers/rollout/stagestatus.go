@@ -1,0 +1,101 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// finish sets what depends on the final entries: the status of the stages, and the stable revision
+// of an AppService without stages. It returns the times at which the decision may differ although no
+// input changes.
+func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
+	r.adoptAtOnce(entries)
+	if r.stages == nil {
+		return nil
+	}
+	deadlines := r.deadlines(entries)
+	// The status does not depend on what this process has observed. So a restart does not change it.
+	r.in.ObservedSince = metav1.Time{}
+	for _, c := range r.clusters {
+		c.isConfirmed = true
+	}
+	r.status.Stages = nil
+	for _, s := range r.stages {
+		if s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted {
+			continue
+		}
+		r.count(s)
+		r.status.Stages = append(r.status.Stages, s.status)
+	}
+	return append(deadlines, r.deadlines(entries)...)
+}
+
+// count counts the clusters of a stage.
+func (r *revisions) count(s *stage) {
+	s.status.Clusters, s.status.UpToDate, s.status.Available, s.status.Failed = int32(len(s.clusters)), 0, 0, 0
+	for _, c := range s.clusters {
+		if c.entry.Revision != r.status.Revision {
+			continue
+		}
+		s.status.UpToDate++
+		if c.entry.UnavailableSince == nil && c.entry.Phase == v1alpha1.ClusterReady {
+			s.status.Available++
+		}
+		if r.stateOf(c) == isFailed {
+			s.status.Failed++
+		}
+	}
+}
+
+// waitingStage returns the stage in which nothing is left to do, and which has no result, or "". A
+// cluster that has not answered the latest edit may be updated when it has. A stage that soaks may
+// have lost its result.
+func (r *revisions) waitingStage() string {
+	if !r.isRollingOut() || r.status.Paused {
+		return ""
+	}
+	for _, s := range r.stages {
+		if s.status.Phase != v1alpha1.StageProgressing && s.status.Phase != v1alpha1.StageSoaking {
+			continue
+		}
+		t := r.tallyOf(s)
+		isIdle := t[isUpdating]+t[isCandidate]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, r.isUnanswered)
+		if isIdle && !r.isSettled(s) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// deadlines returns the times at which a cluster becomes available or fails, or a soak ends.
+func (r *revisions) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
+	var deadlines []time.Time
+	status := v1alpha1.AppServiceStatus{Clusters: entries}
+	for _, c := range r.clusters {
+		if r.isUnanswered(c) {
+			deadlines = append(deadlines, r.unansweredSince(c).Add(failedGrace))
+		}
+		if c.entry.UnavailableSince == nil {
+			continue
+		}
+		since := c.sinceOf(status.Cluster(c.entry.Name).LastTransitionTime, r.in.Now)
+		switch c.entry.Phase {
+		case v1alpha1.ClusterReady:
+			deadlines = append(deadlines, since.Add(c.stage.minReady()))
+			continue
+		case v1alpha1.ClusterFailed:
+			deadlines = append(deadlines, r.failedSince(c.unavailableSince(), since).Add(failedGrace))
+		}
+		deadlines = append(deadlines, r.deadlineStart(c).Add(r.deadline), since.Add(failedGrace))
+	}
+	for _, s := range r.stages {
+		if s.status.Phase == v1alpha1.StageSoaking {
+			deadlines = append(deadlines, r.soakEnd(s))
+		}
+	}
+	return deadlines
+}

@@ -1,0 +1,271 @@
+package status
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// The messages of a rollout contain no times, so that they change only when a user would notice.
+// Where a user can do something, they end with that, literally.
+
+// completedMessage reports a revision that went through all stages.
+func (in report) completedMessage(n revisionCounts) string {
+	message := fmt.Sprintf("revision %d runs on %s", in.Rollout.Revision, rollout.CountClusters(n.all))
+	if late := n.all - n.target; late > 0 {
+		message = fmt.Sprintf("revision %d went through all stages; %d of %s %s not run it yet", in.Rollout.Revision, late, rollout.CountClusters(n.all), verb(late, "does", "do"))
+		if in.Rollout.Paused {
+			message += ", because " + in.pauseMessage()
+		}
+	}
+	var empty []string
+	for _, stage := range in.Rollout.Stages {
+		if stage.Phase == v1alpha1.StageSkipped && stage.Name != rollout.RestStage {
+			empty = append(empty, stage.Name)
+		}
+	}
+	if len(empty) > 0 {
+		message += "; no cluster is in stage " + rollout.CapNames(empty)
+	}
+	return message
+}
+
+// progressMessage reports how far a stage is.
+func (in report) progressMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
+	if stage == nil || stage.Phase == v1alpha1.StageAwaitingApproval {
+		return fmt.Sprintf("revision %d%s has not begun%s", in.Rollout.Revision, in.stageName(stage), in.held(n))
+	}
+	return fmt.Sprintf("revision %d%s: %d of %s %s updated, %d %s available%s%s", in.Rollout.Revision, in.stageName(stage),
+		stage.UpToDate, rollout.CountClusters(stage.Clusters), verb(stage.UpToDate, "is", "are"), stage.Available, verb(stage.Available, "is", "are"), failedIn(stage), in.held(n))
+}
+
+func (in report) soakingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
+	return fmt.Sprintf("revision %d%s: %s%s, soaking for %d s%s; %s to end the stage now", in.Rollout.Revision, in.stageName(stage),
+		availableIn(stage), failedIn(stage), in.soakSeconds(stage), in.held(n), in.promote(stage))
+}
+
+func (in report) approvalMessage(stage *v1alpha1.RolloutStageStatus) string {
+	return fmt.Sprintf("revision %d waits for approval of stage %s (%s): %s", in.Rollout.Revision, stage.Name, rollout.CountClusters(stage.Clusters),
+		annotate(v1alpha1.AnnotationApprove, in.Rollout.Revision, stage.Name))
+}
+
+// waitingMessage reports a stage that has no result, or, without one, that the revision is available
+// nowhere.
+func (in report) waitingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
+	switch {
+	case n.all == 0:
+		return fmt.Sprintf("revision %d waits for a cluster: the condition Placed says why there is none", in.Rollout.Revision)
+	case stage == nil:
+		return fmt.Sprintf("revision %d went through all stages, but is available on no cluster: fix the clusters that are not Ready, or change the spec", in.Rollout.Revision)
+	}
+	return fmt.Sprintf("revision %d%s: %s%s, and too few others can be updated: fix the clusters that are not Ready, or %s",
+		in.Rollout.Revision, in.stageName(stage), availableIn(stage), failedIn(stage), in.promote(stage))
+}
+
+// pauseMessage says why a rollout is paused and how to continue it.
+func (in report) pauseMessage() string {
+	spec := in.App.Spec.Rollout
+	switch {
+	case in.IsSuspended():
+		return "it is paused by spec.suspend: set that to false"
+	case in.Input.PlanError != nil:
+		return "it is paused, because spec.placement is invalid: correct it"
+	case in.StageError != nil:
+		return fmt.Sprintf("it is paused, because stage %s is invalid: correct spec.rollout", in.StageError.Stage)
+	case spec != nil && spec.Paused && in.IsPauseRequested:
+		return fmt.Sprintf("it is paused: set spec.rollout.paused to false, and remove the annotation %s", v1alpha1.AnnotationPause)
+	case spec != nil && spec.Paused:
+		return "it is paused: set spec.rollout.paused to false"
+	case in.IsPauseRequested:
+		return fmt.Sprintf("it is paused: remove the annotation %s", v1alpha1.AnnotationPause)
+	}
+	return "it is paused, because the hub is behind a cluster: the condition Ready says how to accept that"
+}
+
+// returningMessage reports clusters that return to the stable revision, and why.
+func (in report) returningMessage(n revisionCounts) string {
+	stable := in.Rollout.StableRevision
+	switch back := fmt.Sprintf("%d of %s %s", n.returning, rollout.CountClusters(n.all), verb(n.returning, "returns", "return")); {
+	case !in.isGoingBack():
+		return fmt.Sprintf("%s; %s to revision %d", in.failure(), back, stable)
+	case n.returning == 0:
+		return in.returnedMessage()
+	default:
+		return fmt.Sprintf("%s; %s to it", in.returnedMessage(), back)
+	}
+}
+
+func (in report) returnedMessage() string {
+	return fmt.Sprintf("the spec has the template of revision %d again", in.Rollout.StableRevision)
+}
+
+func (in report) stableMissingMessage() string {
+	return fmt.Sprintf("ControllerRevision %s-%d is missing or was changed: change the spec", in.App.Name, in.Rollout.StableRevision)
+}
+
+func (in report) rolledBackMessage() string {
+	return fmt.Sprintf("%s and was rolled back to %d: change the spec, or %s", in.failure(), in.Rollout.StableRevision, in.retry())
+}
+
+// haltedMessage reports a revision that failed, and that is not rolled back. Without a stable
+// revision, or without spec.rollout, it cannot be aborted.
+func (in report) haltedMessage() string {
+	message := in.failure() + ", and each cluster keeps what it runs: change the spec, or "
+	if stable := in.Rollout.StableRevision; stable != 0 && !in.isStableMissing() && in.App.Spec.Rollout != nil {
+		return fmt.Sprintf("%s%s to return to revision %d, or with %s=%d", message, annotate(v1alpha1.AnnotationAbort, in.Rollout.Revision, ""), stable,
+			v1alpha1.AnnotationRetry, in.Rollout.Revision)
+	}
+	return message + in.retry()
+}
+
+// failure says where and why the revision failed.
+func (in report) failure() string {
+	s := in.Rollout
+	if s.FailedStage == "" {
+		return fmt.Sprintf("revision %d was aborted", s.Revision)
+	}
+	where := " in stage " + s.FailedStage
+	if s.FailedStage == rollout.RestStage && !in.hasNamedStages() {
+		where = ""
+	}
+	return fmt.Sprintf("revision %d failed%s (%s: %s)", s.Revision, where, strings.Join(s.FailedClusters, ", "), in.failedReason())
+}
+
+// failedReason returns why the revision failed. A cluster that failed at the deadline may have no
+// other reason.
+func (in report) failedReason() string {
+	switch reason := in.Rollout.FailedReason; reason {
+	case "", v1alpha1.ReasonRollingOut, v1alpha1.ReasonPending:
+		return "not available in time"
+	default:
+		return reason
+	}
+}
+
+// held returns what the clusters run that do not have the target.
+func (in report) held(n revisionCounts) string {
+	var parts []string
+	for _, group := range []struct {
+		count int32
+		what  string
+	}{
+		{n.stable, "revision " + strconv.FormatInt(in.Rollout.StableRevision, 10)},
+		{n.other, "another revision"},
+		{n.none, "no revision yet"},
+	} {
+		switch runs := verb(group.count, "runs", "run"); {
+		case group.count == 0:
+		case len(parts) == 0:
+			parts = append(parts, fmt.Sprintf("; %s %s %s", rollout.CountClusters(group.count), runs, group.what))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s %s", group.count, runs, group.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// stageName returns ", stage NAME", or "" if there is only one stage, which has no name.
+func (in report) stageName(stage *v1alpha1.RolloutStageStatus) string {
+	if stage == nil || !in.hasNamedStages() {
+		return ""
+	}
+	return ", stage " + stage.Name
+}
+
+func (in report) hasNamedStages() bool {
+	return in.App.Spec.Rollout != nil && len(in.App.Spec.Rollout.Stages) > 0
+}
+
+// soakSeconds returns how long a stage soaks.
+func (in report) soakSeconds(stage *v1alpha1.RolloutStageStatus) int32 {
+	for _, s := range in.App.Spec.Rollout.Stages {
+		if s.Name == stage.Name && s.SoakSeconds != nil {
+			return *s.SoakSeconds
+		}
+	}
+	return 0
+}
+
+// promote returns how to end a stage. The name of the last stage would need quotes in a shell; all
+// stages before it are over, so that the revision alone has the same effect.
+func (in report) promote(stage *v1alpha1.RolloutStageStatus) string {
+	name := stage.Name
+	if name == rollout.RestStage {
+		name = ""
+	}
+	return annotate(v1alpha1.AnnotationPromote, in.Rollout.Revision, name)
+}
+
+func (in report) retry() string { return annotate(v1alpha1.AnnotationRetry, in.Rollout.Revision, "") }
+
+// annotate returns which annotation to set.
+func annotate(annotation string, revision int64, stage string) string {
+	value := strconv.FormatInt(revision, 10)
+	if stage != "" {
+		value += "/" + stage
+	}
+	return fmt.Sprintf("annotate the AppService with %s=%s", annotation, value)
+}
+
+func availableIn(stage *v1alpha1.RolloutStageStatus) string {
+	return fmt.Sprintf("%d of %s %s available", stage.Available, rollout.CountClusters(stage.Clusters), verb(stage.Available, "is", "are"))
+}
+
+func failedIn(stage *v1alpha1.RolloutStageStatus) string {
+	if stage.Failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d failed", stage.Failed)
+}
+
+// verb returns the form of a verb for a number.
+func verb(n int32, singular, plural string) string {
+	if n == 1 {
+		return singular
+	}
+	return plural
+}
+
+// maxRequestErrors is the maximum number of values of annotations that a message explains.
+const maxRequestErrors = 3
+
+// plainValue matches values that a message can contain without quotes.
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9./()_-]+$`)
+
+// requestErrors returns which values of annotations have no effect, and why. It returns "" if there
+// are none.
+func (in report) requestErrors() string {
+	var text strings.Builder
+	for i, e := range in.RequestErrors {
+		if i == maxRequestErrors {
+			fmt.Fprintf(&text, "; %d more values of annotations have no effect", len(in.RequestErrors)-i)
+			break
+		}
+		value := e.Value
+		if !plainValue.MatchString(value) {
+			value = strconv.Quote(value)
+		}
+		fmt.Fprintf(&text, "; %s=%s has no effect: %s", e.Annotation, value, requestProblem(e))
+	}
+	return text.String()
+}
+
+// requestProblem says why a value of an annotation has no effect.
+func requestProblem(e rollout.RequestError) string {
+	number, stage, _ := strings.Cut(e.Value, "/")
+	switch {
+	case e.Problem == rollout.RequestOfNewerRevision:
+		return "there is no revision " + number
+	case e.Problem == rollout.RequestOfUnknownStage:
+		return "spec.rollout has no stage " + stage
+	case e.Annotation == v1alpha1.AnnotationApprove:
+		return "it must be REVISION/STAGE, such as 7/eu"
+	case e.Annotation == v1alpha1.AnnotationPromote:
+		return "it must be REVISION or REVISION/STAGE, such as 7 or 7/eu"
+	}
+	return "it must be REVISION, such as 7"
+}
