@@ -1,10 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,11 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 )
 
-// drainPoll is how often drain reads the AppServices again that still run on the cluster.
-const drainPoll = 2 * time.Second
+const (
+	// drainPoll is how long drain waits until it reads again what runs on the cluster.
+	drainPoll = 2 * time.Second
+	// reasonDelay is the time that the operator has to plan the drain before it is reported what
+	// does not move.
+	reasonDelay = 2 * drainPoll
+)
 
 func newDrain(o *hubOptions) *cobra.Command {
 	var timeout time.Duration
@@ -64,61 +72,78 @@ func (o *hubOptions) drain(ctx context.Context, h hub, name string, timeout time
 	return o.awaitDrained(ctx, h, name, timeout)
 }
 
-// awaitDrained waits until no AppService has an entry for a cluster, and prints each that left it.
+// awaitDrained waits until no AppService has an entry for a cluster. It prints each that left it,
+// and why the others are still there. The operator may place an AppService by what it read before
+// the taint was set, so two listings must be empty.
 func (o *hubOptions) awaitDrained(ctx context.Context, h hub, cluster string, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	there, err := h.entriesOn(ctx, cluster)
-	if err != nil {
-		return err
-	}
-	for len(there) > 0 {
+	var there map[client.ObjectKey]*v1alpha1.ClusterStatus
+	reasons := map[client.ObjectKey]string{}
+	for start := time.Now(); ; {
+		began := time.Now()
+		after, err := h.entriesOn(ctx, cluster)
+		switch {
+		case err != nil && there == nil:
+			return err
+		case ctx.Err() != nil:
+			return endOfDrain(ctx, cluster, timeout, there)
+		case err != nil:
+			o.note("%s; trying again", describe(err))
+		case there != nil && len(there) == 0 && len(after) == 0:
+			return o.write(fmt.Sprintf("membercluster/%s drained\n", cluster))
+		default:
+			for _, app := range sortedKeys(there) {
+				if after[app] != nil {
+					continue
+				}
+				if err := o.write(fmt.Sprintf("appservice/%s is no longer on %s\n", app, cluster)); err != nil {
+					return err
+				}
+			}
+			there = after
+			if time.Since(start) >= reasonDelay {
+				o.noteReasons(there, reasons)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return endOfDrain(ctx, cluster, timeout, there)
-		case <-time.After(drainPoll):
+		case <-time.After(max(drainPoll, 10*time.Since(began))): // a large hub is not listed all the time
 		}
-		after, err := h.entriesStillOn(ctx, cluster, there)
-		switch {
-		case ctx.Err() != nil:
-			continue
-		case err != nil:
-			o.note("%s; trying again", describe(err))
-			continue
-		}
-		for _, app := range missingKeys(there, after) {
-			if err := o.write(fmt.Sprintf("appservice/%s is no longer on %s\n", app, cluster)); err != nil {
-				return err
-			}
-		}
-		there = after
 	}
-	return o.write(fmt.Sprintf("membercluster/%s drained\n", cluster))
+}
+
+// noteReasons prints why each AppService is still on the cluster, unless that was printed before.
+func (o *hubOptions) noteReasons(there map[client.ObjectKey]*v1alpha1.ClusterStatus, printed map[client.ObjectKey]string) {
+	for _, app := range sortedKeys(there) {
+		reason := remaining(map[client.ObjectKey]*v1alpha1.ClusterStatus{app: there[app]})
+		if reason != printed[app] {
+			printed[app] = reason
+			o.note("appservice/%s", strings.TrimLeft(reason, " "))
+		}
+	}
 }
 
 // endOfDrain returns the error of a drain that has not finished.
 func endOfDrain(ctx context.Context, cluster string, timeout time.Duration, there map[client.ObjectKey]*v1alpha1.ClusterStatus) error {
 	what := fmt.Sprintf("%d AppServices still run on %s; continue with the same command, or end the drain with kubectl appsvc uncordon %s\n%s",
 		len(there), cluster, cluster, remaining(there))
+	if len(there) == 0 {
+		what = fmt.Sprintf("no AppService is on %s, but this was not checked a second time; run the same command again", cluster)
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return exitError{ExitNegative, fmt.Sprintf("after %s, %s", timeout, what)}
 	}
 	return exitError{1, "interrupted: " + what}
 }
 
-// missingKeys returns the keys that are only in the first map, sorted.
-func missingKeys(before, after map[client.ObjectKey]*v1alpha1.ClusterStatus) []string {
-	var names []string
-	for key := range before {
-		if after[key] == nil {
-			names = append(names, key.String())
-		}
-	}
-	slices.Sort(names)
-	return names
+// sortedKeys returns the AppServices by namespace and name.
+func sortedKeys(there map[client.ObjectKey]*v1alpha1.ClusterStatus) []client.ObjectKey {
+	return slices.SortedFunc(maps.Keys(there), func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // remaining says why each AppService is still on the cluster.
@@ -140,53 +165,34 @@ func remaining(there map[client.ObjectKey]*v1alpha1.ClusterStatus) string {
 	return strings.Join(lines, "\n")
 }
 
-// entriesOn returns the entries for a cluster of all AppServices that have one.
+// entriesOn returns the entries for a cluster of all AppServices that have one. An entry that is not
+// known has only a reason.
 func (h hub) entriesOn(ctx context.Context, cluster string) (map[client.ObjectKey]*v1alpha1.ClusterStatus, error) {
 	list := &v1alpha1.AppServiceList{}
 	if err := h.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list AppServices: %w", err)
 	}
+	slot := appslice.SlotOf(cluster)
+	var stored map[sliceKey]*v1alpha1.AppServiceSlice
+	if slices.ContainsFunc(list.Items, func(app v1alpha1.AppService) bool { return app.Status.HasSlices() }) {
+		var err error
+		if stored, err = h.listSlices(ctx, client.MatchingLabels{v1alpha1.LabelSlot: strconv.Itoa(int(slot))}); err != nil {
+			return nil, fmt.Errorf("list AppServiceSlices: %w", err)
+		}
+	}
 	there := map[client.ObjectKey]*v1alpha1.ClusterStatus{}
 	for i := range list.Items {
-		entry, err := h.entryOn(ctx, cluster, &list.Items[i])
-		if err != nil {
-			return nil, err
+		app := &list.Items[i]
+		entry := app.Status.Cluster(cluster)
+		if app.Status.HasSlices() {
+			entry = &v1alpha1.ClusterStatus{Name: cluster, Reason: "its AppServiceSlice is missing; the operator writes it again"}
+			if slice := stored[keyOfSlice(app, slot)]; slice != nil {
+				entry = slice.Cluster(cluster)
+			}
 		}
 		if entry != nil {
-			there[client.ObjectKeyFromObject(&list.Items[i])] = entry
+			there[client.ObjectKeyFromObject(app)] = entry
 		}
 	}
 	return there, nil
-}
-
-// entriesStillOn returns the entries for a cluster of these AppServices.
-func (h hub) entriesStillOn(ctx context.Context, cluster string, of map[client.ObjectKey]*v1alpha1.ClusterStatus) (map[client.ObjectKey]*v1alpha1.ClusterStatus, error) {
-	there := map[client.ObjectKey]*v1alpha1.ClusterStatus{}
-	for key := range of {
-		app := &v1alpha1.AppService{}
-		err := h.Get(ctx, key, app)
-		if isNoSuchObject(err) {
-			continue
-		} else if err != nil {
-			return nil, fmt.Errorf("read AppService %s: %w", key, err)
-		}
-		entry, err := h.entryOn(ctx, cluster, app)
-		if err != nil {
-			return nil, err
-		}
-		if entry != nil {
-			there[key] = entry
-		}
-	}
-	return there, nil
-}
-
-// entryOn returns the entry of an AppService for a cluster, or nil. An entry that is not known has
-// only a reason.
-func (h hub) entryOn(ctx context.Context, cluster string, app *v1alpha1.AppService) (*v1alpha1.ClusterStatus, error) {
-	entry, isKnown, err := entries.Of(ctx, h, app, cluster)
-	if err == nil && !isKnown {
-		entry = &v1alpha1.ClusterStatus{Name: cluster, Reason: "its AppServiceSlice is missing; the operator writes it again"}
-	}
-	return entry, err
 }

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -121,23 +122,43 @@ func (h hub) readKnownEntries(ctx context.Context, name string) (app *v1alpha1.A
 	if app, err = h.readApp(ctx, name); err != nil || !app.Status.HasSlices() {
 		return app, 0, err
 	}
-	list := &v1alpha1.AppServiceSliceList{}
-	if err := h.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: name}); err != nil {
+	all, err := h.listSlices(ctx, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: name})
+	if err != nil {
 		return nil, 0, fmt.Errorf("list the AppServiceSlices of %s: %w", name, err)
 	}
 	var stored appslice.Slices
+	for slot := range stored {
+		stored[slot] = all[keyOfSlice(app, int32(slot))]
+	}
+	return entries.WithEntries(app, appslice.Join(stored)), stored.Missing(), nil
+}
+
+// sliceKey identifies an AppServiceSlice by its AppService and its slot.
+type sliceKey struct {
+	app  client.ObjectKey
+	uid  types.UID
+	slot int32
+}
+
+func keyOfSlice(app *v1alpha1.AppService, slot int32) sliceKey {
+	return sliceKey{client.ObjectKeyFromObject(app), app.UID, slot}
+}
+
+// listSlices returns the AppServiceSlices that the options select. A slice with another name than
+// the operator gives it is ignored.
+func (h hub) listSlices(ctx context.Context, options ...client.ListOption) (map[sliceKey]*v1alpha1.AppServiceSlice, error) {
+	list := &v1alpha1.AppServiceSliceList{}
+	if err := h.List(ctx, list, options...); err != nil {
+		return nil, err
+	}
+	all := map[sliceKey]*v1alpha1.AppServiceSlice{}
 	for i := range list.Items {
 		slice := &list.Items[i]
-		if slot := slice.Slot; slice.AppService.UID == app.UID && slot >= 0 && int(slot) < len(stored) && slice.Name == appslice.Name(name, slot) {
-			stored[slot] = slice
+		if app := slice.AppService; slice.Name == appslice.Name(app.Name, slice.Slot) {
+			all[sliceKey{client.ObjectKey{Namespace: slice.Namespace, Name: app.Name}, app.UID, slice.Slot}] = slice
 		}
 	}
-	for _, slice := range stored {
-		if slice == nil {
-			missing++
-		}
-	}
-	return entries.WithEntries(app, appslice.Join(stored)), missing, nil
+	return all, nil
 }
 
 // listMembers returns all MemberClusters.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -186,8 +185,7 @@ func (d *departure) printEntries(there map[client.ObjectKey]*v1alpha1.ClusterSta
 		return
 	}
 	d.say("On %s:", d.name)
-	byName := func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) }
-	for _, app := range slices.SortedFunc(maps.Keys(there), byName) {
+	for _, app := range sortedKeys(there) {
 		d.say("  %s: %s, %d/%d pods ready", app, cmp.Or(there[app].Phase, v1alpha1.ClusterUnknown), there[app].ReadyReplicas, there[app].Replicas)
 	}
 }

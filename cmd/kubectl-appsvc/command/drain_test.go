@@ -1,0 +1,140 @@
+package command_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
+)
+
+// createOn creates an AppService with an entry for a cluster that waits for a cluster.
+func createOn(t *testing.T, name, cluster, waitsFor string) *v1alpha1.AppService {
+	t.Helper()
+	app := &v1alpha1.AppService{}
+	create(t, app, "{metadata: {name: "+name+", namespace: default}, spec: {image: nginx}}")
+	placeOn(t, app, cluster, waitsFor)
+	return app
+}
+
+// placeOn replaces the entries of an AppService with one for a cluster, or with none.
+func placeOn(t *testing.T, app *v1alpha1.AppService, cluster, waitsFor string) {
+	t.Helper()
+	setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) {
+		s.Clusters = nil
+		if cluster != "" {
+			s.Clusters = []v1alpha1.ClusterStatus{removalPending(cluster, waitsFor)}
+		}
+	})
+}
+
+func removalPending(cluster, waitsFor string) v1alpha1.ClusterStatus {
+	return v1alpha1.ClusterStatus{Name: cluster, Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRemovalPending, LastTransitionTime: metav1.Now(),
+		Message: "the removal waits for " + waitsFor, Transition: v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseClustersChanged}}
+}
+
+// awaitText waits until a command has printed a text.
+func awaitText(t *testing.T, out *notifier, text string) {
+	t.Helper()
+	eventually(t, func() bool {
+		out.lock.Lock()
+		defer out.lock.Unlock()
+		return strings.Contains(out.text.String(), text)
+	})
+}
+
+func TestDrain_follows_what_is_on_the_cluster(t *testing.T) {
+	t.Parallel()
+	create(t, &v1alpha1.MemberCluster{}, "metadata: {name: followed}")
+	first := createOn(t, "first", "followed", "north")
+	_, out := newNotifier()
+	_, errOut := newNotifier()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- command.Run(t.Context(), "test", []string{"drain", "followed", "--kubeconfig", hubKubeconfig},
+			genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: errOut})
+	}()
+	awaitText(t, out, "being drained\n")
+	time.Sleep(time.Second) // the first listing
+
+	// As if the operator placed it by what it read before the taint was set.
+	second := createOn(t, "second", "followed", "north")
+	placeOn(t, first, "", "")
+	awaitText(t, out, "appservice/default/first is no longer on followed\n")
+	awaitText(t, errOut, "appservice/default/second: RemovalPending: the removal waits for north\n")
+	placeOn(t, second, "followed", "south")
+	awaitText(t, errOut, "appservice/default/second: RemovalPending: the removal waits for south\n")
+	placeOn(t, second, "", "")
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	result{out: out.text.String(), errOut: errOut.text.String()}.check(t, result{
+		out: "membercluster/followed is being drained\n" +
+			"appservice/default/first is no longer on followed\n" +
+			"appservice/default/second is no longer on followed\n" +
+			"membercluster/followed drained\n",
+		errOut: "appservice/default/second: RemovalPending: the removal waits for north\n" +
+			"appservice/default/second: RemovalPending: the removal waits for south\n",
+	})
+}
+
+func TestDrain_lists_again_before_it_is_drained(t *testing.T) {
+	t.Parallel()
+	create(t, &v1alpha1.MemberCluster{}, "metadata: {name: empty}")
+	started, out := newNotifier()
+	ended := make(chan result, 1)
+	go func() { ended <- runStreams(t, out, "drain", "empty", "--timeout", "3s") }()
+	<-started
+	time.Sleep(time.Second) // the first listing
+	createOn(t, "late", "empty", "north")
+	(<-ended).check(t, result{code: 3, out: "membercluster/empty is being drained\n",
+		errOut: "error: after 3s, 1 AppServices still run on empty; continue with the same command, or end the drain with kubectl appsvc uncordon empty\n" +
+			"  default/late: RemovalPending: the removal waits for north\n"})
+	t.Run("the timeout is shorter than that", func(t *testing.T) {
+		create(t, &v1alpha1.MemberCluster{}, "metadata: {name: short}")
+		run(t, "drain", "short", "--timeout", "1s").check(t, result{code: 3, out: "membercluster/short is being drained\n",
+			errOut: "error: after 1s, no AppService is on short, but this was not checked a second time; run the same command again\n"})
+	})
+}
+
+// TestDrain_reads_slices drains as a user who may list AppServices and AppServiceSlices, but not get
+// them.
+func TestDrain_reads_slices(t *testing.T) {
+	create(t, &v1alpha1.MemberCluster{}, "metadata: {name: sliced}")
+	for _, name := range []string{"slices-on", "slices-off", "slices-missing", "slices-misnamed"} {
+		app := &v1alpha1.AppService{}
+		create(t, app, "{metadata: {name: "+name+", namespace: default}, spec: {image: nginx}}")
+		setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.ClustersIn = v1alpha1.ClustersInSlices })
+		var all []v1alpha1.ClusterStatus
+		if name == "slices-on" {
+			all = append(all, removalPending("sliced", "north"))
+		}
+		slice := appslice.Split(app, all)[appslice.SlotOf("sliced")]
+		switch name {
+		case "slices-missing":
+			continue
+		case "slices-misnamed":
+			slice.Name += "-copy"
+		}
+		createAll(t, hub, slice)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lister"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"fleetwright.dev"}, Resources: []string{"memberclusters"}, Verbs: []string{"get", "patch"}},
+		{APIGroups: []string{"fleetwright.dev"}, Resources: []string{"appservices", "appserviceslices"}, Verbs: []string{"list"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "lister"}}}
+	createAll(t, hub, role, binding)
+	runAs(t, kubeconfigOf(t, "lister"), "drain", "sliced", "--timeout", "1s").check(t, result{code: 3, out: "membercluster/sliced is being drained\n",
+		errOut: "error: after 1s, 3 AppServices still run on sliced; continue with the same command, or end the drain with kubectl appsvc uncordon sliced\n" +
+			"  default/slices-misnamed: its AppServiceSlice is missing; the operator writes it again\n" +
+			"  default/slices-missing: its AppServiceSlice is missing; the operator writes it again\n" +
+			"  default/slices-on: RemovalPending: the removal waits for north\n"})
+}
