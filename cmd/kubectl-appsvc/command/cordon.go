@@ -20,7 +20,7 @@ func newCordon(o *hubOptions) *cobra.Command {
 		Long: `Set spec.unschedulable of a MemberCluster: no AppService is newly placed there. AppServices that
 run there stay and are kept up to date.`,
 		Example:           "  kubectl appsvc cordon south",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              atLeastOne("the names of the clusters", "CLUSTER..."),
 		ValidArgsFunction: o.completeMembers,
 		RunE: func(command *cobra.Command, names []string) error {
 			return o.changeMembers(command.Context(), names, "cordoned", func(member *v1alpha1.MemberCluster) {
@@ -36,7 +36,7 @@ func newUncordon(o *hubOptions) *cobra.Command {
 		Short:             "Place new AppServices on a cluster again",
 		Long:              "Undo kubectl appsvc cordon and kubectl appsvc drain. AppServices return that their placement chooses the cluster for.",
 		Example:           "  kubectl appsvc uncordon south",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              atLeastOne("the names of the clusters", "CLUSTER..."),
 		ValidArgsFunction: o.completeMembers,
 		RunE: func(command *cobra.Command, names []string) error {
 			return o.changeMembers(command.Context(), names, "uncordoned", func(member *v1alpha1.MemberCluster) {
@@ -44,6 +44,16 @@ func newUncordon(o *hubOptions) *cobra.Command {
 				member.Spec.Taints = slices.DeleteFunc(member.Spec.Taints, isDrainTaint)
 			})
 		},
+	}
+}
+
+// atLeastOne returns an error that says what is missing, unless there is an argument.
+func atLeastOne(what, names string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s are missing: %s %s", what, command.CommandPath(), names)
+		}
+		return nil
 	}
 }
 

@@ -33,14 +33,17 @@ func newDrain(o *hubOptions) *cobra.Command {
 		Short: "Move the AppServices of a cluster to other clusters",
 		Long: `Set a taint on a MemberCluster that moves its AppServices to other clusters, and wait until they
 have moved. A replacement is ready before anything is removed, as for every removal. The command
-says what cannot move, and why. kubectl appsvc uncordon ends the drain.
+says after a few seconds what has not moved, and why. kubectl appsvc uncordon ends the drain.
 
 The exit code is 0 if nothing runs on the cluster any more, and 3 if something still does after
 the timeout.`,
 		Example:           "  kubectl appsvc drain south --timeout 15m",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactlyOne("the name of the cluster", "CLUSTER"),
 		ValidArgsFunction: o.completeMembers,
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := checkTimeout(timeout); err != nil {
+				return err
+			}
 			h, err := o.connect()
 			if err != nil {
 				return err
@@ -50,6 +53,14 @@ the timeout.`,
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "the longest `time` to wait; 0 is no limit")
 	return command
+}
+
+// checkTimeout returns an error if a timeout is negative.
+func checkTimeout(timeout time.Duration) error {
+	if timeout < 0 {
+		return fmt.Errorf("--timeout is %s, and must not be negative; 0 is no limit", timeout)
+	}
+	return nil
 }
 
 // drain sets the taint, and waits until no AppService has an entry for the cluster.

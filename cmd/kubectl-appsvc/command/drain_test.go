@@ -138,3 +138,16 @@ func TestDrain_reads_slices(t *testing.T) {
 			"  default/slices-missing: its AppServiceSlice is missing; the operator writes it again\n" +
 			"  default/slices-on: RemovalPending: the removal waits for north\n"})
 }
+
+func TestClusterCommands_check_their_arguments(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"cordon", "the names of the clusters are missing: kubectl appsvc cordon CLUSTER..."},
+		{"uncordon", "the names of the clusters are missing: kubectl appsvc uncordon CLUSTER..."},
+		{"drain", "the name of the cluster is missing: kubectl appsvc drain CLUSTER"},
+		{"drain east north", "2 arguments are given, and one is needed: kubectl appsvc drain CLUSTER"},
+		{"drain east --timeout=-1s", "--timeout is -1s, and must not be negative; 0 is no limit"},
+		{"unjoin east --delete --timeout=-1m", "--timeout is -1m0s, and must not be negative; 0 is no limit"},
+	} {
+		run(t, strings.Fields(test.args)...).check(t, result{code: 1, errOut: "error: " + test.want + "\n"})
+	}
+}

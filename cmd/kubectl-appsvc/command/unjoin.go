@@ -57,6 +57,9 @@ it prints the command that removes the ServiceAccount and its permissions there.
 			if u.retain == u.remove {
 				return errors.New("say what happens to the workloads of the cluster: --retain keeps them running, --delete moves them to other clusters first")
 			}
+			if err := checkTimeout(u.timeout); err != nil {
+				return err
+			}
 			return u.run(command.Context(), args[0])
 		},
 	}
