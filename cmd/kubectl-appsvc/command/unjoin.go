@@ -102,7 +102,7 @@ func (u *unjoinOptions) run(ctx context.Context, name string) error {
 	if err := d.confirm(ctx); err != nil {
 		return err
 	}
-	if u.remove && len(there) > 0 {
+	if u.remove {
 		if err := d.evict(ctx); err != nil {
 			return err
 		}
@@ -113,14 +113,17 @@ func (u *unjoinOptions) run(ctx context.Context, name string) error {
 	return d.printRemains(ctx)
 }
 
-// read reads the MemberCluster and the Secret. One of them may be missing.
+// read reads the MemberCluster and the Secret. One of them may be missing. A Secret that the
+// MemberCluster does not name must have the label of a member: another one may have the same name.
 func (d *departure) read(ctx context.Context) error {
+	d.cluster, d.secret = nil, nil
 	key := client.ObjectKey{Namespace: d.secretNamespace, Name: d.name}
-	cluster := &v1alpha1.MemberCluster{}
+	cluster, isNamed := &v1alpha1.MemberCluster{}, false
 	switch err := d.hub.Get(ctx, client.ObjectKey{Name: d.name}, cluster); {
 	case err == nil:
 		d.cluster = cluster
-		if namespace, name, found := strings.Cut(cluster.Annotations[v1alpha1.AnnotationSecret], "/"); found {
+		var namespace, name string
+		if namespace, name, isNamed = strings.Cut(cluster.Annotations[v1alpha1.AnnotationSecret], "/"); isNamed {
 			key = client.ObjectKey{Namespace: namespace, Name: name}
 		}
 	case !isNoSuchObject(err):
@@ -128,7 +131,7 @@ func (d *departure) read(ctx context.Context) error {
 	}
 	secret := &corev1.Secret{}
 	switch err := d.hub.Get(ctx, key, secret); {
-	case err == nil && (d.cluster != nil || secret.Labels[secretLabel] != ""):
+	case err == nil && (isNamed || secret.Labels[secretLabel] != ""):
 		d.secret = secret
 	case err != nil && !apierrors.IsNotFound(err):
 		if apierrors.IsForbidden(err) {
@@ -225,9 +228,21 @@ func (d *departure) confirm(ctx context.Context) error {
 	}
 }
 
-// evict has the AppServices removed from the cluster, as drain does.
+// evict has the AppServices removed from the cluster, as drain does. It reads everything again,
+// because the answer of the user may have taken minutes. An empty cluster is drained too, so that
+// nothing is placed there before it is deleted.
 func (d *departure) evict(ctx context.Context) error {
-	err := d.drain(ctx, d.hub, d.name, d.timeout)
+	if err := d.read(ctx); err != nil {
+		return err
+	}
+	there, err := d.hub.entriesOn(ctx, d.name)
+	if err != nil {
+		return err
+	}
+	if err := d.checkPossible(there); err != nil || d.cluster == nil {
+		return err
+	}
+	err = d.drain(ctx, d.hub, d.name, d.timeout)
 	var exit exitError
 	if errors.As(err, &exit) {
 		exit.message += fmt.Sprintf("\n%s stays in the fleet. To remove it and leave these running: kubectl appsvc unjoin %s --retain", d.name, d.name)
@@ -249,17 +264,28 @@ func (d *departure) delete(ctx context.Context) error {
 	if d.cluster == nil {
 		return nil
 	}
-	if err := d.awaitMember(ctx, func(found *v1alpha1.MemberCluster) bool { return found == nil || !found.HasSecret() }); err != nil {
+	// The operator looks for the Secret only of a MemberCluster that names one.
+	needsWait := d.secret != nil || d.cluster.Annotations[v1alpha1.AnnotationSecret] != ""
+	if err := d.awaitMember(ctx, func(found *v1alpha1.MemberCluster) bool { return found == nil || !needsWait || !found.HasSecret() }); err != nil {
 		if !errors.Is(err, context.DeadlineExceeded) {
-			return err
+			return d.halfDone(ctx, err)
 		}
 		d.note("The operator has not seen the deletion of the Secret within %s: it may not run.", detachTimeout)
 	}
 	if err := d.hub.Delete(ctx, d.cluster, client.Preconditions{UID: new(d.cluster.UID)}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("the Secret is deleted, but not MemberCluster %s; run the command again: %w", d.name, err)
+		return d.halfDone(ctx, err)
 	}
 	d.say("membercluster/%s deleted", d.name)
 	return nil
+}
+
+// halfDone returns the error of a step after the deletion of the Secret.
+func (d *departure) halfDone(ctx context.Context, err error) error {
+	message := describe(err)
+	if ctx.Err() != nil {
+		message = "interrupted"
+	}
+	return exitError{1, fmt.Sprintf("the Secret is deleted, but not MemberCluster %s; run the command again: %s", d.name, message)}
 }
 
 func (d *departure) awaitMember(ctx context.Context, isDone func(*v1alpha1.MemberCluster) bool) error {

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -10,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
 )
 
 // eventually waits until check returns true.
@@ -190,4 +193,48 @@ status:
 	t.Run("a cluster that does not exist", func(t *testing.T) {
 		m.run(t, "unjoin", "west", "--retain", "--yes").check(t, result{code: 1, errOut: "error: the hub has no cluster west: see kubectl appsvc clusters\n"})
 	})
+}
+
+func TestUnjoin_interrupted_says_what_is_done(t *testing.T) {
+	ensureNamespace(t, hub, secretNamespace)
+	createAll(t, hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "interrupted", Labels: map[string]string{"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}}})
+	create(t, &v1alpha1.MemberCluster{}, "metadata: {name: interrupted, annotations: {fleetwright.dev/secret: fleetwright-system/interrupted}}")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, out := newNotifier()
+	errOut := &bytes.Buffer{}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- command.Run(ctx, "test", []string{"unjoin", "interrupted", "--retain", "--yes", "--kubeconfig", hubKubeconfig},
+			genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: errOut})
+	}()
+	awaitText(t, out, "secret/interrupted in namespace fleetwright-system deleted\n")
+	cancel()
+	want := "error: the Secret is deleted, but not MemberCluster interrupted; run the command again: interrupted\n"
+	if code := <-ended; code != 1 || errOut.String() != want {
+		t.Errorf("exit code %d, error %q", code, errOut)
+	}
+}
+
+func TestUnjoin_a_MemberCluster_that_names_no_Secret(t *testing.T) {
+	ensureNamespace(t, hub, secretNamespace)
+	for _, test := range []struct {
+		labels map[string]string
+		want   string
+		gone   bool
+	}{
+		{nil, "The Secret of unnamed is missing already.\n", false},
+		{map[string]string{"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}, "secret/unnamed in namespace fleetwright-system deleted\n", true},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			createAll(t, hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "unnamed", Labels: test.labels}})
+			member := &v1alpha1.MemberCluster{}
+			create(t, member, "metadata: {name: unnamed}\nstatus: {"+map[bool]string{true: `secretMissingSince: "2026-01-01T00:00:00Z"`}[test.gone]+"}")
+			got := run(t, "unjoin", "unnamed", "--retain", "--yes")
+			err := hub.Get(t.Context(), client.ObjectKeyFromObject(member), member)
+			if got.code != 0 || got.errOut != "" || !strings.HasPrefix(got.out, "No AppService is on unnamed.\n"+test.want) || (readSecret(t, "unnamed") == nil) != test.gone || !apierrors.IsNotFound(err) {
+				t.Errorf("%+v (%v)", got, err)
+			}
+		})
+	}
 }
