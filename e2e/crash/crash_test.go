@@ -172,14 +172,19 @@ func (f *fleet) checkUnchanged(ctx context.Context, app *v1alpha1.AppService, fr
 // plan returns the kills in each step, for each lifecycle.
 func plan(t *testing.T, want []stepResult) [][]kill {
 	most := 0
-	for _, step := range want {
-		most = max(most, len(step.writes))
+	for i, step := range want {
+		if isKilled(i) {
+			most = max(most, len(step.writes))
+		}
 	}
 	random := rand.New(rand.NewPCG(*seedFlag, 0))
 	if *everyFlag == 0 {
 		kills := make([]kill, len(want))
 		first := random.IntN(len(modes))
 		for i, step := range want {
+			if !isKilled(i) {
+				continue
+			}
 			kills[i] = kill{number: 1 + random.IntN(len(step.writes)), mode: modes[(first+i)%len(modes)]}
 		}
 		t.Logf("kills: %v", kills)
@@ -193,7 +198,7 @@ func plan(t *testing.T, want []stepResult) [][]kill {
 		for _, mode := range modes {
 			kills := make([]kill, len(want))
 			for i, step := range want {
-				if number <= len(step.writes)+1 {
+				if isKilled(i) && number <= len(step.writes)+1 {
 					kills[i] = kill{number: number, mode: mode}
 				}
 			}
@@ -202,3 +207,6 @@ func plan(t *testing.T, want []stepResult) [][]kill {
 	}
 	return all
 }
+
+// isKilled reports whether the operator is killed in a step.
+func isKilled(step int) bool { return *stepFlag == "" || scenario[step].name == *stepFlag }

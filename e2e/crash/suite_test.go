@@ -50,6 +50,7 @@
 //	make crash                                   # every request, both modes, quiet periods of 60 s; with slices every eighth
 //	go test ./e2e/crash -v -count=1              # a sample: one kill in each step; a part of make e2e
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.seed 7 -crash.every 4
+//	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.step 'scale down' -crash.every 1 -crash.parallel 64
 package crash
 
 import (
@@ -70,6 +71,7 @@ var (
 	binFlag      = flag.String("bin", "../../bin", "directory of the programs")
 	dirFlag      = flag.String("dir", ".crash", "directory of the clusters' files")
 	everyFlag    = flag.Int("crash.every", 0, "kill at every n-th request of each step; 0 for one request of each step")
+	stepFlag     = flag.String("crash.step", "", "kill in this step only, for example 'scale down'")
 	quietFlag    = flag.Duration("crash.quiet", 2*time.Second, "the quiet period after a kill and its recovery, in which no request may change anything")
 	parallelFlag = flag.Int("crash.parallel", 1, "how many lifecycles share a quiet period")
 	moreFlag     = flag.Int("crash.more", 0, "number of members in addition to the three")
