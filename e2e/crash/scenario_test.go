@@ -25,10 +25,10 @@ type step struct {
 var scenario = []step{
 	{"create", func(s *v1alpha1.AppServiceSpec) { *s = framework.NewAppService("", "").Spec }},
 	{"edit the image", framework.Image("web:2")},
-	{"edit in stages", inStages("web:3")},
-	{"roll back", framework.Image(missingImage)},
+	{"edit in stages", inStages("web:3", patient)},
+	{"roll back", inStages(missingImage, 8)},
 	{"scale up", framework.Replicas(3)},
-	{"edit what failed", framework.Image("web:4")},
+	{"edit what failed", inStages("web:4", patient)},
 	{"scale down", framework.Replicas(1)},
 	{"remove the port", framework.Ports()},
 	{"add another port", framework.Ports(81)}, // so that the next steps remove a Service too
@@ -39,14 +39,18 @@ var scenario = []step{
 // missingImage cannot be pulled: see stages.yaml in package kwok.
 const missingImage = "web:doesnotexist"
 
-// inStages makes this edit of the image and later ones reach east first, and then the others.
-func inStages(image string) framework.Change {
+// patient is a deadline, in seconds, that no edit of a good image misses, on a slow machine neither.
+const patient = 600
+
+// inStages makes this edit of the image and later ones reach east first, and then the others. If east
+// is not available before the deadline, the edit is rolled back.
+func inStages(image string, deadlineSeconds int32) framework.Change {
 	return func(s *v1alpha1.AppServiceSpec) {
 		s.Image = image
-		s.ProgressDeadlineSeconds = new(int32(3))
+		s.ProgressDeadlineSeconds = new(deadlineSeconds - 5) // so that the Deployment has failed then
 		s.Rollout = &v1alpha1.Rollout{
 			RolloutPace:             v1alpha1.RolloutPace{MinReadySeconds: new(int32(1))},
-			ProgressDeadlineSeconds: new(int32(8)),
+			ProgressDeadlineSeconds: new(deadlineSeconds),
 			Stages:                  []v1alpha1.RolloutStage{{Name: "canary", ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}},
 		}
 	}
