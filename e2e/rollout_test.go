@@ -16,20 +16,30 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
-// inStages makes an edit reach east first, then north after an approval, and then the others.
+// inStages makes an edit reach east first, then north after an approval, and then the others. Nothing
+// misses its deadlines, on a slow machine neither.
 func inStages(s *v1alpha1.AppServiceSpec) {
 	region := func(name string) v1alpha1.ClusterMatch {
 		return v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": name}}}
 	}
-	s.ProgressDeadlineSeconds = new(int32(10))
 	s.Rollout = &v1alpha1.Rollout{
-		RolloutPace:             v1alpha1.RolloutPace{MinReadySeconds: new(int32(1))},
-		ProgressDeadlineSeconds: new(int32(20)),
+		RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(1))},
 		Stages: []v1alpha1.RolloutStage{
 			{Name: "canary", ClusterMatch: region("ap"), SoakSeconds: new(int32(2))},
 			{Name: "eu", ClusterMatch: region("eu"), Approval: v1alpha1.ApprovalRequired},
 		},
 	}
+}
+
+// rolloutDeadline is how long the rollout waits for a cluster.
+func rolloutDeadline(seconds int32) framework.Change {
+	return func(s *v1alpha1.AppServiceSpec) { s.Rollout.ProgressDeadlineSeconds = new(seconds) }
+}
+
+// failSoon makes a Deployment fail before the rollout waits no longer.
+func failSoon(s *v1alpha1.AppServiceSpec) {
+	s.ProgressDeadlineSeconds = new(int32(10))
+	rolloutDeadline(20)(s)
 }
 
 // TestRollout tests that an edit reaches six clusters in stages, that a failed edit is rolled back
@@ -83,7 +93,7 @@ func TestRollout(t *testing.T) {
 	})
 
 	t.Run("a failed edit is rolled back", func(t *testing.T) {
-		f.EditApp(t, app, framework.Image("web:doesnotexist"))
+		f.EditApp(t, app, framework.Image("web:doesnotexist"), failSoon)
 		took := f.awaitRollout(t, app, v1alpha1.RolloutRolledBack, 3)
 		t.Logf("RolledBack after %s", framework.Round(took))
 		f.awaitImages(t, app, imagesOf("web:2", "web:2"))
@@ -91,7 +101,7 @@ func TestRollout(t *testing.T) {
 		if app.Spec.Image != "web:doesnotexist" {
 			t.Errorf("the spec has the image %s", app.Spec.Image)
 		}
-		f.EditApp(t, app, framework.Replicas(2))
+		f.EditApp(t, app, framework.Replicas(2), rolloutDeadline(600))
 		f.awaitReplicas(t, app, 2, all...)
 	})
 
@@ -104,7 +114,7 @@ func TestRollout(t *testing.T) {
 	})
 
 	t.Run("a newer edit starts again, and a member that is cut off blocks no stage of two", func(t *testing.T) {
-		f.EditApp(t, app, framework.Image("web:3"))
+		f.EditApp(t, app, framework.Image("web:3"), rolloutDeadline(30)) // then a member that is cut off has no result
 		f.awaitStage(t, app, "eu", v1alpha1.StageAwaitingApproval)
 		f.cutOff(t, app, "north")
 		f.plugin(t, "rollout", "approve", app.Name, "-n", namespace, "--stage", "eu", "--revision", "5")
