@@ -145,6 +145,17 @@ func (d *departure) read(ctx context.Context) error {
 	return nil
 }
 
+// uids returns the UIDs of the MemberCluster and the Secret.
+func (d *departure) uids() (uids [2]types.UID) {
+	if d.cluster != nil {
+		uids[0] = d.cluster.UID
+	}
+	if d.secret != nil {
+		uids[1] = d.secret.UID
+	}
+	return uids
+}
+
 // checkPossible returns an error if the cluster cannot leave now.
 func (d *departure) checkPossible(there map[client.ObjectKey]*v1alpha1.ClusterStatus) error {
 	if tool := toolOf(d.secret); tool != "" {
@@ -232,8 +243,12 @@ func (d *departure) confirm(ctx context.Context) error {
 // because the answer of the user may have taken minutes. An empty cluster is drained too, so that
 // nothing is placed there before it is deleted.
 func (d *departure) evict(ctx context.Context) error {
+	before := d.uids()
 	if err := d.read(ctx); err != nil {
 		return err
+	}
+	if d.uids() != before {
+		return fmt.Errorf("the Secret or the MemberCluster of %s was deleted or created meanwhile: run the command again", d.name)
 	}
 	there, err := d.hub.entriesOn(ctx, d.name)
 	if err != nil {

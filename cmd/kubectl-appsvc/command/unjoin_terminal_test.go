@@ -74,7 +74,10 @@ func TestUnjoin_asks_in_a_terminal(t *testing.T) {
 
 func TestUnjoin_drains_what_was_placed_before_the_answer(t *testing.T) {
 	ensureNamespace(t, hub, secretNamespace)
-	createAll(t, hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "slow"}})
+	secretOf := func() *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "slow"}}
+	}
+	createAll(t, hub, secretOf())
 	member := &v1alpha1.MemberCluster{}
 	create(t, member, `
 metadata: {name: slow, annotations: {fleetwright.dev/secret: fleetwright-system/slow}}
@@ -99,6 +102,14 @@ status:
 			}
 			placeOn(t, app, "slow", "north")
 		}, 1, "error: the hub is not connected to slow, so nothing can be removed from it: Ready is False (Unreachable): i/o timeout", false},
+		{"the Secret is created again", func() {
+			if err := hub.Delete(t.Context(), secretOf()); err != nil {
+				t.Fatal(err)
+			}
+			if err := hub.Create(t.Context(), secretOf()); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, "error: the Secret or the MemberCluster of slow was deleted or created meanwhile: run the command again", false},
 		{"nothing", func() {}, 0, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
