@@ -12,6 +12,8 @@ const (
 	LabelAppService = "fleetwright.dev/appservice"
 	// LabelSlot is the number of an AppServiceSlice.
 	LabelSlot = "fleetwright.dev/slot"
+	// LabelVersion is the version of the operator, on the Lease of its leader election.
+	LabelVersion = "app.kubernetes.io/version"
 
 	// AnnotationHub is the identity of the hub that owns a member's object. An object of another
 	// hub is never changed.

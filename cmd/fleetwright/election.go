@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/internal/leasefence"
 )
@@ -33,7 +35,7 @@ func (o *options) newFencedConfigs(hub *rest.Config, hubOptions *manager.Options
 		return hub, nil
 	}
 	fence := leasefence.New(renewDeadline)
-	lock, err := fence.NewLock(hub, hubOptions.LeaderElectionNamespace, hubOptions.LeaderElectionID)
+	lock, err := fence.NewLock(hub, hubOptions.LeaderElectionNamespace, hubOptions.LeaderElectionID, leaseLabels(version))
 	if err != nil {
 		return nil, fmt.Errorf("create the lock of the leader election: %w", err)
 	}
@@ -43,4 +45,13 @@ func (o *options) newFencedConfigs(hub *rest.Config, hubOptions *manager.Options
 	fenced := rest.CopyConfig(hub)
 	fenced.WrapTransport = transport.Wrappers(fence.Wrap, hub.WrapTransport)
 	return fenced, nil
+}
+
+// leaseLabels returns the labels of the Lease: kubectl appsvc reads the version of the operator there.
+// Everybody who sees AppServices may read the Lease.
+func leaseLabels(version string) map[string]string {
+	if len(validation.IsValidLabelValue(version)) > 0 {
+		version = "unknown" // the hub would refuse the Lease
+	}
+	return map[string]string{v1alpha1.LabelVersion: version}
 }

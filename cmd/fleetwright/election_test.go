@@ -176,6 +176,33 @@ func (h *hub) waitForLeader(t *testing.T, not string) string {
 	return leader
 }
 
+// TestLease_has_the_version_of_the_leader tests that kubectl appsvc finds the version of the operator,
+// and that a version that is no value of a label does not keep a replica from leading.
+func TestLease_has_the_version_of_the_leader(t *testing.T) {
+	for version, want := range map[string]string{"v0.1.0": "v0.1.0", "v0.1.0-3-g1234567-dirty": "v0.1.0-3-g1234567-dirty", "a version": "unknown"} {
+		if got := leaseLabels(version)[v1alpha1.LabelVersion]; got != want {
+			t.Errorf("%s: the Lease says %q, want %q", version, got, want)
+		}
+	}
+	h := sharedHub(t)
+	h.installCRDs(t)
+	t.Cleanup(func() { h.delete(&coordinationv1.Lease{ObjectMeta: theLease}) })
+	// An older version has left a Lease without labels.
+	older := &coordinationv1.Lease{ObjectMeta: *theLease.DeepCopy()}
+	if err := h.admin.Create(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	h.replica(t).waitUntilReady(t)
+	h.waitForLeader(t, "")
+	lease := &coordinationv1.Lease{}
+	if err := h.admin.Get(t.Context(), client.ObjectKeyFromObject(older), lease); err != nil {
+		t.Fatal(err)
+	}
+	if got := lease.Labels[v1alpha1.LabelVersion]; got != version {
+		t.Errorf("the Lease says %q, want %q", got, version)
+	}
+}
+
 // freeze stops the leader just after it renewed its Lease, and not during a renewal. It returns its
 // identity.
 func (h *hub) freeze(t *testing.T, leader replica) string {

@@ -30,7 +30,7 @@
 // configuration without the fence; NewLock returns that lock, and it opens and closes the fence.
 //
 //	fence := leasefence.New(renewDeadline)
-//	lock, err := fence.NewLock(hub, namespace, "my-operator")
+//	lock, err := fence.NewLock(hub, namespace, "my-operator", nil)
 //	if err != nil {
 //		return err
 //	}

@@ -14,9 +14,9 @@ import (
 
 // NewLock returns a lock on a Lease for the leader election. It opens the fence when the Lease is
 // acquired or renewed, and closes it when the Lease is released or held by another replica. The
-// configuration must not pass the fence. The lock records no Event, because the log names the
-// leader.
-func (f *Fence) NewLock(hub *rest.Config, namespace, name string) (resourcelock.Interface, error) {
+// configuration must not pass the fence. The lock sets the labels whenever it acquires or renews the
+// Lease. It records no Event, because the log names the leader.
+func (f *Fence) NewLock(hub *rest.Config, namespace, name string, labels map[string]string) (resourcelock.Interface, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func (f *Fence) NewLock(hub *rest.Config, namespace, name string) (resourcelock.
 	if err != nil {
 		return nil, err
 	}
-	lease, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, name, nil, leases,
-		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
+	lease, err := resourcelock.NewWithLabels(resourcelock.LeasesResourceLock, namespace, name, nil, leases,
+		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}, labels)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestLock_opens_and_closes_the_fence(t *testing.T) {
 	locks := map[string]resourcelock.Interface{}
 	fences := map[string]*Fence{"first": New(testRenewDeadline), "second": New(testRenewDeadline)}
 	for name, f := range fences {
-		if locks[name], err = f.NewLock(config, metav1.NamespaceDefault, "fence"); err != nil {
+		if locks[name], err = f.NewLock(config, metav1.NamespaceDefault, "fence", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
