@@ -16,6 +16,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 const (
@@ -35,8 +37,10 @@ func newDrain(o *hubOptions) *cobra.Command {
 have moved. A replacement is ready before anything is removed, as for every removal. The command
 says after a few seconds what has not moved, and why. kubectl appsvc uncordon ends the drain.
 
-The exit code is 0 if nothing runs on the cluster any more, and 3 if something still does after
-the timeout.`,
+An AppService whose placement tolerates the taint stays. The command does not wait for it.
+
+The exit code is 0 if nothing runs on the cluster any more, and 3 if something still does when the
+wait ends.`,
 		Example:           "  kubectl appsvc drain south --timeout 15m",
 		Args:              exactlyOne("the name of the cluster", "CLUSTER"),
 		ValidArgsFunction: o.completeMembers,
@@ -92,23 +96,23 @@ func (o *hubOptions) awaitDrained(ctx context.Context, h hub, cluster string, ti
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	var there map[client.ObjectKey]*v1alpha1.ClusterStatus
-	reasons := map[client.ObjectKey]string{}
+	var there reasons
+	printed := reasons{}
 	for start := time.Now(); ; {
 		began := time.Now()
-		after, err := h.entriesOn(ctx, cluster)
+		after, err := h.reasonsOn(ctx, cluster)
 		switch {
-		case err != nil && there == nil:
+		case errors.As(err, new(exitError)), err != nil && there == nil:
 			return err
 		case ctx.Err() != nil:
-			return endOfDrain(ctx, cluster, timeout, there)
+			return endOfDrain(ctx.Err(), cluster, timeout, there)
 		case err != nil:
 			o.note("%s; trying again", describe(err))
 		case there != nil && len(there) == 0 && len(after) == 0:
 			return o.write(fmt.Sprintf("membercluster/%s drained\n", cluster))
 		default:
 			for _, app := range sortedKeys(there) {
-				if after[app] != nil {
+				if _, stays := after[app]; stays {
 					continue
 				}
 				if err := o.write(fmt.Sprintf("appservice/%s is no longer on %s\n", app, cluster)); err != nil {
@@ -116,69 +120,139 @@ func (o *hubOptions) awaitDrained(ctx context.Context, h hub, cluster string, ti
 				}
 			}
 			there = after
+			if there.areFinal() {
+				return endOfDrain(nil, cluster, timeout, there)
+			}
 			if time.Since(start) >= reasonDelay {
-				o.noteReasons(there, reasons)
+				o.noteReasons(there, printed)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return endOfDrain(ctx, cluster, timeout, there)
+			return endOfDrain(ctx.Err(), cluster, timeout, there)
 		case <-time.After(max(drainPoll, 10*time.Since(began))): // a large hub is not listed all the time
 		}
 	}
 }
 
 // noteReasons prints why each AppService is still on the cluster, unless that was printed before.
-func (o *hubOptions) noteReasons(there map[client.ObjectKey]*v1alpha1.ClusterStatus, printed map[client.ObjectKey]string) {
+func (o *hubOptions) noteReasons(there, printed reasons) {
 	for _, app := range sortedKeys(there) {
-		reason := remaining(map[client.ObjectKey]*v1alpha1.ClusterStatus{app: there[app]})
-		if reason != printed[app] {
-			printed[app] = reason
-			o.note("appservice/%s", strings.TrimLeft(reason, " "))
+		if there[app] != printed[app] {
+			printed[app] = there[app]
+			o.note("appservice/%s: %s", app, there[app].text)
 		}
 	}
 }
 
-// endOfDrain returns the error of a drain that has not finished.
-func endOfDrain(ctx context.Context, cluster string, timeout time.Duration, there map[client.ObjectKey]*v1alpha1.ClusterStatus) error {
+// endOfDrain returns the error of a drain that has not moved everything. cause is why the wait ended;
+// it is nil if waiting any longer does not help.
+func endOfDrain(cause error, cluster string, timeout time.Duration, there reasons) error {
 	what := fmt.Sprintf("%d AppServices still run on %s; continue with the same command, or end the drain with kubectl appsvc uncordon %s\n%s",
-		len(there), cluster, cluster, remaining(there))
+		len(there), cluster, cluster, there)
 	if len(there) == 0 {
 		what = fmt.Sprintf("no AppService is on %s, but this was not checked a second time; run the same command again", cluster)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch {
+	case cause == nil:
+		return exitError{ExitNegative, what}
+	case errors.Is(cause, context.DeadlineExceeded):
 		return exitError{ExitNegative, fmt.Sprintf("after %s, %s", timeout, what)}
 	}
 	return exitError{1, "interrupted: " + what}
 }
 
-// sortedKeys returns the AppServices by namespace and name.
-func sortedKeys(there map[client.ObjectKey]*v1alpha1.ClusterStatus) []client.ObjectKey {
-	return slices.SortedFunc(maps.Keys(there), func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
+// reasons says why AppServices are still on a cluster that is drained.
+type reasons map[client.ObjectKey]reason
+
+type reason struct {
+	text string
+	// isFinal is set if the AppService will not leave before somebody edits it.
+	isFinal bool
 }
 
-// remaining says why each AppService is still on the cluster.
-func remaining(there map[client.ObjectKey]*v1alpha1.ClusterStatus) string {
+// String returns a line for each AppService, sorted.
+func (r reasons) String() string {
 	var lines []string
-	for key, entry := range there {
-		line := "  " + key.String() + ": "
-		switch {
-		case entry.Transition.Type == "" && entry.Phase != "":
-			line += "its placement tolerates the taint " + v1alpha1.TaintDrain + ", or the operator has not planned this yet"
-		case entry.Message != "":
-			line += entry.Reason + ": " + entry.Message
-		default:
-			line += entry.Reason
-		}
-		lines = append(lines, line)
+	for _, app := range sortedKeys(r) {
+		lines = append(lines, "  "+app.String()+": "+r[app].text)
 	}
-	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 
-// entriesOn returns the entries for a cluster of all AppServices that have one. An entry that is not
-// known has only a reason.
-func (h hub) entriesOn(ctx context.Context, cluster string) (map[client.ObjectKey]*v1alpha1.ClusterStatus, error) {
+// areFinal reports whether there are AppServices, and none of them will leave before somebody edits it.
+func (r reasons) areFinal() bool {
+	for _, of := range r {
+		if !of.isFinal {
+			return false
+		}
+	}
+	return len(r) > 0
+}
+
+// reasonsOn says why each AppService that has an entry for a cluster is still there. It returns an
+// error if the cluster is not being drained any more.
+func (h hub) reasonsOn(ctx context.Context, cluster string) (reasons, error) {
+	member, err := h.readMember(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(member.Spec.Taints, isDrainTaint) {
+		return nil, exitError{1, fmt.Sprintf("somebody has ended the drain of %s: it has no taint %s any more", cluster, v1alpha1.TaintDrain)}
+	}
+	there, err := h.residentsOn(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	why := reasons{}
+	for app, of := range there {
+		why[app] = of.reason(member)
+	}
+	return why, nil
+}
+
+// residents are the AppServices that have an entry for a cluster.
+type residents map[client.ObjectKey]resident
+
+type resident struct {
+	app *v1alpha1.AppService
+	// entry has only a reason if it is not known.
+	entry *v1alpha1.ClusterStatus
+}
+
+// reason says why the AppService is still on a cluster that is drained. It decides with the code of
+// the planner whether the AppService leaves.
+func (r resident) reason(member *v1alpha1.MemberCluster) reason {
+	what := r.entry.Reason
+	if r.entry.Message != "" {
+		what += ": " + r.entry.Message
+	}
+	if r.entry.Phase == "" { // the entry is not known
+		return reason{text: what}
+	}
+	switch r.entry.Transition.Type {
+	case v1alpha1.TransitionRemovalPending, v1alpha1.TransitionRemovalNeedsApproval, v1alpha1.TransitionRemoving:
+		return reason{text: what}
+	}
+	plan, err := placement.Decide(entries.WithEntries(r.app, []v1alpha1.ClusterStatus{*r.entry}), []v1alpha1.MemberCluster{*member})
+	decision := plan.Find(member.Name)
+	switch {
+	case !r.app.DeletionTimestamp.IsZero():
+		return reason{text: "it is being deleted, and the operator has not planned this yet"}
+	case err != nil:
+		return reason{text: fmt.Sprintf("stays, because it cannot be placed: %v", err), isFinal: true}
+	case decision.Chosen():
+		return reason{text: "stays, because its placement tolerates the taint " + v1alpha1.TaintDrain, isFinal: true}
+	case r.app.Spec.Suspend:
+		return reason{text: "stays, because spec.suspend is true", isFinal: true}
+	case decision.Reason == v1alpha1.ReasonSecretMissing:
+		return reason{text: "stays, because the kubeconfig Secret of the cluster is missing", isFinal: true}
+	}
+	return reason{text: "the operator has not planned this yet"}
+}
+
+// residentsOn returns all AppServices that have an entry for a cluster.
+func (h hub) residentsOn(ctx context.Context, cluster string) (residents, error) {
 	list := &v1alpha1.AppServiceList{}
 	if err := h.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list AppServices: %w", err)
@@ -191,7 +265,7 @@ func (h hub) entriesOn(ctx context.Context, cluster string) (map[client.ObjectKe
 			return nil, fmt.Errorf("list AppServiceSlices: %w", err)
 		}
 	}
-	there := map[client.ObjectKey]*v1alpha1.ClusterStatus{}
+	there := residents{}
 	for i := range list.Items {
 		app := &list.Items[i]
 		entry := app.Status.Cluster(cluster)
@@ -202,8 +276,13 @@ func (h hub) entriesOn(ctx context.Context, cluster string) (map[client.ObjectKe
 			}
 		}
 		if entry != nil {
-			there[client.ObjectKeyFromObject(app)] = entry
+			there[client.ObjectKeyFromObject(app)] = resident{app, entry}
 		}
 	}
 	return there, nil
+}
+
+// sortedKeys returns AppServices by namespace and name.
+func sortedKeys[V any](of map[client.ObjectKey]V) []client.ObjectKey {
+	return slices.SortedFunc(maps.Keys(of), func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
 }

@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -58,7 +60,7 @@ func createLease(t *testing.T, renewed time.Time) {
 	if err := hub.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "fleetwright", Namespace: "fleetwright-system"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "fleetwright", Namespace: "fleetwright-system", Labels: map[string]string{v1alpha1.LabelVersion: "test"}}}
 	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: renewed}, new(int32(15))
 	if err := hub.Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
@@ -337,17 +339,60 @@ func TestDrain(t *testing.T) {
 		s.Clusters = []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRemovalPending, LastTransitionTime: metav1.Now(),
 			Message: "the removal starts when the AppService is ready on: north", Transition: v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalPending, Cause: v1alpha1.CauseClustersChanged}}}
 	})
+	ready := []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}}
+	createApp := func(name, spec string) *v1alpha1.AppService {
+		app := &v1alpha1.AppService{}
+		create(t, app, fmt.Sprintf("{metadata: {name: %s, namespace: default}, spec: {image: nginx, %s}}", name, spec))
+		setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.Clusters = ready })
+		return app
+	}
+	waiting := createApp("waiting", "replicas: 1")
+	tolerating := createApp("tolerating", "placement: {tolerations: [{key: fleetwright.dev/drain, operator: Exists}]}")
+	suspended := createApp("suspended", "suspend: true")
+	const still = " AppServices still run on east; continue with the same command, or end the drain with kubectl appsvc uncordon east\n"
 	run(t, "drain", "east", "--timeout", "1s").check(t, result{code: 3, out: "membercluster/east is being drained\n",
-		errOut: "error: after 1s, 1 AppServices still run on east; continue with the same command, or end the drain with kubectl appsvc uncordon east\n" +
-			"  default/drained: RemovalPending: the removal starts when the AppService is ready on: north\n"})
+		errOut: "error: after 1s, 4" + still +
+			"  default/drained: RemovalPending: the removal starts when the AppService is ready on: north\n" +
+			"  default/suspended: stays, because spec.suspend is true\n" +
+			"  default/tolerating: stays, because its placement tolerates the taint fleetwright.dev/drain\n" +
+			"  default/waiting: the operator has not planned this yet\n"})
+	// The drain does not wait for what stays.
+	for _, left := range []*v1alpha1.AppService{waiting, suspended, app} {
+		setStatus(t, read(t, left), func(s *v1alpha1.AppServiceStatus) { s.Clusters = nil })
+	}
+	run(t, "drain", "east").check(t, result{code: 3, errOut: "error: 1" + still + "  default/tolerating: stays, because its placement tolerates the taint fleetwright.dev/drain\n"})
+	// An edit that removes the toleration counts before the operator has planned it.
+	edited := read(t, tolerating)
+	edited.Spec.Placement = nil
+	if err := hub.Update(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "drain", "east", "--timeout", "1s").check(t, result{code: 3, errOut: "error: after 1s, 1" + still + "  default/tolerating: the operator has not planned this yet\n"})
+	setStatus(t, read(t, tolerating), func(s *v1alpha1.AppServiceStatus) { s.Clusters = nil })
 	member := &v1alpha1.MemberCluster{}
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "east"}, member); err != nil || !member.Spec.Unschedulable || len(member.Spec.Taints) != 1 {
 		t.Errorf("the spec is %+v (%v)", member.Spec, err)
 	}
-	setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { s.Clusters = nil })
 	run(t, "drain", "east").check(t, result{out: "membercluster/east drained\n"})
+	// Somebody else ends the drain.
+	run(t, "uncordon", "east").check(t, result{out: "membercluster/east uncordoned\n"})
+	setStatus(t, read(t, waiting), func(s *v1alpha1.AppServiceStatus) { s.Clusters = ready })
+	isDraining, output := newNotifier()
+	go func() {
+		<-isDraining
+		if err := removeTaints(t, "east"); err != nil {
+			t.Error(err)
+		}
+	}()
+	runStreams(t, output, "drain", "east").check(t, result{code: 1, out: "membercluster/east is being drained\n",
+		errOut: "error: somebody has ended the drain of east: it has no taint fleetwright.dev/drain any more\n"})
 	run(t, "uncordon", "east").check(t, result{out: "membercluster/east uncordoned\n"})
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "east"}, member); err != nil || member.Spec.Unschedulable || len(member.Spec.Taints) != 0 {
 		t.Errorf("the spec is %+v (%v)", member.Spec, err)
 	}
+}
+
+func removeTaints(t *testing.T, cluster string) error {
+	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+	return hub.Patch(t.Context(), member, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"taints": null}}`)))
 }

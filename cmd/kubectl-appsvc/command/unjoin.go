@@ -91,7 +91,7 @@ func (u *unjoinOptions) run(ctx context.Context, name string) error {
 	if err := d.read(ctx); err != nil {
 		return err
 	}
-	there, err := h.entriesOn(ctx, name)
+	there, err := h.residentsOn(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (d *departure) uids() (uids [2]types.UID) {
 }
 
 // checkPossible returns an error if the cluster cannot leave now.
-func (d *departure) checkPossible(there map[client.ObjectKey]*v1alpha1.ClusterStatus) error {
+func (d *departure) checkPossible(there residents) error {
 	if tool := toolOf(d.secret); tool != "" {
 		return fmt.Errorf("secret %s/%s is managed by %s, which would create it again or needs it: remove it there first, then run this command again", d.secret.Namespace, d.secret.Name, tool)
 	}
@@ -196,14 +196,14 @@ func toolOf(secret *corev1.Secret) string {
 }
 
 // printEntries prints what runs on the cluster.
-func (d *departure) printEntries(there map[client.ObjectKey]*v1alpha1.ClusterStatus) {
+func (d *departure) printEntries(there residents) {
 	if len(there) == 0 {
 		d.say("No AppService is on %s.", d.name)
 		return
 	}
 	d.say("On %s:", d.name)
 	for _, app := range sortedKeys(there) {
-		d.say("  %s: %s, %d/%d pods ready", app, cmp.Or(there[app].Phase, v1alpha1.ClusterUnknown), there[app].ReadyReplicas, there[app].Replicas)
+		d.say("  %s: %s, %d/%d pods ready", app, cmp.Or(there[app].entry.Phase, v1alpha1.ClusterUnknown), there[app].entry.ReadyReplicas, there[app].entry.Replicas)
 	}
 }
 
@@ -250,7 +250,7 @@ func (d *departure) evict(ctx context.Context) error {
 	if d.uids() != before {
 		return fmt.Errorf("the Secret or the MemberCluster of %s was deleted or created meanwhile: run the command again", d.name)
 	}
-	there, err := d.hub.entriesOn(ctx, d.name)
+	there, err := d.hub.residentsOn(ctx, d.name)
 	if err != nil {
 		return err
 	}
