@@ -23,8 +23,9 @@ help: ## list the targets
 ## Build and run
 
 .PHONY: build run image install deploy undeploy dist dist-plugin
-build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc, statically linked
+build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
+	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
 
 run: build ## run the operator against the current kubeconfig
 	$(BIN)/fleetwright

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the kubectl plugin for all platforms, as archives with the licence, and a krew manifest that
-# has their checksums.
+# Builds the kubectl plugin for all platforms, as archives with the licence and the script for
+# completion, and a krew manifest that has their checksums.
 #
 #   VERSION=v0.1.0 tools/plugin.sh DIRECTORY [URL]
 #
@@ -16,14 +16,14 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 platforms=
 for platform in ${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}; do
   os=${platform%/*} arch=${platform#*/}
-  binary=kubectl-appsvc
-  if [[ $os == windows ]]; then binary+=.exe; fi
+  binary=kubectl-appsvc files=(LICENSE)
+  if [[ $os == windows ]]; then binary+=.exe; else files+=(kubectl_complete-appsvc); fi # a script of sh
   echo "plugin: $platform" >&2
   GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$work/$binary" ./cmd/kubectl-appsvc
-  cp LICENSE "$work/LICENSE"
+  cp LICENSE cmd/kubectl-appsvc/kubectl_complete-appsvc "$work/"
   archive=kubectl-appsvc_${version}_${os}_${arch}.tar.gz
   # The same sources give the same bytes.
-  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -c "$binary" LICENSE | gzip -n >"$out/$archive"
+  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -c "$binary" "${files[@]}" | gzip -n >"$out/$archive"
   rm "$work/$binary"
   platforms+="
     - selector: {matchLabels: {os: $os, arch: $arch}}
@@ -45,5 +45,6 @@ spec:
     there or not, approves and undoes rollouts, and serves a page of the fleet on this machine.
   caveats: |
     It needs a hub on which Fleetwright is installed, as a context of your kubeconfig.
+    kubectl appsvc completion --help says how kubectl completes its arguments.
   platforms:$platforms
 END

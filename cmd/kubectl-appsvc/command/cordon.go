@@ -95,7 +95,7 @@ func (h hub) changeMember(ctx context.Context, name string, change func(*v1alpha
 		if isChanged, err = isDifferent(member, changed); err != nil || !isChanged {
 			return err
 		}
-		if err := h.Patch(ctx, changed, patch, client.FieldOwner(fieldManager)); err != nil {
+		if err := h.Patch(ctx, changed, patch, patchOptions); err != nil {
 			return fmt.Errorf("change MemberCluster %s: %w", name, err)
 		}
 		return nil

@@ -48,7 +48,7 @@ kubectl diff.`,
 		Args: func(command *cobra.Command, args []string) error {
 			return diffError(cobra.RangeArgs(1, 2)(command, args))
 		},
-		ValidArgsFunction: o.completeApp(o.completeMembers),
+		ValidArgsFunction: o.completeApp(o.completeMember),
 		RunE: func(command *cobra.Command, args []string) error {
 			changes, err := o.diff(command.Context(), args[0], file, args[1:])
 			if err != nil {

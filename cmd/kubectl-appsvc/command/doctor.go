@@ -65,7 +65,7 @@ did not work, and 0 otherwise.`,
   # By a context of an administrator of the cluster
   kubectl appsvc doctor east --member-context east-admin`,
 		Args:              exactlyOne("the name of the cluster", "CLUSTER"),
-		ValidArgsFunction: o.completeMembers,
+		ValidArgsFunction: o.completeMember,
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.connect()
 			if err != nil {
@@ -122,13 +122,15 @@ func (r *report) add(checks ...check) {
 // operatorCheck checks that what the hub reports is current.
 func (o *hubOptions) operatorCheck(ctx context.Context, h hub) check {
 	const what = "operator"
-	switch text, isKnown := o.operatorState(ctx, h); {
-	case text == "":
-		return passed(what, "it runs")
-	case !isKnown:
-		return noted(what, "%s", text)
+	switch operator := o.readOperator(ctx, h); {
+	case !operator.isKnown:
+		return noted(what, "%s", operator.stale)
+	case operator.stale != "":
+		return failed(what, "%s", operator.stale)
+	case operator.skew != "":
+		return noted(what, "it runs, and %s", operator.skew)
 	default:
-		return failed(what, "%s", text)
+		return passed(what, "it runs")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // ExitNegative is the exit code of a command that worked and whose answer is no.
@@ -36,7 +35,7 @@ func describe(err error) string {
 	switch connection := unreachable(err); {
 	case connection != "":
 		return connection
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && !isNoSuchObject(err):
+	case isUnknownKind(err):
 		return fmt.Sprintf("%v: the cluster of this context has no Fleetwright, or another version of it: select the hub with --context, or install Fleetwright there (docs/install.md)", err)
 	case apierrors.IsForbidden(err):
 		return err.Error() + roleFor(err)

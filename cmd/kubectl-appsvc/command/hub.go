@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -23,10 +26,18 @@ import (
 // fieldManager is the field manager of everything that the plugin writes on the hub.
 const fieldManager = "appsvc"
 
+// patchOptions are the options of a patch on the hub. The hub refuses a field that its CRD does not
+// have, which it would otherwise leave out without an error.
+var patchOptions = &client.PatchOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+
 // hubOptions are the flags that select the hub.
 type hubOptions struct {
 	*genericclioptions.ConfigFlags
 	streams genericiooptions.IOStreams
+	// version is that of the plugin.
+	version string
+	// connected is the connection to the hub that a command has made last, or nil.
+	connected *hub
 	// secretNamespace has the kubeconfig Secrets of members, and the Lease of the operator.
 	secretNamespace string
 }
@@ -66,7 +77,38 @@ func (o *hubOptions) connect() (hub, error) {
 	if err != nil {
 		return hub{}, fmt.Errorf("connect to the hub: %w", err)
 	}
-	return hub{WithWatch: c, config: config, namespace: namespace}, nil
+	o.connected = &hub{WithWatch: c, config: config, namespace: namespace}
+	return *o.connected, nil
+}
+
+// pageSize is how many objects of a list the hub returns at a time, as for kubectl.
+const pageSize = 500
+
+// List reads all pages of a list.
+func (h hub) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var items []runtime.Object
+	for next := ""; ; {
+		err := h.WithWatch.List(ctx, list, append(slices.Clone(options), client.Limit(pageSize), client.Continue(next))...)
+		switch {
+		case next != "" && apierrors.IsResourceExpired(err): // the pages took too long
+			return h.WithWatch.List(ctx, list, options...)
+		case err != nil:
+			return err
+		}
+		if next = list.GetContinue(); next == "" && items == nil {
+			return nil
+		}
+		page, err := meta.ExtractList(list)
+		if err != nil {
+			return err
+		}
+		if items = append(items, page...); next == "" {
+			return meta.SetList(list, items)
+		}
+		if err := meta.SetList(list, nil); err != nil { // items has its objects
+			return err
+		}
+	}
 }
 
 // readApp returns an AppService.

@@ -81,7 +81,7 @@ revert that: repeat the command before the token expires.`,
   # What would be applied on both sides
   kubectl appsvc join east --dry-run`,
 		Args:              exactlyOne("the context of the cluster", "CONTEXT"),
-		ValidArgsFunction: o.completeContexts,
+		ValidArgsFunction: o.completeContext,
 		RunE: func(command *cobra.Command, args []string) error {
 			j.hasLabels, j.hasNamespaces = command.Flags().Changed("labels"), command.Flags().Changed("namespaces")
 			if err := j.validate(); err != nil {

@@ -62,22 +62,3 @@ func checkStaged(app *v1alpha1.AppService) error {
 	}
 	return checkCurrent(app)
 }
-
-func (o *hubOptions) completeStages(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	h, err := o.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	app, err := h.readApp(command.Context(), args[0])
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []cobra.Completion
-	for _, stage := range app.Status.Rollout.Stages {
-		names = append(names, stage.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}

@@ -60,7 +60,6 @@ func (o *hubOptions) newRequest(r request) *cobra.Command {
 	}
 	if r.hasStage {
 		command.Flags().StringVar(&flags.stage, "stage", "", "`name` of the stage")
-		_ = command.RegisterFlagCompletionFunc("stage", o.completeStages) // the flag exists
 	}
 	return command
 }
@@ -94,7 +93,7 @@ func (h hub) request(ctx context.Context, name string, r request, flags requestF
 			return err
 		}
 		patch := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
-		return h.Patch(ctx, changed, patch, client.FieldOwner(fieldManager))
+		return h.Patch(ctx, changed, patch, patchOptions)
 	})
 	return done, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 
 // Run runs the plugin with these arguments, and returns its exit code.
 func Run(ctx context.Context, version string, args []string, streams genericiooptions.IOStreams) int {
-	root := newRoot(version, streams)
+	root, hub := newRoot(version, streams)
 	root.SetArgs(append([]string{}, args...)) // cobra takes those of the process instead of nil
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -26,6 +25,9 @@ func Run(ctx context.Context, version string, args []string, streams genericioop
 	}
 	// The exit code says it too, if the error stream cannot be written.
 	_, _ = fmt.Fprintf(streams.ErrOut, "error: %s\n", message)
+	if skew := hub.explainSkew(ctx, err); skew != "" {
+		hub.note("%s", skew)
+	}
 	return code
 }
 
@@ -41,7 +43,8 @@ func exitOf(ctx context.Context, err error) (code int, message string) {
 	return 1, describe(err)
 }
 
-func newRoot(version string, streams genericiooptions.IOStreams) *cobra.Command {
+// newRoot returns the plugin with all of its commands, and its flags that select the hub.
+func newRoot(version string, streams genericiooptions.IOStreams) (*cobra.Command, *hubOptions) {
 	root := &cobra.Command{
 		Use:   "kubectl-appsvc",
 		Short: "Run applications on many clusters, and see why they do or do not run",
@@ -55,7 +58,7 @@ permissions and your own kubeconfig. Use --context if the current context is not
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	hub := &hubOptions{ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(), streams: streams}
+	hub := &hubOptions{ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(), streams: streams, version: version}
 	hub.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&hub.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub with the kubeconfig Secrets of members and the Lease of the operator")
 
@@ -71,14 +74,8 @@ permissions and your own kubeconfig. Use --context if the current context is not
 	}
 	inGroup("fleet", newClusters(hub), newJoin(hub), newUnjoin(hub), newCordon(hub), newUncordon(hub), newDrain(hub), newDoctor(hub), newUI(hub))
 	inGroup("app", newStatus(hub), newWhy(hub), newDiff(hub), newConvert(hub), newRollout(hub), newRestart(hub), newLogs(hub), newEvents(hub))
-	root.AddCommand(&cobra.Command{
-		Use:   "version",
-		Short: "Print the version of the plugin",
-		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(command.OutOrStdout(), "kubectl-appsvc %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	})
-	return root
+	root.AddCommand(newVersion(hub))
+	addCompletionCommand(root)
+	hub.addFlagCompletions(root)
+	return root, hub
 }

@@ -13,9 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
 )
@@ -203,31 +200,43 @@ func (o *hubOptions) staleness(ctx context.Context, h hub, app *v1alpha1.AppServ
 	if app.Status.ObservedGeneration < app.Generation {
 		notes = append(notes, "the operator has not processed the latest edit yet")
 	}
-	if text, _ := o.operatorState(ctx, h); text != "" {
-		notes = append(notes, text)
+	operator := o.readOperator(ctx, h)
+	for _, text := range []string{operator.stale, operator.skew} {
+		if text != "" {
+			notes = append(notes, text)
+		}
 	}
 	return notes
 }
 
-// operatorState says why what the operator wrote may be old, or returns "". It is not known whether
-// the operator runs if its Lease cannot be read.
-func (o *hubOptions) operatorState(ctx context.Context, h hub) (text string, isKnown bool) {
-	lease := &coordinationv1.Lease{}
+// operatorState is what the Lease of the operator says.
+type operatorState struct {
+	// stale says why what the operator wrote may be old, or is "".
+	stale string
+	// isKnown is false if the Lease cannot be read, so it is not known whether the operator runs.
+	isKnown bool
+	// skew says that the operator and the plugin are of different versions, or is "".
+	skew string
+}
+
+func (o *hubOptions) readOperator(ctx context.Context, h hub) operatorState {
 	where := o.secretNamespace + "/" + leaseName
-	switch err := h.Get(ctx, client.ObjectKey{Namespace: o.secretNamespace, Name: leaseName}, lease); {
+	lease, err := o.readLease(ctx, h)
+	switch {
 	case apierrors.IsNotFound(err):
-		return "no operator runs: there is no Lease " + where + " (see --secret-namespace), so this status may be old", true
+		return operatorState{stale: "no operator runs: there is no Lease " + where + " (see --secret-namespace), so this status may be old", isKnown: true}
 	case apierrors.IsForbidden(err):
-		return "whether the operator runs is not known: you may not get the Lease " + where, false
+		return operatorState{stale: "whether the operator runs is not known: you may not get the Lease " + where}
 	case err != nil:
-		return fmt.Sprintf("whether the operator runs is not known: %s", strings.TrimSpace(err.Error())), false
+		return operatorState{stale: fmt.Sprintf("whether the operator runs is not known: %s", strings.TrimSpace(err.Error()))}
 	}
+	state := operatorState{isKnown: true, skew: versionSkew(o.version, operatorVersion(lease))}
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return "", true
+		return state
 	}
 	since := time.Since(lease.Spec.RenewTime.Time)
 	if limit := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second; since > limit {
-		return fmt.Sprintf("the operator has not renewed its Lease for %s, so this status may be old: see kubectl get pods -n %s", duration.HumanDuration(since), o.secretNamespace), true
+		state.stale = fmt.Sprintf("the operator has not renewed its Lease for %s, so this status may be old: see kubectl get pods -n %s", duration.HumanDuration(since), o.secretNamespace)
 	}
-	return "", true
+	return state
 }

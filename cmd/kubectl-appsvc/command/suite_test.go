@@ -35,7 +35,14 @@ var (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+// pluginName is the name under which kubectl finds the plugin.
+const pluginName = "kubectl-appsvc"
+
+// TestMain runs the tests, or is the plugin if it is called by that name.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == pluginName {
+		os.Exit(command.Run(context.Background(), "test", os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))
+	}
 	flag.Parse()
 	os.Exit(withHub(m.Run))
 }

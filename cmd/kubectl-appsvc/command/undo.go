@@ -77,7 +77,7 @@ func (h hub) undo(ctx context.Context, name string, number int64, isForced bool)
 		}
 		changed := app.DeepCopy()
 		changed.Spec = revision.Restore(app.Spec, to.Template)
-		return h.Patch(ctx, changed, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+		return h.Patch(ctx, changed, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}), patchOptions)
 	})
 	return to, err
 }
@@ -167,7 +167,7 @@ a new revision, so it goes through the stages of spec.rollout like any other.`,
 				changed.Spec.PodAnnotations = map[string]string{}
 			}
 			changed.Spec.PodAnnotations["kubectl.kubernetes.io/restartedAt"] = time.Now().Format(time.RFC3339)
-			if err := h.Patch(command.Context(), changed, client.MergeFrom(app), client.FieldOwner(fieldManager)); err != nil {
+			if err := h.Patch(command.Context(), changed, client.MergeFrom(app), patchOptions); err != nil {
 				return fmt.Errorf("change AppService %s: %w", app.Name, err)
 			}
 			return o.write(fmt.Sprintf("appservice/%s: restarted; see kubectl appsvc status %s --watch\n", app.Name, app.Name))

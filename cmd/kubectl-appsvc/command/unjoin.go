@@ -52,7 +52,7 @@ it prints the command that removes the ServiceAccount and its permissions there.
   # Move the AppServices to other clusters first
   kubectl appsvc unjoin east --delete`,
 		Args:              exactlyOne("the name of the cluster", "NAME"),
-		ValidArgsFunction: o.completeMembers,
+		ValidArgsFunction: o.completeMember,
 		RunE: func(command *cobra.Command, args []string) error {
 			if u.retain == u.remove {
 				return errors.New("say what happens to the workloads of the cluster: --retain keeps them running, --delete moves them to other clusters first")

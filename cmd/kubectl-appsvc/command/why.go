@@ -31,7 +31,7 @@ MemberClusters as they are now.`,
   # Why is it not on south?
   kubectl appsvc why web south`,
 		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: o.completeApp(o.completeMembers),
+		ValidArgsFunction: o.completeApp(o.completeMember),
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.connect()
 			if err != nil {
