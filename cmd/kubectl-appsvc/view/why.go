@@ -11,40 +11,57 @@ import (
 // maxNames is the maximum number of clusters that are named for one explanation.
 const maxNames = 8
 
+// maxExplanations is the maximum number of explanations for the chosen clusters, and for the others,
+// unless all clusters are asked for.
+const maxExplanations = 15
+
 // Why renders why an AppService runs on each cluster or not. Clusters with the same explanation are
 // in one paragraph.
 func Why(app *v1alpha1.AppService, clusters []explain.Cluster, o Options) string {
-	var b strings.Builder
-	chosen := 0
-	names := map[string][]string{} // by explanation
-	var order []string             // the chosen ones first, then the others
-	for _, isChosen := range []bool{true, false} {
-		for i := range clusters {
-			c := &clusters[i]
-			if c.Chosen != isChosen {
-				continue
-			}
-			if isChosen {
-				chosen++
-			}
-			text := o.explanation(c)
-			if _, known := names[text]; !known {
-				order = append(order, text)
-			}
-			names[text] = append(names[text], c.Name)
+	var chosen, others []*explain.Cluster
+	for i := range clusters {
+		if c := &clusters[i]; c.Chosen {
+			chosen = append(chosen, c)
+		} else {
+			others = append(others, c)
 		}
 	}
+	var b strings.Builder
 	if len(clusters) > 1 {
-		fmt.Fprintf(&b, "%s/%s is placed on %d of %d clusters.\n\n", app.Namespace, app.Name, chosen, len(clusters))
+		fmt.Fprintf(&b, "%s/%s is placed on %d of %d clusters.\n\n", app.Namespace, app.Name, len(chosen), len(clusters))
 	}
-	for _, text := range order {
-		o.writeWrapped(&b, "", o.list(names[text]))
-		b.WriteString(text)
-	}
+	o.writeExplanations(&b, chosen)
+	o.writeExplanations(&b, others)
 	for _, note := range o.Notes {
 		o.writeWrapped(&b, "", "! "+note)
 	}
 	return b.String()
+}
+
+// writeExplanations writes a paragraph for each explanation of clusters, in the order of the first
+// cluster of each.
+func (o Options) writeExplanations(b *strings.Builder, clusters []*explain.Cluster) {
+	names := map[string][]string{} // by explanation
+	var order []string
+	for _, c := range clusters {
+		text := o.explanation(c)
+		if _, isKnown := names[text]; !isKnown {
+			order = append(order, text)
+		}
+		names[text] = append(names[text], c.Name)
+	}
+	listed, rest := order, len(clusters)
+	if !o.All && len(order) > maxExplanations {
+		listed = order[:maxExplanations]
+	}
+	for _, text := range listed {
+		o.writeWrapped(b, "", o.list(names[text]))
+		b.WriteString(text)
+		rest -= len(names[text])
+	}
+	if rest > 0 {
+		o.writeWrapped(b, "", fmt.Sprintf("%d more clusters with other explanations; see them with --all, or name a cluster", rest))
+	}
 }
 
 // explanation renders the explanation of one cluster without its name.

@@ -1,0 +1,203 @@
+//go:build unix
+
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
+)
+
+var clusterCount = flag.Int("clusters", 1500, "number of clusters in TestLarge_fleet")
+
+// createFleet creates clusters of which every tenth has a region of its own, and the AppService big
+// with an entry on each of the others. Every seventh entry has failed, each with its own message.
+func createFleet(t *testing.T, count int) {
+	t.Helper()
+	var creating errgroup.Group
+	creating.SetLimit(16)
+	var all []v1alpha1.ClusterStatus
+	for i := range count {
+		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cluster-%05d", i), Labels: map[string]string{"region": "eu"}}}
+		if i%10 == 0 {
+			member.Labels["region"] = fmt.Sprintf("edge-%d", i)
+		} else {
+			entry := v1alpha1.ClusterStatus{Name: member.Name, Phase: v1alpha1.ClusterReady, Replicas: 1, ReadyReplicas: 1, LastTransitionTime: metav1.Now()}
+			if i%7 == 0 {
+				entry.Phase, entry.ReadyReplicas, entry.Reason = v1alpha1.ClusterFailed, 0, v1alpha1.ReasonImagePullBackOff
+				entry.Message = fmt.Sprintf("pod big-%d: the image nginx:1 cannot be pulled from the registry mirror-%d.example.com", i, i)
+			}
+			all = append(all, entry)
+		}
+		creating.Go(func() error { return createReady(t.Context(), member) })
+	}
+	t.Cleanup(func() {
+		if err := hub.DeleteAllOf(context.Background(), &v1alpha1.MemberCluster{}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := creating.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	app := &v1alpha1.AppService{}
+	create(t, app, "{metadata: {name: big, namespace: default}, spec: {image: nginx:1, placement: {clusterSelector: {matchLabels: {region: eu}}}}}")
+	createSlices(t, app, all)
+}
+
+// createReady creates a MemberCluster that is Ready.
+func createReady(ctx context.Context, member *v1alpha1.MemberCluster) error {
+	if err := hub.Create(ctx, member); err != nil {
+		return err
+	}
+	member.Status.Version = "v1.36.3"
+	member.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Connected", LastTransitionTime: metav1.Now()},
+		{Type: v1alpha1.ConditionCredentialsValid, Status: metav1.ConditionTrue, Reason: "Accepted", LastTransitionTime: metav1.Now()},
+	}
+	return hub.Status().Update(ctx, member)
+}
+
+// createSlices stores the entries of an AppService in slices, as the operator does.
+func createSlices(t *testing.T, app *v1alpha1.AppService, all []v1alpha1.ClusterStatus) {
+	t.Helper()
+	for _, slice := range appslice.Split(app, all) {
+		if err := hub.Create(t.Context(), slice); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { // this API server has no garbage collection
+			if err := hub.Delete(context.Background(), slice); client.IgnoreNotFound(err) != nil {
+				t.Error(err)
+			}
+		})
+	}
+	setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.ClustersIn = v1alpha1.ClustersInSlices })
+}
+
+// countRequests returns the kubeconfig of a proxy of the hub, and the number of requests so far.
+func countRequests(t *testing.T) (kubeconfig string, requests *atomic.Int64) {
+	t.Helper()
+	target, err := url.Parse(hubEnvironment.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(hubEnvironment.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests = &atomic.Int64{}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "hub", "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "hub"}}],
+		"clusters": [{"name": "hub", "cluster": {"server": %q}}], "users": [{"name": "hub", "user": {}}]}`, server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig, requests
+}
+
+// TestLarge_fleet tests that a fleet with many clusters costs few requests, and that what is shown of
+// it can be read.
+func TestLarge_fleet(t *testing.T) {
+	count := *clusterCount
+	createLease(t, time.Now().Add(time.Hour))
+	started := time.Now()
+	createFleet(t, count)
+	t.Logf("%d clusters were created in %s", count, time.Since(started))
+	kubeconfig, requests := countRequests(t)
+	path := installPlugin(t)
+	placed := count - (count+9)/10
+	for _, test := range []struct {
+		args  []string
+		code  int
+		lines int // 0 is no bound
+		want  []string
+	}{
+		{args: []string{"clusters"}, want: []string{fmt.Sprintf("cluster-%05d", count-1)}},
+		{args: []string{"status", "big"}, code: 3, lines: 150, want: []string{"cluster-00007", fmt.Sprintf("└─ %d more clusters: ", placed-30)}},
+		{args: []string{"why", "big"}, lines: 150, want: []string{
+			fmt.Sprintf("default/big is placed on %d of %d clusters.", placed, count), "not chosen (SelectorMismatch): region is edge-0, wanted eu", "see them with --all"}},
+		{args: []string{"why", "big", "cluster-00010"}, lines: 2, want: []string{"region is edge-10, wanted eu"}},
+		{args: []string{"__complete", "why", "big", ""}, want: []string{fmt.Sprintf("cluster-%05d", count-1)}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			before, started := requests.Load(), time.Now()
+			var out, errOut bytes.Buffer
+			plugin := exec.CommandContext(t.Context(), filepath.Join(filepath.SplitList(path)[0], pluginName), test.args...)
+			plugin.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+			plugin.Stdout, plugin.Stderr = &out, &errOut
+			if err := plugin.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) || plugin.ProcessState.ExitCode() != test.code {
+				t.Fatalf("%v, want exit code %d: %s", err, test.code, &errOut)
+			}
+			sent, lines := requests.Load()-before, strings.Count(out.String(), "\n")
+			t.Logf("%s, %d requests, %d lines, at most %d MiB", time.Since(started), sent, lines, plugin.ProcessState.SysUsage().(*syscall.Rusage).Maxrss>>10)
+			if most := int64(10 + 2*count/500); sent > most {
+				t.Errorf("%d requests, want at most %d", sent, most)
+			}
+			if test.lines > 0 && lines > test.lines {
+				t.Errorf("%d lines, want at most %d", lines, test.lines)
+			}
+			for line := range strings.Lines(out.String()) {
+				if columns := len([]rune(strings.TrimRight(line, "\n"))); columns > 80 {
+					t.Errorf("%d columns: %s", columns, line)
+				}
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the output lacks %q:\n%.4000s", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestStatus_counts_missing_slices(t *testing.T) {
+	createLease(t, time.Now().Add(time.Hour))
+	app := &v1alpha1.AppService{}
+	create(t, app, "{metadata: {name: sliced, namespace: default}, spec: {image: nginx}}")
+	var all []v1alpha1.ClusterStatus
+	for _, name := range []string{"east", "north", "west"} {
+		all = append(all, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterReady, Replicas: 1, ReadyReplicas: 1, LastTransitionTime: metav1.Now()})
+	}
+	createSlices(t, app, all)
+	if got := run(t, "status", "sliced"); strings.Contains(got.out, "missing") || !strings.Contains(got.out, "─ east ") || !strings.Contains(got.out, "─ north") {
+		t.Error(got)
+	}
+	missing := &v1alpha1.AppServiceSlice{ObjectMeta: metav1.ObjectMeta{Name: appslice.Name("sliced", appslice.SlotOf("north")), Namespace: "default"}}
+	if err := hub.Delete(t.Context(), missing); err != nil {
+		t.Fatal(err)
+	}
+	const note = "! 1 AppServiceSlices are missing, so some clusters are not listed: the operator\nwrites them again\n"
+	if got := run(t, "status", "sliced"); got.code != 3 || !strings.HasSuffix(got.out, note) || !strings.Contains(got.out, "─ east") || strings.Contains(got.out, "north") {
+		t.Error(got)
+	}
+	// What is decided from all entries is not decided from some of them.
+	run(t, "why", "sliced").check(t, result{code: 1,
+		errOut: "error: 1 AppServiceSlices of sliced are missing, so the state of some clusters is not known: the operator writes them again; see kubectl appsvc status sliced\n"})
+}
