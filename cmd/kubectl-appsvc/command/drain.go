@@ -43,7 +43,7 @@ The exit code is 0 if nothing runs on the cluster any more, and 3 if something s
 wait ends.`,
 		Example:           "  kubectl appsvc drain south --timeout 15m",
 		Args:              exactlyOne("the name of the cluster", "CLUSTER"),
-		ValidArgsFunction: o.completeMembers,
+		ValidArgsFunction: o.completeMember,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := checkTimeout(timeout); err != nil {
 				return err
