@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
 // intent is what to do for one AppService on one member.
@@ -10,8 +11,9 @@ type intent string
 const (
 	// leave: there is no plan for this member; everything there stays.
 	leave intent = "leave"
-	// observeOnly: change nothing, because the planner has not planned this generation yet, the
-	// revision is not known, all changes are suspended, or the hub is behind.
+	// observeOnly: change nothing, because the planner has not planned this generation yet, or the
+	// status that says so is not seen yet, the revision is not known, all changes are suspended, or
+	// the hub is behind.
 	observeOnly intent = "observeOnly"
 	// maintain: make the member's objects match the entry.
 	maintain intent = "maintain"
@@ -31,7 +33,7 @@ func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 		return observeOnly
 	case entry.Phase == v1alpha1.ClusterRemoving:
 		return remove
-	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation, entry.Revision == 0:
+	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation, !lineage.IsRecorded(app), entry.Revision == 0:
 		return observeOnly
 	}
 	return maintain

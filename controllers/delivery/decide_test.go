@@ -31,6 +31,10 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	deleting := app()
 	deleting.DeletionTimestamp = new(metav1.Now())
+	unrecorded := app() // its slices were seen before its status
+	unrecorded.Status.PlannedSpecs = []v1alpha1.PlannedSpec{{Generation: 1, Hash: "1"}}
+	recorded := app()
+	recorded.Status.PlannedSpecs = []v1alpha1.PlannedSpec{{Generation: 2, Hash: "2"}, {Generation: 1, Hash: "1"}}
 	phases := []v1alpha1.ClusterPhase{
 		v1alpha1.ClusterPending, v1alpha1.ClusterProgressing, v1alpha1.ClusterReady, v1alpha1.ClusterFailed,
 		v1alpha1.ClusterUnknown, v1alpha1.ClusterRemoving, v1alpha1.ClusterDetached,
@@ -47,6 +51,8 @@ func TestDecide(t *testing.T) {
 			{"of a generation that is not planned", app(), 1, observeOnly},
 			{"planned for a generation that is not seen yet", app(), 3, observeOnly},
 			{"being deleted", deleting, 2, observeOnly},
+			{"planned, and the status does not say so", unrecorded, 2, observeOnly},
+			{"planned, and the status says so", recorded, 2, maintain},
 		} {
 			t.Run(string(phase)+" "+test.name, func(t *testing.T) {
 				if always, found := want[phase]; found {

@@ -15,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
 
@@ -141,8 +142,12 @@ func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppSer
 		before.Status.HasSortedClusters() // otherwise members may not have found their entries
 	key := client.ObjectKeyFromObject(after)
 	d.dispatchEntries(key, before.Status.Clusters, after.Status.Clusters, same)
-	if after.Status.ClustersIn == v1alpha1.ClustersInSlices && !same {
-		d.dispatchSliced(ctx, after)
+	switch {
+	case after.Status.ClustersIn != v1alpha1.ClustersInSlices:
+	case !same:
+		d.dispatchSliced(ctx, after, func(v1alpha1.ClusterStatus) bool { return true })
+	case lineage.IsRecorded(after) && !lineage.IsRecorded(before): // the slices may have been seen before this status
+		d.dispatchSliced(ctx, after, func(entry v1alpha1.ClusterStatus) bool { return entry.Generation == after.Generation })
 	}
 }
 
@@ -166,15 +171,17 @@ func (d *Deliverer) dispatchEntries(app types.NamespacedName, before, after []v1
 	}
 }
 
-// dispatchSliced enqueues an AppService on each member that has an entry in its slices.
-func (d *Deliverer) dispatchSliced(ctx context.Context, app *v1alpha1.AppService) {
+// dispatchSliced enqueues an AppService on each member that has such an entry in its slices.
+func (d *Deliverer) dispatchSliced(ctx context.Context, app *v1alpha1.AppService, isSuch func(v1alpha1.ClusterStatus) bool) {
 	stored, err := entries.ReadSlices(ctx, d.hub.GetClient(), app)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Enqueue the plan of an AppService") // the cache only fails when it is closed
 		return
 	}
 	for _, entry := range appslice.Join(stored) {
-		d.enqueueEntry(entry, client.ObjectKeyFromObject(app))
+		if isSuch(entry) {
+			d.enqueueEntry(entry, client.ObjectKeyFromObject(app))
+		}
 	}
 }
 

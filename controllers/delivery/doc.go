@@ -39,8 +39,9 @@
 // # Invariants
 //
 //   - Nothing is sent for an entry that the planner has not written, nor for a generation that it
-//     has not planned, nor while the AppService is suspended. While the AppServiceSlice of the
-//     entry is missing, nothing is sent and nothing is reported.
+//     has not planned, nor while the AppService is suspended. An entry in an AppServiceSlice may be
+//     seen before the status that records its generation: nothing is sent until then. While the
+//     slice is missing, nothing is sent and nothing is reported.
 //   - Nothing is sent when the member's objects hold every desired field.
 //   - Fields that the member discards are reported and not sent again. They hold up nothing else.
 //   - Objects of other owners are never touched, unless the conflict policy allows the adoption of

@@ -319,6 +319,11 @@ func TestDispatch_of_slices(t *testing.T) {
 	counted.Status.Summary.Ready = 1
 	behindOne := behind.DeepCopy()
 	behindOne.Status.Summary.HubBehind = 2
+	unrecorded := stored.DeepCopy()
+	unrecorded.Status.PlannedSpecs = []v1alpha1.PlannedSpec{{Generation: 1}}
+	recorded := stored.DeepCopy()
+	recorded.Status.PlannedSpecs = []v1alpha1.PlannedSpec{{Generation: 2}, {Generation: 1}}
+	_, partly := inSlices(app(entry("east", ready, 2), entry("west", ready, 1)))
 
 	tests := map[string]struct {
 		dispatch func(d *Deliverer)
@@ -393,6 +398,11 @@ func TestDispatch_of_slices(t *testing.T) {
 			dispatch: func(d *Deliverer) { d.dispatch(t.Context(), stored, edited) },
 			hub:      hub,
 			want:     []string{"east", "west"},
+		},
+		"a status that records the edit after the slices": {
+			dispatch: func(d *Deliverer) { d.dispatch(t.Context(), unrecorded, recorded) },
+			hub:      partly,
+			want:     []string{"east"},
 		},
 		"a summary": {
 			dispatch: func(d *Deliverer) { d.dispatch(t.Context(), stored, counted) },

@@ -150,6 +150,14 @@ func Planned(app *v1alpha1.AppService) []v1alpha1.PlannedSpec {
 	return next[:min(len(next), maxPlanned)]
 }
 
+// IsRecorded reports whether the status has the plan of the present spec: the history begins with
+// its generation. An AppService without a history, of an older version, counts as recorded. Entries
+// in the status appear together with the history. Entries in slices may be seen before it.
+func IsRecorded(app *v1alpha1.AppService) bool {
+	history := app.Status.PlannedSpecs
+	return len(history) == 0 || history[0].Generation >= app.Generation
+}
+
 // hash returns a hash of the spec.
 func hash(app *v1alpha1.AppService) string {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&app.Spec)
