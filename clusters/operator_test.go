@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -80,6 +81,8 @@ func (env *testEnv) grantOperator(namespace string, changes ...func(*rbacv1.Clus
 type setup struct {
 	clusters.Options
 	sources kubeconfig.Sources
+	// wrapHub wraps the round tripper of the requests to the hub.
+	wrapHub func(http.RoundTripper) http.RoundTripper
 }
 
 // startOperator runs an operator for the Secrets of a namespace, after the changes to its setup.
@@ -100,7 +103,7 @@ func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*o
 	}
 	again := true
 	hub := env.hub.userConfig(o.user)
-	hub.QPS = -1
+	hub.QPS, hub.WrapTransport = -1, with.wrapHub
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
 		Scheme: testScheme,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -37,13 +35,7 @@ func TestOperator_that_restarts_writes_nothing(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, testTimeout, func() error { // the last write: the nodes are listed after the engagement
-		known := meta.FindStatusCondition(healthy.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown)
-		if known == nil || known.Status != metav1.ConditionTrue {
-			return fmt.Errorf("AllocatableKnown is %+v", known)
-		}
-		return nil
-	})
+	healthy.waitForAllocatable(t)
 	if err := o.stop(); err != nil {
 		t.Fatal(err)
 	}

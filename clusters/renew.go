@@ -148,8 +148,10 @@ func (m *member) finishRenewal(ctx context.Context) {
 		message := renewalFailure(r.err)
 		m.log.Info("The renewal of the token failed", "message", message)
 		tokenRenewals.WithLabelValues(m.name.String(), resultFailed).Inc()
-		m.renewals = m.renewals.delayed(now, r.config)
-		m.update(func(s *snapshot) { s.renewalFailure = message })
+		m.renewals = m.renewals.failed(now, r.config)
+		if m.renewals.needsReport(now, r.err) {
+			m.update(func(s *snapshot) { s.renewalFailure = message })
+		}
 	}
 }
 
@@ -206,17 +208,34 @@ type (
 	trialError struct{ error }
 	// secretWriteError is the failure of the write to the hub.
 	secretWriteError struct{ error }
+	// unsuitableTokenError is a new token that may not replace the old one.
+	unsuitableTokenError struct{ message string }
 )
 
 func (e *tokenRequestError) Unwrap() error { return e.error }
 func (e *trialError) Unwrap() error        { return e.error }
 func (e *secretWriteError) Unwrap() error  { return e.error }
 
+func (e *unsuitableTokenError) Error() string { return e.message }
+
 // isTemporary reports whether a failed renewal needs no attention: the Secret was changed, the
 // session has ended, or this replica may not lead any longer.
 func isTemporary(err error) bool {
 	var refusal interface{ Fenced() bool }
 	return errors.Is(err, errSecretChanged) || errors.Is(err, context.Canceled) || errors.As(err, &refusal) && refusal.Fenced()
+}
+
+// isRefusal reports whether a renewal failed for a reason that remains until somebody acts. Any
+// other failure can end without that: the member or the hub does not answer, or is overloaded.
+func isRefusal(err error) bool {
+	switch code := transport.StatusCode(err); {
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests:
+		return false
+	case code != 0:
+		return code < http.StatusInternalServerError
+	}
+	return errors.As(err, new(*kubeconfig.RejectedError)) || errors.As(err, new(*unsuitableTokenError)) ||
+		errors.As(err, new(*identityError)) || transport.IsWrongServer(err) || transport.CredentialAlert(err) != ""
 }
 
 // renewalFailure returns what is wrong, and what to do. It quotes no credential.

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +15,10 @@ import (
 // short lifetime is tried more often; see renewalDelay.
 const maxRenewalDelay = 10 * time.Minute
 
+// maxQuietPeriod is the longest time for which a failure that is no refusal is not reported. The
+// alert FleetwrightTokenRenewalOverdue waits longer, so the condition says why when it fires.
+const maxQuietPeriod = 5 * time.Minute
+
 // renewalBackoff determines when the next renewal may start.
 type renewalBackoff struct {
 	// of is the kubeconfig of the last renewal that did not succeed, and next its next delay.
@@ -23,6 +26,9 @@ type renewalBackoff struct {
 	next wait.Backoff
 	// notBefore is the earliest time of the next renewal.
 	notBefore time.Time
+	// failingSince is when the first renewal of this kubeconfig failed, or zero. It is not stored: a
+	// restart starts the quiet period again.
+	failingSince time.Time
 }
 
 // afterRenewal returns the back-off after a renewal that succeeded: the watch brings the Secret
@@ -42,23 +48,44 @@ func (b renewalBackoff) delayed(now time.Time, of *kubeconfig.Config) renewalBac
 	return b
 }
 
+// failed returns the back-off after a renewal that failed.
+func (b renewalBackoff) failed(now time.Time, of *kubeconfig.Config) renewalBackoff {
+	b = b.delayed(now, of)
+	if b.failingSince.IsZero() {
+		b.failingSince = now
+	}
+	return b
+}
+
+// needsReport reports whether the failure of a renewal becomes the condition: a refusal at once,
+// and any other failure when the renewals have failed for longer than the quiet period.
+func (b renewalBackoff) needsReport(now time.Time, err error) bool {
+	return isRefusal(err) || now.Sub(b.failingSince) >= quietPeriod(b.of.Lifetime())
+}
+
+// quietPeriod returns for how long the renewals of a token with this lifetime may fail without a
+// report. Half of the lifetime is left when they start.
+func quietPeriod(lifetime time.Duration) time.Duration {
+	return min(maxQuietPeriod, lifetime/10)
+}
+
 // renewalDelay returns the longest delay for a token with this lifetime. Some ten renewals are
 // tried in the second half of the lifetime, and more if it is long.
 func renewalDelay(lifetime time.Duration) time.Duration {
 	return max(time.Second, min(maxRenewalDelay, lifetime/20))
 }
 
-// checkRenewed returns an error unless a new token is for the same ServiceAccount, and is not due
+// checkRenewed returns an unsuitableTokenError unless a new token is for the same ServiceAccount, and is not due
 // for a renewal itself.
 func checkRenewed(old, issued kubeconfig.Renewal, now time.Time) error {
 	switch {
 	case !issued.IsPossible():
-		return errors.New("the member issued an unusable token: " + issued.Obstacle)
+		return &unsuitableTokenError{"the member issued an unusable token: " + issued.Obstacle}
 	case issued.Account != old.Account || issued.Bound != old.Bound:
-		return errors.New("the member issued a token of another ServiceAccount, or bound to another Secret")
+		return &unsuitableTokenError{"the member issued a token of another ServiceAccount, or bound to another Secret"}
 	case !now.Before(issued.At):
-		return fmt.Errorf("the member issued a token from %s to %s, which is over soon by the hub's clock: check both clocks",
-			formatTime(issued.Issued), formatTime(issued.Expires))
+		return &unsuitableTokenError{fmt.Sprintf("the member issued a token from %s to %s, which is over soon by the hub's clock: check both clocks",
+			formatTime(issued.Issued), formatTime(issued.Expires))}
 	}
 	return nil
 }

@@ -2,12 +2,16 @@ package clusters
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,14 +104,11 @@ func TestRenewed_token_is_checked(t *testing.T) {
 
 func TestRenewals_that_fail_are_delayed(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	tokenOf := func(lifetime time.Duration) *kubeconfig.Config {
-		return &kubeconfig.Config{Token: jwt(fmt.Sprintf(`{"iat":%d,"exp":%d}`, now.Unix(), now.Add(lifetime).Unix()))}
-	}
 	for lifetime, most := range map[time.Duration]time.Duration{
 		10 * time.Minute: 30 * time.Second, time.Hour: 3 * time.Minute, 24 * time.Hour: 10 * time.Minute, 8760 * time.Hour: 10 * time.Minute,
 	} {
 		var b renewalBackoff
-		config := tokenOf(lifetime)
+		config := tokenWithLifetime(now, lifetime)
 		var delays []time.Duration
 		for range 20 {
 			b = b.delayed(now, config)
@@ -119,7 +120,7 @@ func TestRenewals_that_fail_are_delayed(t *testing.T) {
 		if longest := slices.Max(delays); longest < most || longest > most*5/4 {
 			t.Errorf("%s: the longest delay is %s, want %s to a quarter more", lifetime, longest, most)
 		}
-		if b = b.delayed(now, tokenOf(lifetime)); b.notBefore.Sub(now) > 13*time.Second {
+		if b = b.delayed(now, tokenWithLifetime(now, lifetime)); b.notBefore.Sub(now) > 13*time.Second {
 			t.Errorf("%s: another token is delayed by %s", lifetime, b.notBefore.Sub(now))
 		}
 	}
@@ -127,6 +128,87 @@ func TestRenewals_that_fail_are_delayed(t *testing.T) {
 	if pause := afterRenewal(now, issued).notBefore.Sub(now); pause != 2*time.Minute {
 		t.Errorf("the pause after a renewal is %s", pause)
 	}
+}
+
+func TestFailure_of_a_renewal_is_reported(t *testing.T) {
+	status := func(code int) error { return &tokenRequestError{&transport.StatusError{Code: code}} }
+	network := func(err error) error {
+		return &tokenRequestError{&url.Error{Op: "Post", URL: "https://canary", Err: err}}
+	}
+	secrets := schema.GroupResource{Resource: "secrets"}
+	const always, never = time.Duration(0), time.Duration(-1)
+	const hour, year = time.Hour, 8760 * time.Hour
+	tests := map[string]struct {
+		err      error
+		lifetime time.Duration
+		after    time.Duration // since the first failure
+	}{
+		"a member that forbids it":                   {status(http.StatusForbidden), year, always},
+		"a member without the account":               {status(http.StatusNotFound), year, always},
+		"a member without the Secret of the token":   {status(http.StatusConflict), year, always},
+		"a member that refuses the request":          {status(http.StatusUnprocessableEntity), year, always},
+		"a member that rejects the old token":        {status(http.StatusUnauthorized), year, always},
+		"a member that rejects the new token":        {&trialError{&transport.StatusError{Code: http.StatusUnauthorized}}, year, always},
+		"another cluster":                            {&trialError{errAnotherCluster}, year, always},
+		"a server with another certificate":          {network(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), year, always},
+		"an unsuitable token":                        {&unsuitableTokenError{"unsuitable"}, year, always},
+		"a token that the checks reject":             {&kubeconfig.RejectedError{Reason: "any"}, year, always},
+		"a hub that forbids the write":               {&secretWriteError{apierrors.NewForbidden(secrets, "canary", errors.New("canary"))}, year, always},
+		"an immutable Secret":                        {&secretWriteError{apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "canary", nil)}, year, always},
+		"an overloaded member":                       {status(http.StatusTooManyRequests), year, 5 * time.Minute},
+		"an overloaded member, and a short lifetime": {status(http.StatusTooManyRequests), 10 * time.Minute, time.Minute},
+		"a slow member":                              {status(http.StatusRequestTimeout), hour, 5 * time.Minute},
+		"a member that has failed":                   {status(http.StatusInternalServerError), hour, 5 * time.Minute},
+		"a member behind a proxy that has failed":    {status(http.StatusBadGateway), 20 * time.Minute, 2 * time.Minute},
+		"a member that starts":                       {status(http.StatusServiceUnavailable), hour, 5 * time.Minute},
+		"a page of a proxy":                          {&tokenRequestError{transport.ErrNotAPIServer}, hour, 5 * time.Minute},
+		"a dropped connection":                       {network(io.EOF), hour, 5 * time.Minute},
+		"a response that ends early":                 {&tokenRequestError{io.ErrUnexpectedEOF}, hour, 5 * time.Minute},
+		"a timeout":                                  {network(context.DeadlineExceeded), hour, 5 * time.Minute},
+		"a timeout of the trial":                     {&trialError{fmt.Errorf("probe: %w", context.DeadlineExceeded)}, hour, 5 * time.Minute},
+		"an overloaded hub":                          {&secretWriteError{apierrors.NewTooManyRequests("canary", 1)}, hour, 5 * time.Minute},
+		"a webhook of the hub that does not answer":  {&secretWriteError{apierrors.NewInternalError(errors.New("canary"))}, hour, 5 * time.Minute},
+		"a hub that does not answer":                 {&secretWriteError{&url.Error{Op: "Patch", URL: "https://canary", Err: syscall.ECONNREFUSED}}, hour, 5 * time.Minute},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+			config := tokenWithLifetime(now, test.lifetime)
+			backoff := renewalBackoff{}.failed(now, config)
+			backoff = backoff.failed(now.Add(time.Second), config) // the first failure counts
+			reportedAfter := never
+			for after := always; after <= time.Hour && reportedAfter == never; after += time.Second {
+				if backoff.needsReport(now.Add(after), test.err) {
+					reportedAfter = after
+				}
+			}
+			if reportedAfter != test.after {
+				t.Errorf("reported after %s, want %s", reportedAfter, test.after)
+			}
+		})
+	}
+	t.Run("another token", func(t *testing.T) {
+		now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		backoff := renewalBackoff{}.failed(now, tokenWithLifetime(now, hour))
+		later := now.Add(hour)
+		if backoff = backoff.failed(later, tokenWithLifetime(now, year)); backoff.needsReport(later, status(http.StatusBadGateway)) {
+			t.Error("the failures of the token before it count")
+		}
+	})
+	t.Run("after an edit of the Secret", func(t *testing.T) {
+		now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		config := tokenWithLifetime(now, hour)
+		backoff := renewalBackoff{}.delayed(now, config) // no failure
+		later := now.Add(hour)
+		if backoff = backoff.failed(later, config); backoff.needsReport(later, status(http.StatusBadGateway)) {
+			t.Error("the edit counts as the first failure")
+		}
+	})
+}
+
+// tokenWithLifetime returns a Config with a token that is issued now and has this lifetime.
+func tokenWithLifetime(now time.Time, lifetime time.Duration) *kubeconfig.Config {
+	return &kubeconfig.Config{Token: jwt(fmt.Sprintf(`{"iat":%d,"exp":%d}`, now.Unix(), now.Add(lifetime).Unix()))}
 }
 
 // fenced is the error of a replica that no longer leads.

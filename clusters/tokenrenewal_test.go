@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +134,18 @@ func (m *testMember) waitForFailure(t testing.TB, text string) {
 		return nil
 	})
 	m.waitForEvent(t, m.name, corev1.EventTypeWarning, v1alpha1.ReasonRenewalFailed)
+}
+
+// waitForAllocatable waits for the last write of an engagement: the nodes are listed after it.
+func (m *testMember) waitForAllocatable(t testing.TB) {
+	t.Helper()
+	eventually(t, testTimeout, func() error {
+		known := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown)
+		if known == nil || known.Status != metav1.ConditionTrue {
+			return fmt.Errorf("AllocatableKnown is %+v", known)
+		}
+		return nil
+	})
 }
 
 // waitForEvent waits for an event about an object.
@@ -388,10 +401,6 @@ func TestToken_that_does_not_work_is_not_stored(t *testing.T) {
 		"because it would change the kubeconfig": {
 			respond(func(testing.TB, *testMember, string) string { return "a.b.c\n    exec: {command: canary}" }), "the new token is not a JSON Web Token",
 		},
-		"because the response is HTML": {do(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusCreated)
-			_, _ = w.Write([]byte("<html>canary</html>"))
-		}), "the server answers, but not as a Kubernetes API server does"},
 		"because the response quotes the old one": {do(quoteToken(http.StatusForbidden)), "no: (the token)"},
 		"because the member rejects and quotes it": {func(_ testing.TB, _ *testMember, old string) fault {
 			return func(w http.ResponseWriter, r *http.Request) bool {
@@ -402,7 +411,6 @@ func TestToken_that_does_not_work_is_not_stored(t *testing.T) {
 				return true
 			}
 		}, "the member does not accept the new token: the credentials lack a permission"},
-		"because the request hangs": {do(hang), "the member does not answer: timed out"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -420,6 +428,102 @@ func TestToken_that_does_not_work_is_not_stored(t *testing.T) {
 			}
 			m.proxy.setFault(nil)
 			m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
+			m.checkContinues(t, e)
+		})
+	}
+}
+
+// The next attempt repairs a single failure, so nobody is asked to look at it.
+func TestToken_whose_renewal_fails_once_is_renewed_without_a_report(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	for name, fail := range map[string]http.HandlerFunc{
+		"because the member is overloaded":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"because the member is not available":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"because the stream of the request ends": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"because the response ends early": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"because the request hangs": hang,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := env.newMember(t, env.operator, "fails-once-"+memberName(strings.TrimPrefix(name, "because ")))
+			m.permitRenewal(t)
+			old := m.agedToken(t, 55*time.Minute, 100*time.Minute)
+			e := m.join(t, withToken(old))
+			var failed atomic.Bool
+			m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+				if !isTokenRequest(r) || failed.Swap(true) {
+					return false
+				}
+				fail(w, r)
+				return true
+			})
+			m.askForRenewal(t)
+			m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
+			m.waitForEvent(t, m.name, corev1.EventTypeNormal, v1alpha1.ReasonTokenRenewed)
+			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.checkContinues(t, e)
+			if diff := cmp.Diff(map[string]float64{"renewed": 1, "failed": 1}, m.renewals(t)); diff != "" {
+				t.Errorf("renewals (-want +got):\n%s", diff)
+			}
+			for _, event := range m.events(t) {
+				if event.Regarding.Name == m.name && event.Reason == v1alpha1.ReasonRenewalFailed {
+					t.Errorf("there is an event: %s", event.Note)
+				}
+			}
+		})
+	}
+}
+
+func TestToken_whose_renewal_keeps_failing_is_reported(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	for name, test := range map[string]struct {
+		fail http.HandlerFunc
+		want string
+	}{
+		"because the member is not available": {
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+			"the member issues no token: the server answers 503 Service Unavailable",
+		},
+		"because the response is HTML": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusCreated)
+				_, _ = w.Write([]byte("<html>canary</html>"))
+			},
+			"the server answers, but not as a Kubernetes API server does",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := env.newMember(t, env.operator, "keeps-failing-"+memberName(strings.TrimPrefix(name, "because ")))
+			m.permitRenewal(t)
+			const lifetime = 4 * time.Minute // a tenth of it is the time without a report
+			old := m.agedToken(t, lifetime/2, lifetime)
+			e := m.join(t, withToken(old))
+			var first atomic.Pointer[time.Time]
+			m.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+				if !isTokenRequest(r) {
+					return false
+				}
+				first.CompareAndSwap(nil, new(time.Now()))
+				test.fail(w, r)
+				return true
+			})
+			m.askForRenewal(t)
+			m.waitForFailure(t, test.want)
+			failedFor := time.Since(*first.Load())
+			if count := m.renewals(t)["failed"]; failedFor < lifetime/10 || count < 3 {
+				t.Errorf("the failure was reported after %s and %v attempts", failedFor, count)
+			}
+			m.checkContinues(t, e)
+			m.proxy.setFault(nil)
+			m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
+			m.waitForConditions(t, testTimeout, summaryConnected)
 			m.checkContinues(t, e)
 		})
 	}
@@ -559,14 +663,8 @@ func TestOperator_that_restarts_renews_nothing_again(t *testing.T) {
 	next := renewed.waitForRenewal(t, old[renewed])
 	renewed.waitForConditions(t, testTimeout, summaryConnected)
 	refused.waitForFailure(t, "rbac.yaml")
-	for _, m := range []*testMember{renewed, refused} {
-		eventually(t, testTimeout, func() error { // the last write: the nodes are listed after the engagement
-			if known := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown); known == nil || known.Status != metav1.ConditionTrue {
-				return fmt.Errorf("AllocatableKnown is %+v", known)
-			}
-			return nil
-		})
-	}
+	renewed.waitForAllocatable(t)
+	refused.waitForAllocatable(t)
 	eventually(t, testTimeout, func() error {
 		if at := renewed.memberCluster(t).Status.CredentialsExpirationTime; at == nil || !at.Time.Equal(claimedTime(t, next, "exp")) {
 			return fmt.Errorf("the credentials expire at %s", at)

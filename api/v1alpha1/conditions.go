@@ -279,8 +279,9 @@ const (
 const (
 	// ReasonAccepted: the kubeconfig is accepted and in use.
 	ReasonAccepted = "Accepted"
-	// ReasonRenewalFailed: the kubeconfig is accepted and in use. The last renewal of its token
-	// failed. The message says why, and until when the token is valid. Fleetwright retries.
+	// ReasonRenewalFailed: the kubeconfig is accepted and in use. The last renewal of its token was
+	// refused, or the renewals have failed for minutes. The message says why, and until when the
+	// token is valid. Fleetwright retries.
 	ReasonRenewalFailed = "RenewalFailed"
 	// ReasonNotRenewable: the kubeconfig is accepted and in use. The Secret has the annotation
 	// fleetwright.dev/renew-token, but there is nothing that Fleetwright can renew. Write a token
