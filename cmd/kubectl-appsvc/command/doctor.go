@@ -165,10 +165,15 @@ func conditionCheck(what string, c *metav1.Condition) check {
 	switch {
 	case c == nil:
 		return failed(what, "the hub does not report it: check that the operator runs")
-	case c.Status == metav1.ConditionTrue && c.Reason != v1alpha1.ReasonExpiringSoon:
+	case c.Status == metav1.ConditionTrue && !needsAttention(c.Reason):
 		return passed(what, "%s, as the hub reports", c.Reason)
 	}
 	return failed(what, "%s, as the hub reports: %s. See %q in %s", c.Reason, strings.TrimSuffix(c.Message, "."), "What a MemberCluster says", operationsGuide)
+}
+
+// needsAttention reports whether a condition that is True asks the user to do something.
+func needsAttention(reason string) bool {
+	return reason == v1alpha1.ReasonExpiringSoon || reason == v1alpha1.ReasonRenewalFailed || reason == v1alpha1.ReasonNotRenewable
 }
 
 // examine makes the checks from this machine. The first one that fails may end them.

@@ -3,14 +3,17 @@ package command
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,6 +71,10 @@ func (e *examination) network(ctx context.Context) bool {
 		e.add(failed("server", "the server of context %s is %q, which is not a URL: correct your kubeconfig", e.cluster.name, config.Host))
 		return false
 	}
+	if server.Scheme == "http" {
+		e.add(failed("server", "the server of context %s is %s, without TLS; Fleetwright needs https: correct your kubeconfig", e.cluster.name, config.Host))
+		return false
+	}
 	if config.Proxy != nil {
 		e.add(noted("network", "context %s uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy", e.cluster.name))
 		return true
@@ -120,12 +127,15 @@ func (e *examination) handshake(ctx context.Context, connection net.Conn, host s
 	if settings == nil {
 		settings = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	if e.cluster.config.ExecProvider != nil {
+		settings.GetClientCertificate = nil // it would run the program for credentials: see authentication
+	}
 	if settings.ServerName == "" {
 		settings.ServerName = host
 	}
 	encrypted := tls.Client(connection, settings)
 	if err := encrypted.HandshakeContext(ctx); err != nil {
-		e.add(failed("TLS", "%v: check the certificate-authority-data and the name of the server in your kubeconfig", causeOf(err)))
+		e.add(failed("TLS", "%s", explainHandshake(err)))
 		return false
 	}
 	if settings.InsecureSkipVerify {
@@ -135,6 +145,19 @@ func (e *examination) handshake(ctx context.Context, connection net.Conn, host s
 	leaf := encrypted.ConnectionState().PeerCertificates[0]
 	e.add(certificateCheck(leaf.NotBefore, leaf.NotAfter, time.Now()))
 	return true
+}
+
+// explainHandshake returns what is wrong if the TLS handshake fails, and what to do.
+func explainHandshake(err error) string {
+	switch {
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return "the server does not speak TLS: check the port in your kubeconfig"
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("the server accepts the connection and does not answer within %s: check the port, and load balancers and firewalls in between", stepTimeout)
+	case errors.Is(err, io.EOF), errors.As(err, new(syscall.Errno)):
+		return fmt.Sprintf("the server closes the connection (%v): check the port, and load balancers and firewalls in between", causeOf(err))
+	}
+	return fmt.Sprintf("%v: check the certificate-authority-data and the name of the server in your kubeconfig", causeOf(err))
 }
 
 // certificateCheck returns the check of the validity of a verified certificate. As for credentials,
@@ -160,20 +183,50 @@ func causeOf(err error) error {
 	return err
 }
 
+// authentication checks that the server accepts the credentials.
 func (e *examination) authentication(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	review := &authenticationv1.SelfSubjectReview{}
-	if err := e.cluster.Create(ctx, review); err != nil {
-		e.add(failed("authentication", "%s", explainContext(e.cluster.name, err)))
-		return false
+	const what = "authentication"
+	user, err := within(ctx, stepTimeout, func(ctx context.Context) (string, error) {
+		review := &authenticationv1.SelfSubjectReview{}
+		err := e.cluster.Create(ctx, review)
+		return review.Status.UserInfo.Username, err
+	})
+	if err == nil {
+		e.add(passed(what, "you are %s", user))
+		return true
 	}
-	e.add(passed("authentication", "you are %s", review.Status.UserInfo.Username))
-	return true
+	if end := certificateEnd(e.cluster.config); !end.IsZero() && time.Now().After(end) {
+		e.add(failed(what, "the client certificate of context %s ended at %s: log in again", e.cluster.name, formatTime(end)))
+	} else {
+		e.add(failed(what, "%s", explainContext(e.cluster.name, err)))
+	}
+	return false
+}
+
+// certificateEnd returns when the client certificate in a kubeconfig ends, or zero if it has none.
+func certificateEnd(config *rest.Config) time.Time {
+	if config.ExecProvider != nil {
+		return time.Time{}
+	}
+	settings, err := rest.TLSConfigFor(config)
+	if err != nil || settings == nil || settings.GetClientCertificate == nil {
+		return time.Time{}
+	}
+	found, err := settings.GetClientCertificate(&tls.CertificateRequestInfo{})
+	if err != nil || found == nil || len(found.Certificate) == 0 {
+		return time.Time{}
+	}
+	leaf, err := x509.ParseCertificate(found.Certificate[0])
+	if err != nil {
+		return time.Time{}
+	}
+	return leaf.NotAfter
 }
 
 // identity checks that the context leads to the cluster that the hub knows.
 func (e *examination) identity(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	id, err := readClusterID(ctx, e.cluster)
 	want := e.found.Status.ClusterID
 	switch {
@@ -195,6 +248,8 @@ func (e *examination) identity(ctx context.Context) bool {
 // permissions checks each permission of the ServiceAccount that config/member grants.
 func (e *examination) permissions(ctx context.Context) check {
 	const what = "permissions"
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	account := &corev1.ServiceAccount{}
 	err := e.cluster.Get(ctx, client.ObjectKey{Namespace: member.Namespace, Name: member.ServiceAccount}, account)
 	switch {

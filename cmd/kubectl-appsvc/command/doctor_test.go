@@ -24,20 +24,13 @@ func TestDoctor(t *testing.T) {
 	}
 	m.connect(t, "east")()
 	expires := configOf(t, readSecret(t, "east")).Expiry().End
-	setStatus := func(t *testing.T, change func(*v1alpha1.MemberClusterStatus)) {
+	changeStatus := func(t *testing.T, change func(*v1alpha1.MemberClusterStatus)) {
 		t.Helper()
-		cluster := &v1alpha1.MemberCluster{}
-		ctx := context.Background() // it is also called when a test has ended
-		if err := hub.Get(ctx, client.ObjectKey{Name: "east"}, cluster); err != nil {
-			t.Fatal(err)
-		}
-		cluster.Status = m.connectedStatus(expires)
-		change(&cluster.Status)
-		if err := hub.Status().Update(ctx, cluster); err != nil {
-			t.Fatal(err)
-		}
+		status := m.connectedStatus(expires)
+		change(&status)
+		setMemberStatus(t, "east", status)
 	}
-	setStatus(t, func(*v1alpha1.MemberClusterStatus) {})
+	changeStatus(t, func(*v1alpha1.MemberClusterStatus) {})
 
 	t.Run("a cluster without a fault", func(t *testing.T) {
 		m.run(t, "doctor", "east").checkGolden(t, "doctor")
@@ -67,8 +60,8 @@ func TestDoctor(t *testing.T) {
 	})
 
 	t.Run("what the hub reports", func(t *testing.T) {
-		t.Cleanup(func() { setStatus(t, func(*v1alpha1.MemberClusterStatus) {}) })
-		setStatus(t, func(status *v1alpha1.MemberClusterStatus) {
+		t.Cleanup(func() { changeStatus(t, func(*v1alpha1.MemberClusterStatus) {}) })
+		changeStatus(t, func(status *v1alpha1.MemberClusterStatus) {
 			status.Conditions[0].Status, status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
 			status.Conditions[0].Message = "dial tcp: i/o timeout"
 			status.Conditions[1].Reason = v1alpha1.ReasonExpiringSoon
