@@ -69,8 +69,8 @@ func (env *testEnv) holdLease(t testing.TB, namespace string) *heldLease {
 	t.Helper()
 	l := &heldLease{fence: leasefence.New(time.Hour)}
 	var err, otherErr error
-	l.first, err = l.fence.NewLock(env.hub.environment.Config, namespace, "leader")
-	l.second, otherErr = leasefence.New(time.Hour).NewLock(env.hub.environment.Config, namespace, "leader")
+	l.first, err = l.fence.NewLock(env.hub.environment.Config, namespace, "leader", nil)
+	l.second, otherErr = leasefence.New(time.Hour).NewLock(env.hub.environment.Config, namespace, "leader", nil)
 	if err := errors.Join(err, otherErr); err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,7 @@ did not work, and 0 otherwise.`,
 		Args:              exactlyOne("the name of the cluster", "CLUSTER"),
 		ValidArgsFunction: o.completeMember,
 		RunE: func(command *cobra.Command, args []string) error {
+			o.limitRequests(stepTimeout)
 			h, err := o.connect()
 			if err != nil {
 				return err

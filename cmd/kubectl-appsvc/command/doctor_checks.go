@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/version"
@@ -225,9 +226,7 @@ func certificateEnd(config *rest.Config) time.Time {
 
 // identity checks that the context leads to the cluster that the hub knows.
 func (e *examination) identity(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	id, err := readClusterID(ctx, e.cluster)
+	id, err := within(ctx, stepTimeout, func(ctx context.Context) (types.UID, error) { return readClusterID(ctx, e.cluster) })
 	want := e.found.Status.ClusterID
 	switch {
 	case err != nil:
@@ -248,8 +247,14 @@ func (e *examination) identity(ctx context.Context) bool {
 // permissions checks each permission of the ServiceAccount that config/member grants.
 func (e *examination) permissions(ctx context.Context) check {
 	const what = "permissions"
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
+	result, err := within(ctx, stepTimeout, func(ctx context.Context) (check, error) { return e.checkPermissions(ctx, what), nil })
+	if err != nil {
+		return failed(what, "they cannot be checked: %s", explainContext(e.cluster.name, err))
+	}
+	return result
+}
+
+func (e *examination) checkPermissions(ctx context.Context, what string) check {
 	account := &corev1.ServiceAccount{}
 	err := e.cluster.Get(ctx, client.ObjectKey{Namespace: member.Namespace, Name: member.ServiceAccount}, account)
 	switch {

@@ -23,11 +23,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
 )
 
 // silentServer returns the address of a server that accepts connections and sends nothing.
@@ -225,20 +227,26 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 		"a server without TLS":                {serverAt("https://" + plain.Listener.Addr().String()), 3, "FAIL TLS the server does not speak TLS: check the port in your kubeconfig", true},
 		"a URL without TLS":                   {serverAt(plain.URL), 3, "FAIL server the server of context east is http://ADDRESS, without TLS; Fleetwright needs https: correct your kubeconfig", true},
 		"a URL without a host":                {serverAt("https://"), 3, "FAIL context ", true},
+		"an address without a scheme":         {serverAt("127.0.0.1:6443"), 3, `FAIL server the server of context east is "ADDRESS", which is not a URL: correct your kubeconfig`, true},
+		"a name without a scheme":             {serverAt("localhost:6443"), 3, `FAIL server the server of context east is "localhost:6443", which is not a URL: correct your kubeconfig`, true},
 		"a URL that is none":                  {serverAt("://"), 3, "FAIL context ", true},
 		"the name of another server":          {func(c *clientcmdapi.Config) { c.Clusters["east"].TLSServerName = "other.example" }, 3, "FAIL TLS tls: failed to verify certificate: x509: certificate is valid for ", true},
 		"no verification": {func(c *clientcmdapi.Config) {
 			c.Clusters["east"].InsecureSkipTLSVerify, c.Clusters["east"].CertificateAuthorityData = true, nil
 		}, 0, "note TLS context east does not verify the certificate of the server; the hub would refuse that", false},
-		"a server that demands a certificate":    {leadTo(strict), 3, "FAIL authentication the cluster of context east: the request to https://ADDRESS failed: remote error: tls: certificate required", true},
-		"a client certificate that has ended":    {withExpiredCertificate(t), 3, "FAIL authentication the client certificate of context east ended at TIME: log in again", true},
-		"a certificate authority that is none":   {func(c *clientcmdapi.Config) { c.Clusters["east"].CertificateAuthorityData = []byte("canary") }, 3, "FAIL context ", true},
-		"a proxy":                                {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://127.0.0.1:1" }, 3, "note network context east uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy FAIL authentication the cluster of context east: the request to https://ADDRESS failed: proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused", true},
-		"a proxy that sends nothing":             {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://" + silentServer(t) }, 3, "FAIL authentication the cluster of context east", true},
-		"a program for credentials that hangs":   {withUser(&clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: sleeping, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}), 3, "FAIL authentication the cluster of context east does not answer in time", true},
-		"a server that hangs at authentication":  {m.proxy(t, hangAt("selfsubjectreviews")), 3, "FAIL authentication the cluster of context east", true},
-		"a server that hangs at the identity":    {m.proxy(t, hangAt("/namespaces/kube-system")), 3, "FAIL identity the cluster of context east", true},
-		"a server that hangs at the account":     {m.proxy(t, hangAt("/serviceaccounts/")), 3, "FAIL permissions the cluster of context east", false},
+		"a server that demands a certificate":   {leadTo(strict), 3, "FAIL authentication the cluster of context east: the request to https://ADDRESS failed: remote error: tls: certificate required", true},
+		"a client certificate that has ended":   {withExpiredCertificate(t), 3, "FAIL authentication the client certificate of context east ended at TIME: log in again", true},
+		"a certificate authority that is none":  {func(c *clientcmdapi.Config) { c.Clusters["east"].CertificateAuthorityData = []byte("canary") }, 3, "FAIL context ", true},
+		"a proxy":                               {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://127.0.0.1:1" }, 3, "note network context east uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy FAIL authentication the cluster of context east: the request to https://ADDRESS failed: proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused", true},
+		"a proxy that sends nothing":            {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://" + silentServer(t) }, 3, "FAIL authentication the cluster of context east", true},
+		"a program for credentials that hangs":  {withUser(&clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: sleeping, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}), 3, "FAIL authentication the cluster of context east does not answer in time", true},
+		"a server that hangs at authentication": {m.proxy(t, hangAt("selfsubjectreviews")), 3, "FAIL authentication the cluster of context east", true},
+		"a server that hangs at the identity":   {m.proxy(t, hangAt("/namespaces/kube-system")), 3, "FAIL identity the cluster of context east", true},
+		"a server that hangs at the core API": {m.proxy(t, func(w http.ResponseWriter, r *http.Request) bool {
+			return r.URL.Path == "/api" && hangAt("/api")(w, r)
+		}), 3, "the cluster of context east does not answer in time", true},
+		"a server that hangs at the RBAC API":    {m.proxy(t, hangAt("/apis/rbac.authorization.k8s.io")), 3, "FAIL permissions they cannot be checked: the cluster of context east", false},
+		"a server that hangs at the account":     {m.proxy(t, hangAt("/serviceaccounts/")), 3, "FAIL permissions ", false},
 		"a server that hangs at the permissions": {m.proxy(t, hangAt("subjectaccessreviews")), 3, "FAIL permissions they cannot be checked: the cluster of context east", false},
 		"a server that hangs at the version":     {m.proxy(t, hangAt("/version")), 3, "FAIL version the cluster of context east", false},
 		"a server with another version":          {m.proxy(t, answer("/version", 200, `{"gitVersion": "v1.20.0"}`)), 3, "FAIL version v1.20.0 is older than 1.33", false},
@@ -270,6 +278,63 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 			}
 			if isLast := !strings.Contains(text, " version "); isLast != test.last || !strings.Contains(text, " clock of hub it differs") {
 				t.Errorf("the checks that follow are wrong:\n%s", got.out)
+			}
+		})
+	}
+}
+
+func TestDoctor_ends_when_it_is_interrupted(t *testing.T) {
+	m := startMember(t)
+	create(t, &v1alpha1.MemberCluster{}, `{metadata: {name: interrupted}}`)
+	ctx, interrupt := context.WithCancel(t.Context())
+	hang := hangAt("selfsubjectreviews")
+	edit := m.proxy(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "selfsubjectreviews") {
+			interrupt()
+		}
+		return hang(w, r)
+	})
+	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+	start := time.Now()
+	code := command.Run(ctx, "test", []string{"--kubeconfig", m.editKubeconfig(t, edit), "doctor", "interrupted", "--member-context", "east"}, streams)
+	if took := time.Since(start); code == 0 || code == 3 || took > 8*time.Second {
+		t.Errorf("exit code %d after %s, and\n%s%s", code, took, out, errOut)
+	}
+}
+
+// The command ends, with one line.
+func TestDoctor_with_a_hub_that_does_not_answer(t *testing.T) {
+	m := startMember(t)
+	hanging := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hangAt("")(w, r) }))
+	hanging.Config.ErrorLog = log.New(io.Discard, "", 0)
+	hanging.StartTLS()
+	t.Cleanup(hanging.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	for name, test := range map[string]struct {
+		server, want string
+	}{
+		"a hub that refuses connections": {"https://127.0.0.1:1", "does not answer (connect: connection refused): check the context, the network and the VPN\n"},
+		"a hub that sends nothing":       {"https://" + silentServer(t), "check the context, the network and the VPN\n"},
+		"a hub that hangs":               {hanging.URL, "check the context, the network and the VPN\n"},
+		"a hub without TLS":              {"https://" + plain.Listener.Addr().String(), "failed: http: server gave HTTP response to HTTPS client\n"},
+		"a hub with another authority":   {m.environment.Config.Host, "x509: certificate signed by unknown authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := m.editKubeconfig(t, func(c *clientcmdapi.Config) {
+				c.Clusters["hub"].Server = test.server
+				if test.server == hanging.URL {
+					c.Clusters["hub"].CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hanging.Certificate().Raw})
+				}
+			})
+			t.Parallel()
+			start := time.Now()
+			got := runAs(t, file, "doctor", "east")
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if got.code != 1 || got.out != "" || !strings.Contains(got.errOut, test.want) || strings.Count(got.errOut, "\n") != 1 {
+				t.Errorf("exit code %d, and\n%s%s", got.code, got.out, got.errOut)
 			}
 		})
 	}

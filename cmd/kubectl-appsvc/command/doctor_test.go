@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -57,6 +58,78 @@ func TestDoctor(t *testing.T) {
 			text := strings.Join(strings.Fields(got.out), " ")
 			return got.code == 3 && strings.Contains(text, "create events.events.k8s.io. Run: kubectl appsvc join east --name east") && strings.Contains(got.out, "FAIL  permissions ")
 		})
+	})
+
+	t.Run("a token that it may not request", func(t *testing.T) {
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "fleetwright-token"}}
+		if err := m.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+			t.Fatal(err)
+		}
+		all := role.DeepCopy()
+		role.Rules = nil
+		if err := m.Update(t.Context(), role); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			all.ResourceVersion = role.ResourceVersion
+			if err := m.Update(context.Background(), all); err != nil {
+				t.Error(err)
+			}
+		})
+		eventually(t, func() bool {
+			text := strings.Join(strings.Fields(m.run(t, "doctor", "east").out), " ")
+			return strings.Contains(text, "FAIL permissions 1 of 31 are missing: create serviceaccounts/token in fleetwright-system. Run: ")
+		})
+	})
+
+	t.Run("an operator that does not run", func(t *testing.T) {
+		lease := &coordinationv1.Lease{}
+		key := client.ObjectKey{Namespace: secretNamespace, Name: "fleetwright"}
+		if err := hub.Get(t.Context(), key, lease); err != nil {
+			t.Fatal(err)
+		}
+		renewed := lease.Spec.RenewTime
+		update := func(at *metav1.MicroTime) {
+			lease.Spec.RenewTime = at
+			if err := hub.Update(context.Background(), lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() { update(renewed) })
+		update(&metav1.MicroTime{Time: time.Now().Add(-time.Hour)})
+		got := m.run(t, "doctor", "east")
+		if text := strings.Join(strings.Fields(got.out), " "); got.code != 3 || !strings.HasPrefix(text, "FAIL operator the operator has not renewed its Lease for 60m, so this status may be old") {
+			t.Error(got)
+		}
+	})
+
+	t.Run("a user who may not read the Lease", func(t *testing.T) {
+		user := userOf(t, hubEnvironment, "doctor-viewer")
+		createAll(t, hub,
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "doctor-viewer"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"memberclusters"}, Verbs: []string{"get"}}}},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "doctor-viewer"}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "doctor-viewer"}},
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "doctor-viewer"}})
+		file := m.contexts(t, map[string][]byte{"hub": user, "east": m.environment.KubeConfig})
+		eventually(t, func() bool {
+			got := runAs(t, file, "doctor", "east")
+			return got.code == 0 && strings.HasPrefix(strings.Join(strings.Fields(got.out), " "), "note operator whether the operator runs is not known: you may not get the Lease")
+		})
+	})
+
+	t.Run("a cluster that was never connected", func(t *testing.T) {
+		t.Cleanup(func() { changeStatus(t, func(*v1alpha1.MemberClusterStatus) {}) })
+		changeStatus(t, func(status *v1alpha1.MemberClusterStatus) { status.ClusterID = "" })
+		got := m.run(t, "doctor", "east", "--member-context", "east")
+		if text := strings.Join(strings.Fields(got.out), " "); got.code != 0 || !strings.Contains(text, "note identity the hub has never been connected to the cluster; the kube-system namespace of context east has UID UID ok permissions") {
+			t.Error(got)
+		}
+	})
+
+	t.Run("contexts in another file", func(t *testing.T) {
+		got := runAs(t, hubKubeconfig, "doctor", "east", "--member-kubeconfig", m.kubeconfig)
+		if got.code != 0 || !strings.Contains(got.out, "ok    context         east leads to the cluster\n") {
+			t.Error(got)
+		}
 	})
 
 	t.Run("what the hub reports", func(t *testing.T) {
@@ -121,7 +194,20 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 
-	t.Run("a cluster that does not exist", func(t *testing.T) {
-		m.run(t, "doctor", "west").check(t, result{code: 1, errOut: "error: the hub has no cluster west: see kubectl appsvc clusters\n"})
+	for _, name := range []string{"west", "EAST"} {
+		t.Run("a cluster that does not exist, "+name, func(t *testing.T) {
+			m.run(t, "doctor", name).check(t, result{code: 1, errOut: "error: the hub has no cluster " + name + ": see kubectl appsvc clusters\n"})
+		})
+	}
+
+	t.Run("permissions in some namespaces", func(t *testing.T) {
+		ensureNamespace(t, m, "shop")
+		if got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "0", "--force", "--namespaces", "shop"); got.code != 0 {
+			t.Fatal(got)
+		}
+		eventually(t, func() bool {
+			text := strings.Join(strings.Fields(m.run(t, "doctor", "east").out), " ")
+			return strings.Contains(text, "that Fleetwright needs, writing in shop only")
+		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -108,6 +109,14 @@ func (h hub) List(ctx context.Context, list client.ObjectList, options ...client
 		if err := meta.SetList(list, nil); err != nil { // items has its objects
 			return err
 		}
+	}
+}
+
+// limitRequests limits the time of each request to the hub, unless the user gave a limit. A command
+// that watches the hub must not have one.
+func (o *hubOptions) limitRequests(limit time.Duration) {
+	if o.Timeout != nil && *o.Timeout == "0" {
+		*o.Timeout = limit.String()
 	}
 }
 

@@ -26,6 +26,9 @@ import (
 // MemberCluster were deleted before, the operator could create it again.
 const detachTimeout = 15 * time.Second
 
+// departureTimeout is how long the hub may take until unjoin knows what it would do.
+const departureTimeout = 30 * time.Second
+
 // unjoinOptions are the flags of unjoin.
 type unjoinOptions struct {
 	*hubOptions
@@ -88,10 +91,12 @@ func (u *unjoinOptions) run(ctx context.Context, name string) error {
 		return err
 	}
 	d := &departure{unjoinOptions: u, hub: h, name: name}
-	if err := d.read(ctx); err != nil {
+	reading, cancel := context.WithTimeout(ctx, departureTimeout)
+	defer cancel()
+	if err := d.read(reading); err != nil {
 		return err
 	}
-	there, err := h.residentsOn(ctx, name)
+	there, err := h.residentsOn(reading, name)
 	if err != nil {
 		return err
 	}
@@ -244,13 +249,15 @@ func (d *departure) confirm(ctx context.Context) error {
 // nothing is placed there before it is deleted.
 func (d *departure) evict(ctx context.Context) error {
 	before := d.uids()
-	if err := d.read(ctx); err != nil {
+	reading, cancel := context.WithTimeout(ctx, departureTimeout)
+	defer cancel()
+	if err := d.read(reading); err != nil {
 		return err
 	}
 	if d.uids() != before {
 		return fmt.Errorf("the Secret or the MemberCluster of %s was deleted or created meanwhile: run the command again", d.name)
 	}
-	there, err := d.hub.residentsOn(ctx, d.name)
+	there, err := d.hub.residentsOn(reading, d.name)
 	if err != nil {
 		return err
 	}
