@@ -252,7 +252,7 @@ func TestStatus_says_when_it_is_old(t *testing.T) {
 		want    string
 	}{
 		"the operator is current":         {time.Now(), ""},
-		"the operator stopped":            {time.Now().Add(-time.Hour), "! the operator has not renewed its Lease for 60m, so this status may be old: see"},
+		"the operator stopped":            {time.Now().Add(-time.Hour), "! the operator has not renewed its Lease for 60m, so what you see may be old:"},
 		"there is no operator on the hub": {time.Time{}, "! no operator runs: there is no Lease fleetwright-system/fleetwright (see"},
 	} {
 		t.Run(name, func(t *testing.T) {

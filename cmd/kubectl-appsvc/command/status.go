@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
 )
-
-// leaseName is the name of the Lease of the operator.
-const leaseName = "fleetwright"
 
 // statusFlags are the flags of commands that show the state of an AppService.
 type statusFlags struct {
@@ -220,23 +215,11 @@ type operatorState struct {
 }
 
 func (o *hubOptions) readOperator(ctx context.Context, h hub) operatorState {
-	where := o.secretNamespace + "/" + leaseName
 	lease, err := o.readLease(ctx, h)
-	switch {
-	case apierrors.IsNotFound(err):
-		return operatorState{stale: "no operator runs: there is no Lease " + where + " (see --secret-namespace), so this status may be old", isKnown: true}
-	case apierrors.IsForbidden(err):
-		return operatorState{stale: "whether the operator runs is not known: you may not get the Lease " + where}
-	case err != nil:
-		return operatorState{stale: fmt.Sprintf("whether the operator runs is not known: %s", strings.TrimSpace(err.Error()))}
-	}
-	state := operatorState{isKnown: true, skew: versionSkew(o.version, operatorVersion(lease))}
-	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return state
-	}
-	since := time.Since(lease.Spec.RenewTime.Time)
-	if limit := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second; since > limit {
-		state.stale = fmt.Sprintf("the operator has not renewed its Lease for %s, so this status may be old: see kubectl get pods -n %s", duration.HumanDuration(since), o.secretNamespace)
+	stale, isKnown := liveness.Assess(o.secretNamespace, lease, err, time.Now())
+	state := operatorState{stale: stale, isKnown: isKnown}
+	if err == nil {
+		state.skew = versionSkew(o.version, operatorVersion(lease))
 	}
 	return state
 }

@@ -51,7 +51,9 @@ func (o *hubOptions) serveUI(ctx context.Context, port uint16) error {
 		Config:    h.config,
 		Context:   cmp.Or(*o.Context, raw.CurrentContext),
 		Namespace: *o.Namespace,
-		Address:   net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))),
+		// The operator keeps its Lease there.
+		OperatorNamespace: o.secretNamespace,
+		Address:           net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: choose another port with --port, or none for any free one", err)

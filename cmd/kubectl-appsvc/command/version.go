@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
 )
 
 // versionTimeout is how long the hub may take to say the version of its operator.
@@ -58,7 +59,7 @@ func (o *hubOptions) printOperatorVersion(ctx context.Context) error {
 	lease, err := o.readLease(ctx, h)
 	switch {
 	case apierrors.IsNotFound(err):
-		o.note("The version of the operator is not known: there is no Lease %s/%s (see --secret-namespace)", o.secretNamespace, leaseName)
+		o.note("The version of the operator is not known: there is no Lease %s/%s (see --secret-namespace)", o.secretNamespace, liveness.LeaseName)
 		return nil
 	case err != nil:
 		o.note("The version of the operator is not known: %s", describe(err))
@@ -77,7 +78,7 @@ func (o *hubOptions) printOperatorVersion(ctx context.Context) error {
 // readLease returns the Lease of the operator.
 func (o *hubOptions) readLease(ctx context.Context, h hub) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	return lease, h.Get(ctx, client.ObjectKey{Namespace: o.secretNamespace, Name: leaseName}, lease)
+	return lease, h.Get(ctx, client.ObjectKey{Namespace: o.secretNamespace, Name: liveness.LeaseName}, lease)
 }
 
 // operatorVersion returns the version of the operator that holds a Lease, or "" if the operator is

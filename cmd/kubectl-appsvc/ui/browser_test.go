@@ -55,6 +55,7 @@ func clearHub(t *testing.T) {
 // runBrowser serves the page, and runs a test file with its URL.
 func runBrowser(t *testing.T, file string) {
 	t.Helper()
+	create(t, newLease(metav1.NamespaceDefault, time.Now().Add(time.Hour))) // it does not expire in these tests
 	served := &restartable{network: newLink()}
 	served.start(t)
 	defer served.stop(t)
@@ -90,7 +91,7 @@ func (r *restartable) start(t *testing.T) {
 	t.Helper()
 	config := rest.CopyConfig(hubConfig)
 	config.Dial = r.network.dial
-	options := Options{Config: config, Context: "demo", Address: "127.0.0.1:0"}
+	options := Options{Config: config, Context: "demo", OperatorNamespace: metav1.NamespaceDefault, Address: "127.0.0.1:0"}
 	if r.server != nil {
 		options.Address = r.server.listener.Addr().String()
 	}

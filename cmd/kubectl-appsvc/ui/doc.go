@@ -16,6 +16,7 @@
 //     most four times a second. A slow page gets fewer changes, and never an old state: there is no
 //     queue.
 //   - While the hub does not answer, or refuses to list a kind, the state says so, and since when.
+//     It also says that the operator does not run, if the caller may read the Lease of the operator.
 //
 // # Usage
 //

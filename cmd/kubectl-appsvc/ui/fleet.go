@@ -11,11 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 )
 
@@ -35,7 +37,10 @@ type Hub struct {
 	// LastAnswer is when the hub last answered. Problem is why it does not answer now.
 	LastAnswer metav1.Time `json:"lastAnswer"`
 	Problem    string      `json:"problem,omitempty"`
-	Kinds      []Kind      `json:"kinds"`
+	// OperatorProblem is why what the operator wrote may be old. It is empty if the operator runs,
+	// and if that is not known: the user may not read the Lease, or the hub does not answer.
+	OperatorProblem string `json:"operatorProblem,omitempty"`
+	Kinds           []Kind `json:"kinds"`
 }
 
 // Kind is the state of the list of one resource.
@@ -56,9 +61,12 @@ type fleet struct {
 	slices  *source
 	members *source
 
-	mu         sync.Mutex
-	lastAnswer time.Time
-	problem    string
+	leases coordinationv1client.LeaseInterface
+
+	mu              sync.Mutex
+	lastAnswer      time.Time
+	problem         string
+	operatorProblem string
 }
 
 func newFleet(options Options) (*fleet, error) {
@@ -66,7 +74,11 @@ func newFleet(options Options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{options: options, client: client, lastAnswer: time.Now()}
+	coordination, err := coordinationv1client.NewForConfig(options.Config)
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{options: options, client: client, leases: coordination.Leases(options.OperatorNamespace), lastAnswer: time.Now()}
 	f.feed = newFeed(f.render)
 	wake := func() { f.feed.touch() }
 	if f.apps, err = newSource(client, "appservices", options.Namespace, &v1alpha1.AppService{}, wake); err != nil {
@@ -148,7 +160,8 @@ func (f *fleet) run(ctx context.Context) {
 func (f *fleet) sources() []*source { return []*source{f.apps, f.slices, f.members} }
 
 // probe asks the hub regularly whether it answers, because a watch that is silent may be a watch
-// that is lost.
+// that is lost. If the hub answers, probe reads the Lease of the operator. The roles permit to get
+// the Lease, and not to watch it.
 func (f *fleet) probe(ctx context.Context) {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -157,7 +170,11 @@ func (f *fleet) probe(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.noteAnswer(err, time.Now())
+		problem, operatorProblem := connectionProblem(err), ""
+		if problem == "" {
+			operatorProblem = f.readLease(ctx)
+		}
+		f.noteProbe(problem, operatorProblem, time.Now())
 		select {
 		case <-ctx.Done():
 			return
@@ -166,20 +183,37 @@ func (f *fleet) probe(ctx context.Context) {
 	}
 }
 
-// noteAnswer remembers the result of a probe. A hub that refuses the request does answer, unless it
-// refuses the credentials: then it refuses the watches too.
-func (f *fleet) noteAnswer(err error, now time.Time) {
+// readLease returns why what the operator wrote may be old, or "" if the operator runs or that is not
+// known.
+func (f *fleet) readLease(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	lease, err := f.leases.Get(ctx, liveness.LeaseName, metav1.GetOptions{})
+	problem, isKnown := liveness.Assess(f.options.OperatorNamespace, lease, err, time.Now())
+	if !isKnown {
+		return ""
+	}
+	return problem
+}
+
+// connectionProblem returns why the hub does not answer a probe, or "". A hub that refuses the request
+// does answer, unless it refuses the credentials: then it refuses the watches too.
+func connectionProblem(err error) string {
 	var status apierrors.APIStatus
-	problem := ""
 	switch {
 	case apierrors.IsUnauthorized(err):
-		problem = describeProblem("anything", err)
+		return describeProblem("anything", err)
 	case err != nil && (!errors.As(err, &status) || status.Status().Code >= 500 || status.Status().Code == 0):
-		problem = "the hub does not answer: " + err.Error()
+		return "the hub does not answer: " + err.Error()
 	}
+	return ""
+}
+
+// noteProbe remembers the result of a probe.
+func (f *fleet) noteProbe(problem, operatorProblem string, now time.Time) {
 	f.mu.Lock()
-	isNew := problem != f.problem
-	f.problem = problem
+	isNew := problem != f.problem || operatorProblem != f.operatorProblem
+	f.problem, f.operatorProblem = problem, operatorProblem
 	if problem == "" {
 		f.lastAnswer = now
 	}
@@ -192,7 +226,7 @@ func (f *fleet) noteAnswer(err error, now time.Time) {
 // hub returns the state of the connection to the hub.
 func (f *fleet) hub() Hub {
 	f.mu.Lock()
-	state := Hub{Context: f.options.Context, Namespace: f.options.Namespace, LastAnswer: metav1.Time{Time: f.lastAnswer}, Problem: f.problem}
+	state := Hub{Context: f.options.Context, Namespace: f.options.Namespace, LastAnswer: metav1.Time{Time: f.lastAnswer}, Problem: f.problem, OperatorProblem: f.operatorProblem}
 	f.mu.Unlock()
 	for _, source := range f.sources() {
 		state.Kinds = append(state.Kinds, source.state())

@@ -39,6 +39,9 @@ type Options struct {
 	Context string
 	// Namespace is the only namespace that is shown. It is empty for all.
 	Namespace string
+	// OperatorNamespace has the Lease of the operator. If it is empty, it is not known whether the
+	// operator runs.
+	OperatorNamespace string
 	// Address is a loopback address and a port. Port 0 is any free port.
 	Address string
 }

@@ -284,7 +284,7 @@ func TestServer_says_what_the_user_may_not_read(t *testing.T) {
 	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "view"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "view"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: namespace}}})
-	server, address := serve(t, Options{Config: user.Config(), Namespace: namespace})
+	server, address := serve(t, Options{Config: user.Config(), Namespace: namespace, OperatorNamespace: namespace})
 	page := openStream(t, server, address)
 	page.until(t, hasCell(namespace+"/web", "east", "Ready"))
 	page.until(t, func(state pageState) error {
@@ -299,6 +299,17 @@ func TestServer_says_what_the_user_may_not_read(t *testing.T) {
 	if page.state.hub.Problem != "" {
 		t.Errorf("the hub has problem %q, although it answers", page.state.hub.Problem)
 	}
+	// There is no Lease, but the user may not know that. The Lease is read before each answer counts.
+	first := page.state.hub.LastAnswer
+	page.until(t, func(state pageState) error {
+		if !first.Before(&state.hub.LastAnswer) {
+			return fmt.Errorf("the last answer was at %s", state.hub.LastAnswer)
+		}
+		return nil
+	})
+	if page.state.hub.OperatorProblem != "" {
+		t.Errorf("the operator has problem %q, although the user may not read its Lease", page.state.hub.OperatorProblem)
+	}
 
 	var detail Detail
 	if err := json.NewDecoder(get(t, server, address+"/api/app?namespace="+namespace+"&name=web").Body).Decode(&detail); err != nil {
@@ -307,6 +318,31 @@ func TestServer_says_what_the_user_may_not_read(t *testing.T) {
 	if !strings.Contains(detail.EventsProblem, "you may not read events") {
 		t.Errorf("got problem %q of the events", detail.EventsProblem)
 	}
+}
+
+func TestServer_says_whether_the_operator_runs(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	server, address := serve(t, Options{Config: hubConfig, Namespace: namespace, OperatorNamespace: namespace})
+	page := openStream(t, server, address)
+	check := func(want string) {
+		t.Helper()
+		page.until(t, func(state pageState) error {
+			if got := state.hub.OperatorProblem; state.hub.Problem != "" || (got == "") != (want == "") || !strings.Contains(got, want) {
+				return fmt.Errorf("the operator has problem %q, want %q; the hub has problem %q", got, want, state.hub.Problem)
+			}
+			return nil
+		})
+	}
+	check("no operator runs: there is no Lease " + namespace + "/fleetwright")
+	lease := newLease(namespace, time.Now().Add(-3*time.Minute))
+	create(t, lease)
+	check("the operator has not renewed its Lease for 3m")
+	lease.Spec.RenewTime.Time = time.Now().Add(time.Hour) // it does not expire in this test
+	if err := hub.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	check("")
 }
 
 func TestServer_reads_events(t *testing.T) {

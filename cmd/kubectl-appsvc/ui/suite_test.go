@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
 )
 
 var (
@@ -119,4 +122,11 @@ func newApp(namespace, name string, entries ...v1alpha1.ClusterStatus) *v1alpha1
 // newEntry returns an entry with three pods.
 func newEntry(cluster string, phase v1alpha1.ClusterPhase) v1alpha1.ClusterStatus {
 	return v1alpha1.ClusterStatus{Name: cluster, Generation: 1, ObservedGeneration: 1, Revision: 1, Phase: phase, Replicas: 3, ReadyReplicas: 3, LastTransitionTime: noon}
+}
+
+// newLease returns the Lease of an operator that renewed it at a time.
+func newLease(namespace string, renewed time.Time) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: liveness.LeaseName}}
+	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: renewed}, new(int32(15))
+	return lease
 }

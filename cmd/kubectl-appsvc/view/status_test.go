@@ -106,7 +106,7 @@ func TestStatus(t *testing.T) {
 		"rolling-out": {app: appFrom(t, rollingOut)},
 		"colored":     {app: appFrom(t, rollingOut), options: view.Options{Color: true}},
 		"wide":        {app: appFrom(t, rollingOut), options: view.Options{Width: 160}},
-		"stale":       {app: appFrom(t, rollingOut), options: view.Options{Notes: []string{"the operator has not renewed its Lease for 5m, so this status may be old: see kubectl get pods -n fleetwright-system"}}},
+		"stale":       {app: appFrom(t, rollingOut), options: view.Options{Notes: []string{"the operator has not renewed its Lease for 5m, so what you see may be old: see kubectl get pods -n fleetwright-system"}}},
 		"new":         {app: appFrom(t, "{metadata: {name: web, namespace: shop}, spec: {image: nginx}}")},
 		"many":        {app: many},
 		"rolled-back": {app: appFrom(t, `

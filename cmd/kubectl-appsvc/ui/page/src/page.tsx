@@ -78,7 +78,7 @@ export function Page({ token }: { token: string }) {
   }, []);
 
   if (connection === "refused") return <Refused />;
-  const isStale = connection === "lost" || Boolean(fleet.hub.problem);
+  const isStale = connection === "lost" || Boolean(fleet.hub.problem || fleet.hub.operatorProblem);
   return (
     <div class={target ? "page with-detail" : "page"}>
       <Toolbar fleet={fleet} filter={filter} counts={counts} shown={rows.length} onFilter={setFilter} connection={connection} heard={heard} />

@@ -86,6 +86,7 @@ export interface Hub {
   namespace?: string;
   lastAnswer: string;
   problem?: string;
+  operatorProblem?: string;
   kinds: Kind[];
 }
 

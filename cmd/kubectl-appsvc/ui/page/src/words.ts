@@ -113,3 +113,6 @@ export function excludedInWords(excluded: Excluded): string {
   const wanted = excluded.requirements?.length ? ` (wanted ${excluded.requirements.join(", ")})` : "";
   return inWords(excluded.reason) + wanted;
 }
+
+// upperFirst returns a message of the server as a sentence.
+export const upperFirst = (words: string) => words.charAt(0).toUpperCase() + words.slice(1);

@@ -56,6 +56,17 @@ export async function patchStatus(path, patch) {
   assert.equal(response.status, 200, await response.text());
 }
 
+// renewLease changes when the operator last renewed its Lease, in seconds from now.
+export async function renewLease(seconds) {
+  const renewTime = new Date(Date.now() + seconds * 1000).toISOString().replace("Z", "000Z");
+  const response = await fetch(`${process.env.UI_CONTROL}/apis/coordination.k8s.io/v1/namespaces/default/leases/fleetwright`, {
+    method: "PATCH",
+    headers: { "Content-Type": "application/merge-patch+json" },
+    body: JSON.stringify({ spec: { renewTime } }),
+  });
+  assert.equal(response.status, 200, await response.text());
+}
+
 export async function read(path) {
   const response = await fetch(`${api}/${path}`);
   assert.equal(response.status, 200);

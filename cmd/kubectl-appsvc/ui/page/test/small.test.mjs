@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
 import { test } from "node:test";
-import { cell, control, loseCluster, opened, origin, patchStatus, read, url, useBrowser } from "./browser.mjs";
+import { cell, control, loseCluster, opened, origin, patchStatus, read, renewLease, url, useBrowser } from "./browser.mjs";
 
 const shared = useBrowser();
 
@@ -194,14 +194,18 @@ async function screenshot(page, name) {
   await page.screenshot({ path: `${directory}/${name}.png` });
 }
 
+// listen notes what a screen reader says of an element: its text after each change.
+const listen = (page, selector) =>
+  page.evaluate((wanted) => {
+    window.said = [];
+    const element = document.querySelector(wanted);
+    new MutationObserver(() => window.said.push(element.textContent)).observe(element, { childList: true, characterData: true, subtree: true });
+  }, selector);
+
 test("a cluster that dies becomes Unknown without a reload, and a screen reader hears of it", async () => {
   const page = await opened(await shared.open());
   await page.evaluate(() => (window.notReloaded = true));
-  await page.evaluate(() => {
-    window.said = [];
-    const status = document.querySelector("[role=status]");
-    new MutationObserver(() => window.said.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
-  });
+  await listen(page, "[role=status]");
   const { items } = await read("appservices");
   const there = items.filter((app) => app.status.clusters?.some((entry) => entry.name === "eu-south"));
   assert.ok(there.length > 5);
@@ -216,10 +220,29 @@ test("a cluster that dies becomes Unknown without a reload, and a screen reader 
 
 test("a banner says that the hub does not answer, and since when", async () => {
   const page = await opened(await shared.open());
+  await listen(page, "[role=alert]");
   await control("cut");
-  await page.locator(".banner", { hasText: /stale since \d\d:\d\d:\d\d \(\d+s\): the hub does not answer/ }).waitFor();
+  const banner = page.locator(".banner", { hasText: /stale since \d\d:\d\d:\d\d \(\d+s\): the hub does not answer/ });
+  await banner.waitFor();
+  // The age in the banner changes. A screen reader hears of the problem once.
+  const first = await banner.innerText();
+  await page.waitForFunction((text) => document.querySelector(".banner").innerText !== text, first);
+  assert.equal(await page.evaluate(() => window.said.filter((text) => text.includes("the hub does not answer")).length), 1);
   await control("restore");
   await page.locator(".banner").waitFor({ state: "detached" });
+});
+
+test("a banner says that the operator does not run, until it returns", async () => {
+  const page = await opened(await shared.open());
+  assert.equal(await page.locator(".banner").count(), 0);
+  await page.evaluate(() => (window.notReloaded = true));
+  await renewLease(-200);
+  await page.locator(".banner", { hasText: "The operator has not renewed its Lease for 3m" }).waitFor();
+  assert.match(await page.locator(".banner").innerText(), /so what you see may be old: see kubectl get pods -n default$/);
+  assert.match(await page.getByRole("alert").innerText(), /The operator has not renewed its Lease/);
+  await renewLease(3600);
+  await page.locator(".banner").waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => window.notReloaded), true);
 });
 
 test("a banner says that the server does not answer, and the page connects again", async () => {
