@@ -14,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 )
 
 var (
@@ -41,6 +44,11 @@ func TestBrowser(t *testing.T) {
 		clearHub(t)
 		createLarge(t, 200, 200)
 		runBrowser(t, "large.test.mjs")
+	})
+	t.Run("20 applications on 10000 clusters", func(t *testing.T) {
+		clearHub(t)
+		createLarge(t, 20, 10_000)
+		runBrowser(t, "huge.test.mjs")
 	})
 }
 
@@ -289,20 +297,50 @@ func summaryOf(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 func createLarge(t *testing.T, apps, clusters int) {
 	t.Helper()
 	namespace := newNamespace(t)
-	var entries []v1alpha1.ClusterStatus
-	for i := range clusters {
-		name := fmt.Sprintf("cluster-%03d", i)
-		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{regionLabel: fmt.Sprintf("region-%d", i%10)}}}
-		member.Status.Version = "v1.36.1"
-		member.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Connected", LastTransitionTime: noon}}
-		create(t, member)
-		entries = append(entries, newEntry(name, "Ready"))
+	createAll(t, clusters, func(ctx context.Context, i int) error {
+		member := newLargeMember(i)
+		created := member.DeepCopy()
+		if err := hub.Create(ctx, created); err != nil {
+			return err
+		}
+		created.Status = member.Status
+		return hub.Status().Update(ctx, created)
+	})
+	createAll(t, apps, func(ctx context.Context, i int) error {
+		app, sliced := newLargeApp(namespace, i, clusters)
+		created := app.DeepCopy()
+		if err := hub.Create(ctx, created); err != nil {
+			return err
+		}
+		created.Status = app.Status
+		if err := hub.Status().Update(ctx, created); err != nil || sliced == nil {
+			return err
+		}
+		for _, slice := range appslice.Split(created, sliced) {
+			if err := hub.Create(ctx, slice); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.Cleanup(func() {
+		for _, object := range []client.Object{&v1alpha1.AppService{}, &v1alpha1.AppServiceSlice{}} {
+			if err := hub.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// createAll calls create for each number below count, some at once.
+func createAll(t *testing.T, count int, create func(ctx context.Context, i int) error) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(16)
+	for i := range count {
+		group.Go(func() error { return create(ctx, i) })
 	}
-	for i := range apps {
-		app := newApp(namespace, fmt.Sprintf("app-%03d", i), entries...)
-		app.Status.Summary = summaryOf(entries)
-		app.Status.Rollout.Revision = 1
-		app.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", LastTransitionTime: noon}}
-		create(t, app)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -13,7 +13,8 @@
 //     that are not files of this server, and connections to other servers.
 //   - What the page shows is a pure function of the objects on the hub (state.go).
 //   - A page gets the whole state once, and then only the AppServices and clusters that changed, at
-//     most four times a second. A slow page gets fewer changes, and never an old state: there is no
+//     most four times a second. A large state or change arrives in parts, and the page shows them
+//     together. A slow page gets fewer changes, and never an old state: there is no
 //     queue.
 //   - While the hub does not answer, or refuses to list a kind, the state says so, and since when.
 //     It also says that the operator does not run, if the caller may read the Lease of the operator.

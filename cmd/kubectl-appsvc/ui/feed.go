@@ -29,12 +29,41 @@ func (k objectKey) String() string {
 type Change struct {
 	// Full is true if the change has the whole state.
 	Full bool `json:"full,omitempty"`
+	// More is true if another part of the change follows. A page shows the parts together.
+	More bool `json:"more,omitempty"`
 	Hub  Hub  `json:"hub"`
 	// Clusters and Apps have elements of type [Cluster] and [App].
 	Clusters []json.RawMessage `json:"clusters,omitempty"`
 	Apps     []json.RawMessage `json:"apps,omitempty"`
 	// Gone are the keys of objects that do not exist any more.
 	Gone []string `json:"gone,omitempty"`
+}
+
+// split returns the parts of a change, each with at most this many bytes of objects, or with one object.
+// A browser does nothing else while it parses an event, so the state of a large fleet must not be one
+// event.
+func (c Change) split(limit int) []Change {
+	rest := c
+	c.Clusters, c.Apps, c.Gone = nil, nil, nil
+	part, size := c, 0
+	part.Gone = rest.Gone
+	var parts []Change
+	add := func(to func(*Change) *[]json.RawMessage, objects []json.RawMessage) {
+		for _, object := range objects {
+			if size > 0 && size+len(object) > limit {
+				part.More = true
+				parts = append(parts, part)
+				part, size = c, 0
+				part.Full = false
+			}
+			list := to(&part)
+			*list = append(*list, object)
+			size += len(object)
+		}
+	}
+	add(func(to *Change) *[]json.RawMessage { return &to.Clusters }, rest.Clusters)
+	add(func(to *Change) *[]json.RawMessage { return &to.Apps }, rest.Apps)
+	return append(parts, part)
 }
 
 // feed has the latest state of each object as the page shows it, with the version in which it

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,4 +89,35 @@ func TestFeed_wakes_its_readers(t *testing.T) {
 	}
 	f.touch()
 	<-news
+}
+
+func TestChange_split(t *testing.T) {
+	t.Parallel()
+	raw := func(texts ...string) (list []json.RawMessage) {
+		for _, text := range texts {
+			list = append(list, json.RawMessage(text))
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		change Change
+		want   []Change
+	}{
+		"nothing": {Change{}, []Change{{}}},
+		"it fits": {Change{Full: true, Clusters: raw("12", "34"), Apps: raw("5")}, []Change{{Full: true, Clusters: raw("12", "34"), Apps: raw("5")}}},
+		"parts": {
+			Change{Full: true, Hub: Hub{Context: "demo"}, Clusters: raw("12", "34", "56"), Apps: raw("7", "89"), Gone: []string{"app/a/b"}},
+			[]Change{
+				{Full: true, More: true, Hub: Hub{Context: "demo"}, Clusters: raw("12", "34"), Gone: []string{"app/a/b"}},
+				{Hub: Hub{Context: "demo"}, Clusters: raw("56"), Apps: raw("7", "89")},
+			},
+		},
+		"an object above the limit": {Change{Apps: raw("1", "2345678", "9")}, []Change{{More: true, Apps: raw("1")}, {More: true, Apps: raw("2345678")}, {Apps: raw("9")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, test.change.split(5)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }

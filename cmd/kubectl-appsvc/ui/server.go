@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -26,7 +27,9 @@ const (
 	apiPrefix = "/api/"
 	// streamInterval is the least time between two changes that a page gets.
 	streamInterval = 250 * time.Millisecond
-	// writeTimeout is how long a browser may take to read one change.
+	// maxEvent is the largest number of bytes of objects in one event.
+	maxEvent = 1 << 20
+	// writeTimeout is how long a browser may take to read one event.
 	writeTimeout = 30 * time.Second
 )
 
@@ -171,14 +174,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		seen = version
 		change.Hub = s.fleet.hub()
-		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-			return
-		}
-		if err := writeEvent(w, change); err != nil {
-			return
-		}
-		if err := control.Flush(); err != nil {
-			return
+		for _, part := range change.split(maxEvent) {
+			if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+				return
+			}
+			if err := writeEvent(w, part); err != nil {
+				return
+			}
+			if err := control.Flush(); err != nil {
+				return
+			}
 		}
 		select {
 		case <-r.Context().Done():
@@ -195,7 +200,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeEvent writes a server-sent event. JSON has no line breaks, so it is one line.
-func writeEvent(w http.ResponseWriter, change Change) error {
+func writeEvent(w io.Writer, change Change) error {
 	data, err := json.Marshal(change)
 	if err != nil {
 		return err

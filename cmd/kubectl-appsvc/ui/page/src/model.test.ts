@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { announce, apply, columnsOf, emptyFleet, filterRows, fold, matchesLabels, noFilter, notPlacedInWords, phaseCounts, rowOf, whyNotPlaced, type Fleet } from "./model";
-import type { App, Cell, Cluster, Hub, Phase } from "./types";
+import { allClusters, announce, apply, columnsOf, emptyFleet, filterRows, fold, joinParts, matchesLabels, noFilter, notPlacedInWords, phaseCounts, rowOf, whyNotPlaced, type Fleet } from "./model";
+import type { App, Cell, Change, Cluster, Hub, Phase } from "./types";
 
 const hub: Hub = { lastAnswer: "2026-05-04T12:00:00Z", kinds: [] };
 
@@ -89,7 +89,7 @@ test.each([
 
 test("up to 50 clusters are columns, and more are folded by region", () => {
   const clusters = (count: number) => Array.from({ length: count }, (_, i) => cluster(`c${String(i).padStart(3, "0")}`, i % 2 ? "us" : "eu"));
-  const keys = (count: number, open: string[] = []) => columnsOf(fleetOf([], clusters(count)), noFilter, new Set(open)).map((column) => column.key);
+  const keys = (count: number, open: string[] = []) => columnsOf(allClusters(fleetOf([], clusters(count))), noFilter, new Set(open)).map((column) => column.key);
   expect(keys(50)).toHaveLength(50);
   expect(keys(51)).toEqual(["r/eu", "r/us"]);
   expect(keys(52, ["us"]).slice(0, 3)).toEqual(["r/eu", "r/us", "c/c001"]);
@@ -98,19 +98,19 @@ test("up to 50 clusters are columns, and more are folded by region", () => {
 
 test("worst first: regions and clusters that are not Ready come first", () => {
   const fleet = fleetOf([], [cluster("a", "ap"), cluster("b", "eu"), cluster("d", "eu", "False"), cluster("c", "us")]);
-  const keys = (order: "worst" | "name") => columnsOf(fleet, { ...noFilter, order }, new Set()).map((column) => column.key);
+  const keys = (order: "worst" | "name") => columnsOf(allClusters(fleet), { ...noFilter, order }, new Set()).map((column) => column.key);
   expect(keys("worst")).toEqual(["c/d", "c/b", "c/a", "c/c"]);
   expect(keys("name")).toEqual(["c/a", "c/b", "c/d", "c/c"]);
 });
 
 test("a cluster without a MemberCluster that can be read is a column too", () => {
-  const columns = columnsOf(fleetOf([app("web", "Ready", [cell("east")])]), noFilter, new Set());
+  const columns = columnsOf(allClusters(fleetOf([app("web", "Ready", [cell("east")])])), noFilter, new Set());
   expect(columns.map((column) => column.key)).toEqual(["c/east"]);
 });
 
 test("a filter of clusters by name, region and label", () => {
   const fleet = fleetOf([], [{ ...cluster("a", "eu"), labels: { tier: "gold" } }, cluster("b", "us")]);
-  const keys = (text: string) => columnsOf(fleet, { ...noFilter, cluster: text }, new Set()).map((column) => column.key);
+  const keys = (text: string) => columnsOf(allClusters(fleet), { ...noFilter, cluster: text }, new Set()).map((column) => column.key);
   expect(keys("tier=gold")).toEqual(["c/a"]);
   expect(keys("us")).toEqual(["c/b"]);
   expect(keys("b")).toEqual(["c/b"]);
@@ -150,4 +150,26 @@ test("changes in words name three, and count the rest", () => {
   const after = apply(before, { hub, apps: [app("a", "Failed"), app("b", "Failed"), app("c", "Unknown"), app("new")], clusters: [cluster("east", "", "False"), cluster("new")] });
   expect(announce(before, after)).toBe("cluster east is not Ready, shop/a is Failed, shop/b is Failed and 1 more");
   expect(announce(after, after)).toBe("");
+});
+
+test("the parts of a change are one change", () => {
+  const parts = [
+    { full: true, more: true, hub, clusters: [cluster("east")], gone: ["app/a/b"] },
+    { more: true, hub, clusters: [cluster("west")], apps: [app("a")] },
+    { hub: { ...hub, problem: "lost" }, apps: [app("b")] },
+  ];
+  const joined = parts.reduce<Change | undefined>((before, part) => joinParts(before, part), undefined);
+  expect(joined).toEqual({ full: true, hub: { ...hub, problem: "lost" }, clusters: [cluster("east"), cluster("west")], apps: [app("a"), app("b")], gone: ["app/a/b"] });
+});
+
+test("a change of an application leaves the list of clusters the same, also of those without MemberCluster", () => {
+  const before = fleetOf([app("web", "Ready", [cell("east"), cell("gone")])], [cluster("east")]);
+  const clusters = allClusters(before);
+  const after = apply(before, { hub, apps: [app("web", "Failed", [cell("gone"), cell("east")])] });
+  expect(after.clusters).toBe(before.clusters);
+  expect(allClusters(after, clusters)).toBe(clusters);
+  const changed = apply(after, { hub, clusters: [cluster("east", "", "False")] });
+  expect(changed.rows).toBe(after.rows);
+  expect(allClusters(changed, clusters)).not.toBe(clusters);
+  expect(allClusters(apply(after, { hub, gone: ["app/shop/web"] }), clusters).map((c) => c.name)).toEqual(["east"]);
 });

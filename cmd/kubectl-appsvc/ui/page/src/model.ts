@@ -32,12 +32,24 @@ export function rowOf(app: App): Row {
   return { key: `${app.namespace}/${app.name}`, app, cells, phases };
 }
 
-// apply returns the fleet after a change.
+// joinParts returns the change that two parts of it are.
+export function joinParts(first: Change | undefined, next: Change): Change {
+  if (!first) return next;
+  return {
+    ...next,
+    full: first.full,
+    clusters: [...(first.clusters ?? []), ...(next.clusters ?? [])],
+    apps: [...(first.apps ?? []), ...(next.apps ?? [])],
+    gone: [...(first.gone ?? []), ...(next.gone ?? [])],
+  };
+}
+
+// apply returns the fleet after a change. Its rows, or its clusters, are the same Map if none of them
+// changed, so that nothing is computed again for them.
 export function apply(fleet: Fleet, change: Change): Fleet {
-  const isEmpty = !change.full && !change.apps && !change.clusters && !change.gone;
-  if (isEmpty) return { ...fleet, hub: change.hub };
-  const rows = new Map(change.full ? [] : fleet.rows);
-  const clusters = new Map(change.full ? [] : fleet.clusters);
+  const hasGone = (prefix: string) => change.gone?.some((key) => key.startsWith(prefix));
+  const rows = change.full ? new Map<string, Row>() : change.apps?.length || hasGone("app/") ? new Map(fleet.rows) : fleet.rows;
+  const clusters = change.full ? new Map<string, Cluster>() : change.clusters?.length || hasGone("cluster/") ? new Map(fleet.clusters) : fleet.clusters;
   for (const app of change.apps ?? []) {
     const row = rowOf(app);
     rows.set(row.key, row);
@@ -111,16 +123,24 @@ export type Column =
   | { kind: "cluster"; key: string; cluster: Cluster }
   | { kind: "region"; key: string; region: string; clusters: Cluster[]; open: boolean };
 
+// unknownClusters has the clusters without MemberCluster, so that each is always the same object.
+const unknownClusters = new Map<string, Cluster>();
+
+function unknownCluster(name: string): Cluster {
+  let cluster = unknownClusters.get(name);
+  if (!cluster) unknownClusters.set(name, (cluster = { name, ready: "Unknown" }));
+  return cluster;
+}
+
 // allClusters returns the MemberClusters, and the clusters that only entries name: their
-// MemberCluster is gone, or the user may not read it.
-export function allClusters(fleet: Fleet): Cluster[] {
-  const clusters = new Map(fleet.clusters);
+// MemberCluster is gone, or the user may not read it. It returns the previous list if that is the same.
+export function allClusters(fleet: Fleet, previous: Cluster[] = []): Cluster[] {
+  const only = new Set<string>();
   for (const row of fleet.rows.values()) {
-    for (const name of row.cells.keys()) {
-      if (!clusters.has(name)) clusters.set(name, { name, ready: "Unknown" });
-    }
+    for (const name of row.cells.keys()) if (!fleet.clusters.has(name)) only.add(name);
   }
-  return [...clusters.values()];
+  const all = [...fleet.clusters.values(), ...[...only].sort().map(unknownCluster)];
+  return all.length === previous.length && all.every((cluster, i) => cluster === previous[i]) ? previous : all;
 }
 
 function matchesCluster(cluster: Cluster, text: string): boolean {
@@ -134,8 +154,8 @@ const isBad = (cluster: Cluster) => cluster.ready !== "True";
 
 // columnsOf returns the columns that a filter shows. Many clusters are folded by region, except the
 // regions that are open.
-export function columnsOf(fleet: Fleet, filter: Filter, open: ReadonlySet<string>): Column[] {
-  const clusters = allClusters(fleet).filter((cluster) => matchesCluster(cluster, filter.cluster));
+export function columnsOf(all: Cluster[], filter: Pick<Filter, "cluster" | "order">, open: ReadonlySet<string>): Column[] {
+  const clusters = all.filter((cluster) => matchesCluster(cluster, filter.cluster));
   const regions = new Map<string, Cluster[]>();
   for (const cluster of clusters) {
     const region = cluster.region ?? "";

@@ -2,9 +2,10 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { Banner } from "./banner";
 import { DetailPanel, type Target } from "./detail";
 import { Matrix } from "./matrix";
-import { announce, apply, columnsOf, emptyFleet, filterRows, noFilter, phaseCounts, type Fleet, type Filter } from "./model";
+import { allClusters, announce, apply, columnsOf, emptyFleet, filterRows, noFilter, phaseCounts, type Fleet, type Filter } from "./model";
 import { follow, type Connection } from "./server";
 import { Toolbar } from "./toolbar";
+import type { Cluster } from "./types";
 
 const clockInterval = 1_000;
 const announceInterval = 3_000;
@@ -42,6 +43,13 @@ function useFleet(token: string): Live {
   return live;
 }
 
+// useClusters returns all clusters, and the same list until one of them changes: a change of an
+// application must not cause that each cell is drawn again.
+function useClusters(fleet: Fleet): Cluster[] {
+  const previous = useRef<Cluster[]>([]);
+  return useMemo(() => (previous.current = allClusters(fleet, previous.current)), [fleet.rows, fleet.clusters]);
+}
+
 // useAnnouncement returns what changed in the last seconds, in words.
 function useAnnouncement(fleet: Fleet): string {
   const [text, setText] = useState("");
@@ -69,7 +77,8 @@ export function Page({ token }: { token: string }) {
   const [target, setTarget] = useState<Target>();
   const announcement = useAnnouncement(fleet);
   const rows = useMemo(() => filterRows(fleet, filter), [fleet.rows, filter]);
-  const columns = useMemo(() => columnsOf(fleet, filter, open), [fleet.rows, fleet.clusters, filter, open]);
+  const clusters = useClusters(fleet);
+  const columns = useMemo(() => columnsOf(clusters, filter, open), [clusters, filter.cluster, filter.order, open]);
   const counts = useMemo(() => phaseCounts(fleet.rows.values()), [fleet.rows]);
   const toggle = useCallback((region: string) => setOpen((last) => toggled(last, region)), []);
   const close = useCallback(() => {

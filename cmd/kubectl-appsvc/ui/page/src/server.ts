@@ -1,4 +1,5 @@
 // Requests to the server that sent this page.
+import { joinParts } from "./model";
 import type { Change, Detail } from "./types";
 
 const tokenKey = "token";
@@ -34,11 +35,18 @@ export async function follow(token: string, signal: AbortSignal, onChange: (chan
         return;
       }
       if (!response.ok || !response.body) throw new Error(response.statusText);
+      let change: Change | undefined;
       for await (const data of events(response.body)) {
         clearTimeout(watchdog);
         watchdog = setTimeout(abort, silence);
-        onChange(JSON.parse(data) as Change);
+        change = joinParts(change, JSON.parse(data) as Change);
+        if (change.more) {
+          await nextTask();
+          continue;
+        }
+        onChange(change);
         onConnection("open");
+        change = undefined;
       }
     } catch {
       // The state "lost" says it.
@@ -50,6 +58,15 @@ export async function follow(token: string, signal: AbortSignal, onChange: (chan
     onConnection("lost");
     await new Promise((resolve) => setTimeout(resolve, retryAfter));
   }
+}
+
+// nextTask lets the page react to its user. A timer would be slow in a tab that is not shown.
+function nextTask(): Promise<unknown> {
+  return new Promise((resolve) => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = resolve;
+    channel.port2.postMessage(undefined);
+  });
 }
 
 // events returns the data of each server-sent event. The server writes one line of data for each.

@@ -92,6 +92,7 @@ export interface Hub {
 
 export interface Change {
   full?: boolean;
+  more?: boolean;
   hub: Hub;
   clusters?: Cluster[];
   apps?: App[];

@@ -1,11 +1,11 @@
 // What the tests in a browser share. ../../browser_test.go starts them.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
+import { after, afterEach, before } from "node:test";
 import { chromium } from "playwright-core";
 
 export const url = process.env.UI_URL;
 export const origin = new URL(url).origin;
-const api = `${process.env.UI_CONTROL}/apis/fleetwright.dev/v1alpha1`;
+const group = "fleetwright.dev/v1alpha1";
 
 // useBrowser starts a browser for all tests of a file. Each page notes its requests to other
 // origins, its errors, and violations of the Content-Security-Policy.
@@ -20,6 +20,10 @@ export function useBrowser() {
   });
   after(async () => {
     await browser?.close();
+  });
+  // A page that stays open would draw the changes of the next tests, too.
+  afterEach(async () => {
+    await Promise.all(browser.contexts().map((context) => context.close()));
   });
   shared.open = async (options = {}, address = url) => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
@@ -46,31 +50,44 @@ export async function opened(page) {
 
 export const cell = (page, app, cluster) => page.locator(`td[data-row="${app}"][data-column="c/${cluster}"]`);
 
-// patchStatus changes the status of an object on the hub, and returns when the API server has it.
-export async function patchStatus(path, patch) {
-  const response = await fetch(`${api}/${path}/status`, {
-    method: "PATCH",
-    headers: { "Content-Type": "application/merge-patch+json" },
-    body: JSON.stringify({ status: patch }),
-  });
-  assert.equal(response.status, 200, await response.text());
+// patch changes an object on the hub, and returns when the API server has it. A busy machine may make the
+// API server time out; a merge patch can be repeated.
+async function patch(path, change) {
+  for (let attempt = 1; ; attempt++) {
+    const response = await fetch(`${process.env.UI_CONTROL}/apis/${path}`, {
+      method: "PATCH",
+      headers: { "Content-Type": "application/merge-patch+json" },
+      body: JSON.stringify(change),
+    });
+    const text = await response.text();
+    if (response.status === 200) return;
+    assert.ok(response.status >= 500 && attempt < 5, text);
+  }
 }
+
+// patchStatus changes the status of an object of ours.
+export const patchStatus = (path, status) => patch(`${group}/${path}/status`, { status });
 
 // renewLease changes when the operator last renewed its Lease, in seconds from now.
 export async function renewLease(seconds) {
   const renewTime = new Date(Date.now() + seconds * 1000).toISOString().replace("Z", "000Z");
-  const response = await fetch(`${process.env.UI_CONTROL}/apis/coordination.k8s.io/v1/namespaces/default/leases/fleetwright`, {
-    method: "PATCH",
-    headers: { "Content-Type": "application/merge-patch+json" },
-    body: JSON.stringify({ spec: { renewTime } }),
-  });
-  assert.equal(response.status, 200, await response.text());
+  await patch("coordination.k8s.io/v1/namespaces/default/leases/fleetwright", { spec: { renewTime } });
 }
 
 export async function read(path) {
-  const response = await fetch(`${api}/${path}`);
+  const response = await fetch(`${process.env.UI_CONTROL}/apis/${group}/${path}`);
   assert.equal(response.status, 200);
   return response.json();
+}
+
+// changeSlices changes the entry of a cluster in AppServiceSlices.
+export async function changeSlices(slices, cluster, change) {
+  await Promise.all(
+    slices.map((slice) => {
+      const clusters = slice.clusters.map((entry) => (entry.name === cluster ? { ...entry, ...change } : entry));
+      return patch(`${group}/namespaces/${slice.metadata.namespace}/appserviceslices/${slice.metadata.name}`, { clusters });
+    }),
+  );
 }
 
 export async function control(action) {
@@ -93,4 +110,18 @@ export async function loseCluster(name, apps) {
       await patchStatus(`namespaces/${app.metadata.namespace}/appservices/${app.metadata.name}`, { clusters });
     }),
   );
+}
+
+// watchTasks notes the longest time in which the page could not react.
+export const watchTasks = () => {
+  window.longest = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
+  }).observe({ type: "longtask" });
+};
+
+// report prints a measured time, and fails if it is not below a limit.
+export function report(name, milliseconds, limit) {
+  console.log(`${name}: ${Math.round(milliseconds)} ms`);
+  assert.ok(milliseconds < limit, `${name} took ${milliseconds} ms, more than ${limit}`);
 }
