@@ -98,7 +98,7 @@ func TestDoctor(t *testing.T) {
 		t.Cleanup(func() { update(renewed) })
 		update(&metav1.MicroTime{Time: time.Now().Add(-time.Hour)})
 		got := m.run(t, "doctor", "east")
-		if text := strings.Join(strings.Fields(got.out), " "); got.code != 3 || !strings.HasPrefix(text, "FAIL operator the operator has not renewed its Lease for 60m, so this status may be old") {
+		if text := strings.Join(strings.Fields(got.out), " "); got.code != 3 || !strings.HasPrefix(text, "FAIL operator the operator has not renewed its Lease for 60m, so what you see may be old") {
 			t.Error(got)
 		}
 	})
