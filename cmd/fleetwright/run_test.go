@@ -182,7 +182,7 @@ func (h *hub) installCRDs(t *testing.T) {
 					return fmt.Errorf("the CRD of %s still exists: %w", resource, err)
 				}
 			}
-			if err := h.admin.List(context.Background(), &v1alpha1.MemberClusterList{}); !apierrors.IsNotFound(err) {
+			if err := h.admin.List(context.Background(), &v1alpha1.MemberClusterList{}); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 				return fmt.Errorf("MemberClusters are still served: %w", err)
 			}
 			return nil

@@ -3,8 +3,10 @@
 package command_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -131,42 +133,50 @@ func TestLarge_fleet(t *testing.T) {
 	createFleet(t, count)
 	t.Logf("%d clusters were created in %s", count, time.Since(started))
 	kubeconfig, requests := countRequests(t)
-	path := installPlugin(t)
+	plugin := filepath.Join(filepath.SplitList(installPlugin(t))[0], pluginName)
+	t.Setenv("KUBECONFIG", kubeconfig)
 	placed := count - (count+9)/10
 	for _, test := range []struct {
 		args  []string
 		code  int
-		lines int // 0 is no bound
+		lines int  // 0 is no bound
+		isAll bool // each cluster has a line
 		want  []string
 	}{
-		{args: []string{"clusters"}, want: []string{fmt.Sprintf("cluster-%05d", count-1)}},
+		{args: []string{"clusters"}, isAll: true},
 		{args: []string{"status", "big"}, code: 3, lines: 150, want: []string{"cluster-00007", fmt.Sprintf("└─ %d more clusters: ", placed-30)}},
 		{args: []string{"why", "big"}, lines: 150, want: []string{
 			fmt.Sprintf("default/big is placed on %d of %d clusters.", placed, count), "not chosen (SelectorMismatch): region is edge-0, wanted eu", "see them with --all"}},
 		{args: []string{"why", "big", "cluster-00010"}, lines: 2, want: []string{"region is edge-10, wanted eu"}},
-		{args: []string{"__complete", "why", "big", ""}, want: []string{fmt.Sprintf("cluster-%05d", count-1)}},
+		{args: []string{"__complete", "why", "big", ""}, isAll: true},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			before, started := requests.Load(), time.Now()
 			var out, errOut bytes.Buffer
-			plugin := exec.CommandContext(t.Context(), filepath.Join(filepath.SplitList(path)[0], pluginName), test.args...)
-			plugin.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-			plugin.Stdout, plugin.Stderr = &out, &errOut
-			if err := plugin.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) || plugin.ProcessState.ExitCode() != test.code {
+			process := exec.CommandContext(t.Context(), plugin, test.args...)
+			process.Stdout, process.Stderr = &out, &errOut
+			if err := process.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) || process.ProcessState.ExitCode() != test.code {
 				t.Fatalf("%v, want exit code %d: %s", err, test.code, &errOut)
 			}
 			sent, lines := requests.Load()-before, strings.Count(out.String(), "\n")
-			t.Logf("%s, %d requests, %d lines, at most %d MiB", time.Since(started), sent, lines, plugin.ProcessState.SysUsage().(*syscall.Rusage).Maxrss>>10)
+			t.Logf("%s, %d requests, %d lines, %s", time.Since(started), sent, lines, memoryOf(process))
 			if most := int64(10 + 2*count/500); sent > most {
 				t.Errorf("%d requests, want at most %d", sent, most)
 			}
 			if test.lines > 0 && lines > test.lines {
 				t.Errorf("%d lines, want at most %d", lines, test.lines)
 			}
+			names := map[string]bool{}
 			for line := range strings.Lines(out.String()) {
+				if strings.HasPrefix(line, "cluster-") {
+					names[strings.Fields(line)[0]] = true
+				}
 				if columns := len([]rune(strings.TrimRight(line, "\n"))); columns > 80 {
 					t.Errorf("%d columns: %s", columns, line)
 				}
+			}
+			if test.isAll && len(names) != count {
+				t.Errorf("%d clusters are listed", len(names))
 			}
 			for _, want := range test.want {
 				if !strings.Contains(out.String(), want) {
@@ -174,6 +184,76 @@ func TestLarge_fleet(t *testing.T) {
 				}
 			}
 		})
+	}
+	t.Run("ui", func(t *testing.T) {
+		before, started := requests.Load(), time.Now()
+		process := exec.CommandContext(t.Context(), plugin, "ui")
+		process.Cancel = func() error { return process.Process.Signal(os.Interrupt) }
+		out, err := process.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitPage(t, strings.TrimSpace(line), count, placed)
+		took, sent := time.Since(started), requests.Load()-before
+		if err := process.Cancel(); err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Wait(); err != nil {
+			t.Error(err)
+		}
+		t.Logf("%s, %d requests, %s", took, sent, memoryOf(process))
+	})
+}
+
+// memoryOf says how much memory a process had at most.
+func memoryOf(process *exec.Cmd) string {
+	return fmt.Sprintf("at most %d MiB", process.ProcessState.SysUsage().(*syscall.Rusage).Maxrss>>10)
+}
+
+// awaitPage waits until the page has this many clusters, and its AppService is on so many of them.
+func awaitPage(t *testing.T, address string, clusters, placed int) {
+	t.Helper()
+	server, token, _ := strings.Cut(address, "#token=")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server+"api/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	seen, cells := map[string]bool{}, 0
+	for stream := bufio.NewReader(response.Body); len(seen) < clusters || cells < placed; {
+		line, err := stream.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("the page has %d clusters and %d cells: %v", len(seen), cells, err)
+		}
+		data, isData := bytes.CutPrefix(line, []byte("data: "))
+		if !isData {
+			continue
+		}
+		var change struct {
+			Clusters []struct{ Name string }
+			Apps     []struct{ Cells []struct{} }
+		}
+		if err := json.Unmarshal(data, &change); err != nil {
+			t.Fatal(err)
+		}
+		for _, cluster := range change.Clusters {
+			seen[cluster.Name] = true
+		}
+		for _, app := range change.Apps {
+			cells = max(cells, len(app.Cells))
+		}
 	}
 }
 

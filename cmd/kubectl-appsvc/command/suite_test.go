@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,7 +42,10 @@ const pluginName = "kubectl-appsvc"
 // TestMain runs the tests, or is the plugin if it is called by that name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == pluginName {
-		os.Exit(command.Run(context.Background(), "test", os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		code := command.Run(ctx, "test", os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+		stop()
+		os.Exit(code)
 	}
 	flag.Parse()
 	os.Exit(withHub(m.Run))
