@@ -2,12 +2,13 @@ package command
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/ui"
 )
@@ -30,7 +31,7 @@ describes the page.`,
   kubectl appsvc ui -n shop`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return o.serveUI(command.Context(), port)
+			return o.serveUI(command, port)
 		},
 	}
 	command.Flags().Uint16Var(&port, "port", 0, "`port` on 127.0.0.1; 0 is any free port")
@@ -38,7 +39,7 @@ describes the page.`,
 }
 
 // serveUI prints the URL of the page, and serves it until the context ends.
-func (o *hubOptions) serveUI(ctx context.Context, port uint16) error {
+func (o *hubOptions) serveUI(command *cobra.Command, port uint16) error {
 	h, err := o.connect()
 	if err != nil {
 		return err
@@ -47,20 +48,46 @@ func (o *hubOptions) serveUI(ctx context.Context, port uint16) error {
 	if err != nil {
 		return err
 	}
+	kubeContext := cmp.Or(*o.Context, raw.CurrentContext)
 	server, err := ui.Listen(ui.Options{
 		Config:    h.config,
-		Context:   cmp.Or(*o.Context, raw.CurrentContext),
+		Context:   kubeContext,
+		HubFlags:  hubFlags(command.Flags(), kubeContext),
 		Namespace: *o.Namespace,
 		// The operator keeps its Lease there.
 		OperatorNamespace: o.secretNamespace,
 		Address:           net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))),
 	})
 	if err != nil {
-		return fmt.Errorf("%w: choose another port with --port, or none for any free one", err)
+		var refused *net.OpError
+		if errors.As(err, &refused) && refused.Op == "listen" {
+			return fmt.Errorf("%w: choose another port with --port, or none for any free one", err)
+		}
+		return err
 	}
 	if err := o.write(server.URL() + "\n"); err != nil {
 		return err
 	}
 	o.note("Open this URL in a browser on this machine. Press Ctrl+C to end.")
-	return server.Serve(ctx)
+	return server.Serve(command.Context())
+}
+
+// hubFlags returns the flags by which kubectl reaches the same hub as a command with these flags. A
+// token is left out.
+func hubFlags(given *pflag.FlagSet, kubeContext string) []string {
+	var flags []string
+	if kubeContext != "" {
+		flags = append(flags, "--context="+kubeContext)
+	}
+	given.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "kubeconfig", "cluster", "user", "server", "tls-server-name", "certificate-authority", "insecure-skip-tls-verify", "client-certificate", "client-key", "as", "as-uid":
+			flags = append(flags, "--"+f.Name+"="+f.Value.String())
+		case "as-group":
+			for _, group := range f.Value.(pflag.SliceValue).GetSlice() {
+				flags = append(flags, "--as-group="+group)
+			}
+		}
+	})
+	return flags
 }

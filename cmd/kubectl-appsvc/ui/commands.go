@@ -8,8 +8,8 @@ import (
 )
 
 // appCommands returns the commands for an AppService: first those that its rollout waits for.
-func appCommands(app *v1alpha1.AppService, kubeContext string) []Command {
-	line := commandLine{kubeContext: kubeContext, namespace: app.Namespace}
+func appCommands(app *v1alpha1.AppService, hubFlags []string) []Command {
+	line := commandLine{hubFlags: hubFlags, namespace: app.Namespace}
 	var commands []Command
 	add := func(purpose string, args ...string) {
 		commands = append(commands, line.plugin(purpose, append([]string{"rollout"}, args...)...))
@@ -44,14 +44,14 @@ func appCommands(app *v1alpha1.AppService, kubeContext string) []Command {
 }
 
 // cellCommands returns the commands for an AppService on a cluster where it has an entry.
-func cellCommands(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, kubeContext string) []Command {
-	line := commandLine{kubeContext: kubeContext, namespace: app.Namespace}
+func cellCommands(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, hubFlags []string) []Command {
+	line := commandLine{hubFlags: hubFlags, namespace: app.Namespace}
 	var commands []Command
 	if entry.HubBehind != nil {
 		commands = append(commands, line.annotate("overwrite what is newer on the cluster", app.Name, v1alpha1.AnnotationAcceptHub+"="+entry.HubBehind.Accept))
 	}
 	if entry.Phase == v1alpha1.ClusterUnknown || entry.Phase == v1alpha1.ClusterDetached {
-		commands = append(commands, commandLine{kubeContext: kubeContext}.plugin("find out why the cluster cannot be observed", "doctor", entry.Name))
+		commands = append(commands, commandLine{hubFlags: hubFlags}.plugin("find out why the cluster cannot be observed", "doctor", entry.Name))
 		if !app.DeletionTimestamp.IsZero() {
 			commands = append(commands, line.annotate("delete it without waiting for this cluster", app.Name, v1alpha1.AnnotationAbandon+"="+entry.Name))
 		}
@@ -62,8 +62,8 @@ func cellCommands(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, kubeC
 }
 
 // notPlacedCommands returns the commands for an AppService on a cluster where it is not placed.
-func notPlacedCommands(app *v1alpha1.AppService, cluster, kubeContext string) []Command {
-	line := commandLine{kubeContext: kubeContext, namespace: app.Namespace}
+func notPlacedCommands(app *v1alpha1.AppService, cluster string, hubFlags []string) []Command {
+	line := commandLine{hubFlags: hubFlags, namespace: app.Namespace}
 	return []Command{
 		line.plugin("explain the placement", "why", app.Name, cluster),
 		{"change the placement", line.kubectl("edit", "appsvc", app.Name)},
@@ -71,8 +71,8 @@ func notPlacedCommands(app *v1alpha1.AppService, cluster, kubeContext string) []
 }
 
 // memberCommands returns the commands for a MemberCluster.
-func memberCommands(member *v1alpha1.MemberCluster, kubeContext string) []Command {
-	line := commandLine{kubeContext: kubeContext}
+func memberCommands(member *v1alpha1.MemberCluster, hubFlags []string) []Command {
+	line := commandLine{hubFlags: hubFlags}
 	var commands []Command
 	if !member.IsReady() {
 		commands = append(commands, line.plugin("find out why it is not Ready", "doctor", member.Name))
@@ -86,7 +86,10 @@ func memberCommands(member *v1alpha1.MemberCluster, kubeContext string) []Comman
 }
 
 // commandLine writes command lines. The namespace is empty for a MemberCluster.
-type commandLine struct{ kubeContext, namespace string }
+type commandLine struct {
+	hubFlags  []string
+	namespace string
+}
 
 // annotate returns the command that sets an annotation of an AppService.
 func (c commandLine) annotate(purpose, app, annotation string) Command {
@@ -103,9 +106,7 @@ func (c commandLine) kubectl(args ...string) string {
 	if c.namespace != "" {
 		line = append(line, "--namespace="+c.namespace)
 	}
-	if c.kubeContext != "" {
-		line = append(line, "--context="+c.kubeContext)
-	}
+	line = append(line, c.hubFlags...)
 	for i := range line {
 		line[i] = quote(line[i])
 	}

@@ -57,13 +57,13 @@ type Command struct {
 }
 
 // appDetail returns the detail of an AppService without events.
-func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, kubeContext string) Detail {
+func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, hubFlags []string) Detail {
 	status := &app.Status
 	detail := Detail{
 		Message:    appOf(app, nil).Message,
 		Conditions: conditionsOf(status.Conditions),
 		Revisions:  revisionsOf(&status.Rollout, entries),
-		Commands:   appCommands(app, kubeContext),
+		Commands:   appCommands(app, hubFlags),
 	}
 	detail.Facts = append(detail.Facts,
 		Fact{"image", app.Spec.Image},
@@ -77,19 +77,19 @@ func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, kubeC
 
 // cellDetail returns the detail of an AppService on one cluster without events. The members decide
 // why it is not placed there.
-func cellDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, cluster string, members []v1alpha1.MemberCluster, kubeContext string) Detail {
+func cellDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, cluster string, members []v1alpha1.MemberCluster, hubFlags []string) Detail {
 	detail := Detail{Conditions: []Condition{}}
 	at := slices.IndexFunc(entries, func(entry v1alpha1.ClusterStatus) bool { return entry.Name == cluster })
 	if at < 0 {
 		detail.Message = whyNotPlaced(app, entries, cluster, members)
 		detail.Facts = []Fact{{"placed", "no"}}
-		detail.Commands = notPlacedCommands(app, cluster, kubeContext)
+		detail.Commands = notPlacedCommands(app, cluster, hubFlags)
 		return detail
 	}
 	entry := &entries[at]
 	detail.Message = entry.Message
 	detail.Facts = entryFacts(entry)
-	detail.Commands = cellCommands(app, entry, kubeContext)
+	detail.Commands = cellCommands(app, entry, hubFlags)
 	return detail
 }
 
@@ -134,8 +134,8 @@ func entryFacts(entry *v1alpha1.ClusterStatus) []Fact {
 }
 
 // memberDetail returns the detail of a MemberCluster without events.
-func memberDetail(member *v1alpha1.MemberCluster, kubeContext string) Detail {
-	detail := Detail{Conditions: conditionsOf(member.Status.Conditions), Commands: memberCommands(member, kubeContext)}
+func memberDetail(member *v1alpha1.MemberCluster, hubFlags []string) Detail {
+	detail := Detail{Conditions: conditionsOf(member.Status.Conditions), Commands: memberCommands(member, hubFlags)}
 	for _, condition := range detail.Conditions {
 		if condition.Type == v1alpha1.ConditionReady {
 			detail.Message = condition.Message

@@ -15,10 +15,9 @@ import (
 
 const (
 	// maxEvents is how many events a detail shows.
-	maxEvents = 20
-	// maxListedEvents bounds the list of an object that has very many events.
-	maxListedEvents = 500
-	eventsTimeout   = 10 * time.Second
+	maxEvents     = 20
+	eventsPage    = 500
+	eventsTimeout = 10 * time.Second
 )
 
 // Event is an event of an object.
@@ -35,14 +34,21 @@ type Event struct {
 func listEvents(ctx context.Context, client corev1client.EventsGetter, kind, namespace, name string) ([]corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	list, err := client.Events(cmp.Or(namespace, metav1.NamespaceDefault)).List(ctx, metav1.ListOptions{
+	var found []corev1.Event
+	options := metav1.ListOptions{
 		FieldSelector: fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.String(),
-		Limit:         maxListedEvents,
-	})
-	if err != nil {
-		return nil, err
+		Limit:         eventsPage,
 	}
-	return list.Items, nil
+	for { // the hub does not sort events by their time
+		list, err := client.Events(cmp.Or(namespace, metav1.NamespaceDefault)).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, list.Items...)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return found, nil
+		}
+	}
 }
 
 // newestEvents returns the newest events, newest first. With a cluster, events about other clusters

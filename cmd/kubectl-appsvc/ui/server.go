@@ -37,9 +37,11 @@ const (
 type Options struct {
 	// Config is how the caller reaches the hub.
 	Config *rest.Config
-	// Context is the name of the kubeconfig context, for the page and its commands. It may be
-	// empty.
+	// Context is the name of the kubeconfig context, for the head of the page. It may be empty.
 	Context string
+	// HubFlags are the flags by which kubectl reaches the same hub, such as --context=prod. The
+	// commands on the page have them, so they must hold no credential.
+	HubFlags []string
 	// Namespace is the only namespace that is shown. It is empty for all.
 	Namespace string
 	// OperatorNamespace has the Lease of the operator. If it is empty, it is not known whether the
@@ -56,7 +58,7 @@ type Server struct {
 	token    string
 	fleet    *fleet
 	events   corev1client.EventsGetter
-	context  string
+	hubFlags []string
 }
 
 // Listen reserves the address, and returns a server that answers after Serve is called.
@@ -76,7 +78,7 @@ func Listen(options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", options.Address, err)
 	}
-	s := &Server{listener: listener, token: newToken(), fleet: fleet, events: events, context: options.Context}
+	s := &Server{listener: listener, token: newToken(), fleet: fleet, events: events, hubFlags: options.HubFlags}
 	s.http = &http.Server{
 		Handler:           &guard{next: s.handler(), token: s.token, hosts: hostsOf(listener.Addr())},
 		ReadHeaderTimeout: 10 * time.Second,
@@ -222,9 +224,9 @@ func (s *Server) appDetail(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	entries := s.fleet.entries(app)
-	detail := appDetail(app, entries, s.context)
+	detail := appDetail(app, entries, s.hubFlags)
 	if cluster != "" {
-		detail = cellDetail(app, entries, cluster, s.fleet.allMembers(), s.context)
+		detail = cellDetail(app, entries, cluster, s.fleet.allMembers(), s.hubFlags)
 	}
 	s.answer(w, r, detail, corev1.ObjectReference{Kind: "AppService", Namespace: namespace, Name: name}, cluster)
 }
@@ -237,7 +239,7 @@ func (s *Server) clusterDetail(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("there is no MemberCluster %s any more, or you may not read it", name), http.StatusNotFound)
 		return
 	}
-	s.answer(w, r, memberDetail(member, s.context), corev1.ObjectReference{Kind: "MemberCluster", Name: name}, "")
+	s.answer(w, r, memberDetail(member, s.hubFlags), corev1.ObjectReference{Kind: "MemberCluster", Name: name}, "")
 }
 
 // answer adds the events of an object to a detail, and writes it.

@@ -81,7 +81,11 @@ func (s *source) state() Kind {
 func describeProblem(resource string, err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("you may not read %s: ask an administrator of the hub for the ClusterRole fleetwright-view, or show one namespace with --namespace (%v)", resource, err)
+		way := "ask an administrator of the hub for the ClusterRole fleetwright-view"
+		if resource == "appservices" {
+			way += ", or show another namespace with --namespace"
+		}
+		return fmt.Sprintf("you may not read %s: %s (%v)", resource, way, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("the hub refuses your credentials: log in again, then restart kubectl appsvc ui (%v)", err)
 	case apierrors.IsNotFound(err):

@@ -39,7 +39,7 @@ export function Banner({ hub, connection, heard, now }: Props) {
 function problems(hub: Hub, connection: Connection, heard: number, now: number): Problem[] {
   if (connection === "lost") {
     const since = new Date(heard);
-    const words = `The data is stale since ${clock(since)} (${age(since.toISOString(), now)}): kubectl appsvc ui does not answer. The page connects again by itself when it does.`;
+    const words = `The data is stale since ${clock(since)} (${age(since.toISOString(), now)}): kubectl appsvc ui does not answer. The page connects again by itself when it does. If you started the command again, open its new URL.`;
     return [{ key: "server", words }];
   }
   if (hub.problem) return [{ key: hub.problem, words: `The data is stale since ${clock(new Date(hub.lastAnswer))} (${age(hub.lastAnswer, now)}): ${hub.problem}` }];

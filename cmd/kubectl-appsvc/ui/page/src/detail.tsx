@@ -28,31 +28,45 @@ interface Reading {
   problem?: string;
 }
 
-// useDetail reads the detail of a target, again when the object changes.
+// useDetail reads the detail of a target, again when the object changes. A change never ends a read:
+// an object that changes all the time would never be shown.
 function useDetail(token: string, target: Target, version: unknown): Reading {
   const [reading, setReading] = useState<Reading>({});
-  const lastRead = useRef(0);
-  const shown = useRef<Target | undefined>(undefined);
+  const changed = useRef(() => {});
   useEffect(() => {
-    const isOther = shown.current !== target;
-    shown.current = target;
-    if (isOther) setReading({});
     const controller = new AbortController();
-    const wait = isOther ? 0 : Math.max(0, lastRead.current + readInterval - Date.now());
-    const timer = setTimeout(() => {
-      lastRead.current = Date.now();
-      readDetail(token, target, controller.signal).then(
-        (detail) => setReading({ detail }),
-        (error: Error) => {
-          if (!controller.signal.aborted) setReading((last) => ({ ...last, problem: error.message }));
-        },
-      );
-    }, wait);
+    let timer: number | undefined;
+    let isReading = false;
+    let isOld = false; // the object has changed since the read began
+    const read = async () => {
+      timer = undefined;
+      isReading = true;
+      isOld = false;
+      try {
+        const detail = await readDetail(token, target, controller.signal);
+        setReading({ detail });
+      } catch (error) {
+        if (controller.signal.aborted) return;
+        setReading((last) => ({ ...last, problem: (error as Error).message }));
+      }
+      isReading = false;
+      timer = window.setTimeout(() => {
+        timer = undefined;
+        if (isOld) void read();
+      }, readInterval);
+    };
+    changed.current = () => {
+      isOld = true;
+      if (!isReading && timer === undefined) void read();
+    };
+    setReading({});
+    void read();
     return () => {
       clearTimeout(timer);
       controller.abort();
     };
-  }, [token, target, version]);
+  }, [token, target]);
+  useEffect(() => changed.current(), [version]);
   return reading;
 }
 

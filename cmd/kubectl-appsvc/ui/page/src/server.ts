@@ -51,6 +51,7 @@ export async function follow(token: string, signal: AbortSignal, onChange: (chan
     } catch {
       // The state "lost" says it.
     } finally {
+      abort(); // the stream, if the page could not read what it said
       clearTimeout(watchdog);
       signal.removeEventListener("abort", abort);
     }
