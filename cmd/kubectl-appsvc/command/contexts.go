@@ -34,6 +34,8 @@ type contexts struct {
 	kubeconfig clientcmdapi.Config
 	// source says where the contexts are from, for messages.
 	source string
+	// timeout limits each request, as the flag --request-timeout does. "0" is no limit.
+	timeout string
 }
 
 // contextCluster is the cluster of a context, with the permissions of the caller.
@@ -49,10 +51,18 @@ func (o *hubOptions) contexts(file string) (contexts, error) {
 	if file != "" {
 		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: file}
 		kubeconfig, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).RawConfig()
-		return contexts{kubeconfig, file}, err
+		return contexts{kubeconfig, file, *o.Timeout}, err
 	}
 	kubeconfig, err := o.ToRawKubeConfigLoader().RawConfig()
-	return contexts{kubeconfig, "your kubeconfig"}, err
+	return contexts{kubeconfig, "your kubeconfig", *o.Timeout}, err
+}
+
+// bounded returns the contexts with a limit for each request, unless the flag has set one.
+func (c contexts) bounded(limit time.Duration) contexts {
+	if set, err := clientcmd.ParseTimeout(c.timeout); err == nil && set == 0 {
+		c.timeout = limit.String()
+	}
+	return c
 }
 
 // cluster returns the cluster of a context. It sends no request.
@@ -60,7 +70,7 @@ func (c contexts) cluster(name string) (contextCluster, error) {
 	if c.kubeconfig.Contexts[name] == nil {
 		return contextCluster{}, fmt.Errorf("there is no context %q in %s; it has: %s", name, c.source, c.names())
 	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(c.kubeconfig, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(c.kubeconfig, name, &clientcmd.ConfigOverrides{Timeout: c.timeout}, nil).ClientConfig()
 	if err != nil {
 		return contextCluster{}, fmt.Errorf("context %q of %s: %w", name, c.source, err)
 	}
@@ -71,6 +81,19 @@ func (c contexts) cluster(name string) (contextCluster, error) {
 		return contextCluster{}, fmt.Errorf("context %q of %s: %w", name, c.source, err)
 	}
 	return contextCluster{api, name, config}, nil
+}
+
+// named returns the contexts with the name of a cluster: that name, and those from which join makes it.
+func (c contexts) named(name string) []string {
+	var names []string
+	for _, other := range slices.Sorted(maps.Keys(c.kubeconfig.Contexts)) {
+		if other == name {
+			names = slices.Insert(names, 0, other)
+		} else if defaultName(other) == name {
+			names = append(names, other)
+		}
+	}
+	return names
 }
 
 func (c contexts) names() string {

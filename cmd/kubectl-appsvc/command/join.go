@@ -22,10 +22,11 @@ const (
 	printMember = "member"
 	printHub    = "hub"
 
-	// everyNamespace is the value of --namespaces that permits all namespaces.
-	everyNamespace = "*"
-	// minDuration is the shortest lifetime of a token that an API server accepts.
-	minDuration = 10 * time.Minute
+	flagLabels     = "labels"
+	flagNamespaces = "namespaces"
+	flagDuration   = "duration"
+	flagServer     = "member-server"
+	flagCA         = "member-certificate-authority"
 )
 
 // joinOptions are the flags of join.
@@ -46,8 +47,9 @@ type joinOptions struct {
 	dryRun        bool
 	printOnly     string
 
-	// hasLabels and hasNamespaces report whether the flag is given.
-	hasLabels, hasNamespaces bool
+	// isGiven reports whether the flag of a name is given. What a flag that is not given sets stays
+	// as an earlier join has left it.
+	isGiven func(flag string) bool
 }
 
 func newJoin(o *hubOptions) *cobra.Command {
@@ -63,7 +65,8 @@ waits until the hub is connected to the cluster. Fleetwright renews the token.
 
 Before anything is written, join checks the permissions on both sides, the name, and the kubeconfig.
 It can be repeated: with other labels or namespaces, after an upgrade, or to replace the token. A
-flag that is not given then keeps what is there.
+flag that is not given then keeps what is there: labels, namespaces, the server and its certificate
+authority, and the lifetime of the token.
 
 For GitOps, --print-only=member prints the objects of the cluster and sends no request.
 --print-only=hub prints the Secret of the hub, with a new token of the ServiceAccount, which must
@@ -83,7 +86,7 @@ revert that: repeat the command before the token expires.`,
 		Args:              exactlyOne("the context of the cluster", "CONTEXT"),
 		ValidArgsFunction: o.completeContext,
 		RunE: func(command *cobra.Command, args []string) error {
-			j.hasLabels, j.hasNamespaces = command.Flags().Changed("labels"), command.Flags().Changed("namespaces")
+			j.isGiven = command.Flags().Changed
 			if err := j.validate(); err != nil {
 				return err
 			}
@@ -92,45 +95,20 @@ revert that: repeat the command before the token expires.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&j.name, "name", "", "`name` of the cluster on the hub; by default made from that of the context")
-	flags.StringToStringVar(&j.labels, "labels", nil, "`labels` of the cluster, for spec.placement; they replace those of an earlier join")
-	flags.StringSliceVar(&j.namespaces, "namespaces", nil, "the only `namespaces` of the cluster in which Fleetwright may write; '*' permits all, as for a new member")
-	flags.DurationVar(&j.duration, "duration", 720*time.Hour, "lifetime of the token; it is renewed at half of it")
+	flags.StringToStringVar(&j.labels, flagLabels, nil, "`labels` of the cluster, for spec.placement; they replace those of an earlier join, and '' removes these")
+	labels := flags.Lookup(flagLabels)
+	labels.Value = labelsValue{labels.Value}
+	flags.StringSliceVar(&j.namespaces, flagNamespaces, nil, "the only `namespaces` of the cluster in which Fleetwright may write; '*' permits all, as for a new member")
+	flags.DurationVar(&j.duration, flagDuration, 720*time.Hour, "lifetime of the token; it is renewed at half of it")
 	flags.DurationVar(&j.timeout, "timeout", time.Minute, "how long to wait until the hub is connected to the cluster; 0 does not wait")
 	flags.StringVar(&j.memberKubeconfig, "member-kubeconfig", "", "`file` with the context of the cluster, if it is not in your kubeconfig")
-	flags.StringVar(&j.memberServer, "member-server", "", "`URL` by which the hub reaches the cluster, if it differs from that of the context")
-	flags.StringVar(&j.memberCA, "member-certificate-authority", "", "`file` with the certificates that sign the one of this server, if they differ from those of the context")
+	flags.StringVar(&j.memberServer, flagServer, "", "`URL` by which the hub reaches the cluster, if it differs from that of the context; after an earlier join, '' takes that of the context")
+	flags.StringVar(&j.memberCA, flagCA, "", "`file` with the certificates that sign the one of this server, if they differ from those of the context; after an earlier join, '' takes those of the context")
 	flags.BoolVar(&j.allowLoopback, "allow-loopback", false, "accept a server at a loopback address: the operator runs on this machine with --allow-loopback-members")
 	flags.BoolVar(&j.force, "force", false, "replace a Secret that was not written by join, and take over objects that another field manager has applied")
 	flags.BoolVar(&j.dryRun, "dry-run", false, "check everything, print the objects of both sides, and change nothing")
 	flags.StringVar(&j.printOnly, "print-only", "", "print the objects of one `side` only (member or hub), and change nothing")
 	return command
-}
-
-// validate returns an error for flags that are invalid for all clusters.
-func (j *joinOptions) validate() error {
-	switch {
-	case j.printOnly != "" && j.printOnly != printMember && j.printOnly != printHub:
-		return fmt.Errorf("--print-only is %q: it must be member or hub", j.printOnly)
-	case j.printOnly != "" && j.dryRun:
-		return errors.New("use either --dry-run or --print-only: both change nothing")
-	case j.duration < minDuration:
-		return fmt.Errorf("--duration is %s: the shortest lifetime of a token is %s", j.duration, minDuration)
-	case slices.Contains(j.namespaces, everyNamespace) && len(j.namespaces) > 1:
-		return errors.New("--namespaces has '*' and a name: '*' permits all namespaces")
-	}
-	for _, namespace := range j.namespaces {
-		if namespace != everyNamespace && len(validation.IsDNS1123Label(namespace)) > 0 {
-			return fmt.Errorf("--namespaces has %q, which is not the name of a namespace", namespace)
-		}
-	}
-	for key, value := range j.labels {
-		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {
-			return fmt.Errorf("--labels has %s=%s, which is not a label: %s", key, value, problems[0])
-		}
-	}
-	slices.Sort(j.namespaces)
-	j.namespaces = slices.Compact(j.namespaces)
-	return nil
 }
 
 // clusterName returns the name of the cluster on the hub.
@@ -268,7 +246,7 @@ func (p *joinPlan) apply(ctx context.Context) error {
 	}
 	for i, step := range steps {
 		if err := step.run(); err != nil {
-			return unfinished(ctx, steps, i, err)
+			return unfinished(ctx, steps, i, p.hasChanged && i == 0, err)
 		}
 	}
 	p.printNext()
@@ -298,8 +276,9 @@ type joinStep struct {
 	run  func() error
 }
 
-// unfinished returns the error of a step, with what was done before it and what was not.
-func unfinished(ctx context.Context, steps []joinStep, failed int, err error) error {
+// unfinished returns the error of a step, with what was done before it and what was not. isPartial
+// reports whether the step has made a part of its changes.
+func unfinished(ctx context.Context, steps []joinStep, failed int, isPartial bool, err error) error {
 	var exit exitError
 	message := describe(err)
 	switch {
@@ -315,11 +294,14 @@ func unfinished(ctx context.Context, steps []joinStep, failed int, err error) er
 		}
 		return strings.Join(all, ", ")
 	}
-	done := names(steps[:failed])
-	if done == "" {
+	done, rest := names(steps[:failed]), names(steps[failed:])
+	switch {
+	case isPartial:
+		done, rest = "a part of "+steps[failed].what+" (see above)", "the rest of "+rest
+	case done == "":
 		done = "nothing"
 	}
-	return exitError{1, fmt.Sprintf("%s. Done: %s. Not done: %s. The command can be repeated", message, done, names(steps[failed:]))}
+	return exitError{1, fmt.Sprintf("%s. Done: %s. Not done: %s. The command can be repeated", message, done, rest)}
 }
 
 // exactlyOne returns an error that says what is missing, unless there is one argument.

@@ -5,10 +5,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,10 +137,123 @@ func TestJoin_a_hub_as_its_own_member(t *testing.T) {
 	})
 }
 
+// TestJoin_permissions_on_the_member tests that nothing is written without all of them.
+func TestJoin_permissions_on_the_member(t *testing.T) {
+	m := startMember(t)
+	file := m.contexts(t, map[string][]byte{"hub": hubEnvironment.KubeConfig, "east": userOf(t, m.environment, "installer")})
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "create", "patch"}},
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "create", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}},
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "installer"}}
+	createAll(t, m, role, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "installer"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "installer"}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "installer"}})
+	deleteSecret(t, "east")
+	for count, want := range []string{
+		`namespaces "kube-system" is forbidden`,
+		"rolebindings.rbac.authorization.k8s.io is forbidden",
+		`serviceaccounts "fleetwright" is forbidden`,
+		`serviceaccounts/token "fleetwright" is forbidden: you have no permission to create it: use a context of an administrator of this cluster`,
+		"",
+	} {
+		role.Rules = rules[:count]
+		if err := m.Update(t.Context(), role); err != nil {
+			t.Fatal(err)
+		}
+		var got result
+		eventually(t, func() bool { // the API server takes a moment to read a changed role
+			got = runAs(t, file, "join", "east", "--allow-loopback", "--timeout", "0")
+			return want == "" && got.code == 0 || want != "" && strings.Contains(got.errOut, want)
+		})
+		if want != "" && got.out != "" || t.Failed() {
+			t.Fatalf("want %q, got %v", want, got)
+		}
+	}
+}
+
+// TestJoin_with_a_member_that_never_answers tests that each request has a limit.
+func TestJoin_with_a_member_that_never_answers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // the test has ended
+	m := startMember(t)
+	file := m.editKubeconfig(t, func(c *clientcmdapi.Config) { c.Clusters["east"].Server = "https://" + listener.Addr().String() })
+	start := time.Now()
+	got := runAs(t, file, "join", "east", "--allow-loopback", "--request-timeout", "1s").scrub()
+	if took := time.Since(start); got.code != 1 || took > 5*time.Second || !strings.HasPrefix(got.errOut, "error: the cluster of context east: https://ADDRESS does not answer (") {
+		t.Errorf("after %s: %v", took, got)
+	}
+}
+
+// TestJoin_with_watches_that_end tests that the hub is not asked without a pause when each watch ends
+// at once.
+func TestJoin_with_watches_that_end(t *testing.T) {
+	m := startMember(t)
+	deleteSecret(t, "east")
+	var lists atomic.Int32
+	file := m.throughProxy(t, hubEnvironment, "hub", func(response http.ResponseWriter, request *http.Request) bool {
+		if !strings.HasSuffix(request.URL.Path, "/memberclusters") {
+			return false
+		}
+		if request.URL.Query().Get("watch") == "" {
+			lists.Add(1)
+			return false
+		}
+		response.Header().Set("Content-Type", "application/json")
+		return true
+	})
+	got := runAs(t, file, "join", "east", "--allow-loopback", "--timeout", "2500ms")
+	if count := lists.Load(); got.code != 1 || !strings.Contains(got.errOut, "the hub has no MemberCluster east") || count < 3 || count > 6 {
+		t.Errorf("%d lists: %v", count, got)
+	}
+}
+
+// whileRefused calls do while the member refuses to create a resource, although the caller has the
+// permission.
+func whileRefused(t *testing.T, m *memberEnv, group, resource string, probe func() error, do func()) {
+	t.Helper()
+	name := metav1.ObjectMeta{Name: "refuses"}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		Validations: []admissionv1.Validation{{Expression: "false", Message: "never"}},
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		}}}},
+	}}
+	createAll(t, m, policy, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}})
+	isRefused := func() bool { err := probe(); return err != nil && strings.Contains(err.Error(), "never") }
+	eventually(t, isRefused)
+	do()
+	if err := m.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return !isRefused() })
+}
+
 func TestJoin_says_what_was_done(t *testing.T) {
 	m := startMember(t)
+	t.Run("the member refuses a part of the permissions", func(t *testing.T) {
+		create := func() error {
+			return m.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "probe"}}, client.DryRunAll)
+		}
+		whileRefused(t, m, rbacv1.GroupName, "roles", create, func() {
+			m.run(t, "join", "east", "--allow-loopback").checkGolden(t, "join-partial")
+		})
+	})
 	t.Run("the member refuses the token", func(t *testing.T) {
-		m.run(t, "join", "east", "--allow-loopback", "--duration", "2000000h").checkGolden(t, "join-unfinished")
+		request := func() error {
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: member.Namespace, Name: member.ServiceAccount}}
+			return m.SubResource("token").Create(t.Context(), account, &authenticationv1.TokenRequest{})
+		}
+		whileRefused(t, m, "", "serviceaccounts/token", request, func() {
+			m.run(t, "join", "east", "--allow-loopback").checkGolden(t, "join-unfinished")
+		})
 		if readSecret(t, "east") != nil {
 			t.Error("the Secret was written")
 		}

@@ -20,7 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/config/member"
+)
+
+// Changes of an object, as kubectl prints them.
+const (
+	changeCreated    = "created"
+	changeConfigured = "configured"
 )
 
 // describeObject returns KIND/NAME of an object, with its namespace.
@@ -45,6 +52,7 @@ func (p *joinPlan) applyPermissions(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("apply %s: %w", describeObject(object), err)
 		}
+		p.hasChanged = p.hasChanged || change == changeCreated || change == changeConfigured
 		p.options.say("  %s %s", describeObject(object), change)
 	}
 	for _, object := range p.obsolete {
@@ -52,6 +60,7 @@ func (p *joinPlan) applyPermissions(ctx context.Context) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %s: %w", describeObject(object), err)
 		}
+		p.hasChanged = true
 		p.options.say("  %s deleted", describeObject(object))
 	}
 	return nil
@@ -65,7 +74,7 @@ func (p *joinPlan) applyObject(ctx context.Context, object *unstructured.Unstruc
 	err := p.context.Get(ctx, client.ObjectKeyFromObject(object), live)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "created", p.applyOnMember(ctx, object)
+		return changeCreated, p.applyOnMember(ctx, object)
 	case err != nil:
 		return "", err
 	case object.GetKind() == "Namespace":
@@ -78,7 +87,7 @@ func (p *joinPlan) applyObject(ctx context.Context, object *unstructured.Unstruc
 	if object.GetResourceVersion() == before {
 		return "unchanged", nil
 	}
-	return "configured", nil
+	return changeConfigured, nil
 }
 
 // applyOnMember applies an object of the member, server-side.
@@ -130,11 +139,15 @@ func (p *joinPlan) writeSecret(ctx context.Context) error {
 		return p.explainSecret(err)
 	}
 	p.written = config
-	change, before := "created", map[string]string(nil)
+	change, before, beforeConfig := changeCreated, map[string]string(nil), (*kubeconfig.Config)(nil)
 	if p.existing != nil {
-		change, before = "configured", p.existing.Labels
+		change, before = changeConfigured, p.existing.Labels
+		beforeConfig, _ = parseSecret(p.existing)
 	}
 	p.options.say("  secret/%s in namespace %s %s", secret.Name, secret.Namespace, change)
+	for _, change := range serverChanges(beforeConfig, config) {
+		p.options.say("    %s", change)
+	}
 	for _, change := range labelChanges(before, after) {
 		p.options.say("    label %s", change)
 	}
@@ -257,6 +270,11 @@ func (h hub) watchMember(ctx context.Context, name string, isDone func(*v1alpha1
 		events.Stop()
 		if done || err != nil {
 			return err
+		}
+		select { // a server may end each watch at once
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryInterval):
 		}
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,16 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
-	"github.com/fleetwright/fleetwright/clusters/transport"
 	"github.com/fleetwright/fleetwright/config/member"
 )
 
@@ -56,7 +50,9 @@ type joinPlan struct {
 	existing *corev1.Secret
 	labels   map[string]string
 
-	token string
+	// hasChanged reports whether an object of the member was changed.
+	hasChanged bool
+	token      string
 	// written is the configuration that the hub must use in the end.
 	written *kubeconfig.Config
 }
@@ -68,6 +64,7 @@ func (j *joinOptions) prepare(ctx context.Context, contextName string) (*joinPla
 		return nil, err
 	}
 	p := &joinPlan{options: j}
+	all = all.bounded(stepTimeout)
 	if p.context, err = all.cluster(contextName); err != nil {
 		return nil, err
 	}
@@ -78,70 +75,16 @@ func (j *joinOptions) prepare(ctx context.Context, contextName string) (*joinPla
 		j.note("Context %s uses a proxy (proxy-url). The hub connects without it.", contextName)
 	}
 	p.labels = maps.Clone(j.labels)
-	if p.server, err = j.serverFor(p.context.config); err != nil {
-		return nil, err
-	}
-	if _, _, err := p.secret(placeholderToken); err != nil {
-		return nil, err
-	}
 	if err := p.prepareMember(ctx); err != nil {
 		return nil, errors.New(explainContext(contextName, err))
 	}
 	if j.printOnly == printHub {
-		return p, nil
+		return p, p.setServer(nil)
 	}
 	if p.hub, err = j.connect(); err != nil {
 		return nil, err
 	}
 	return p, p.prepareHub(ctx)
-}
-
-// serverFor returns the server of the member for the kubeconfig of the hub.
-func (j *joinOptions) serverFor(config *rest.Config) (clientcmdapi.Cluster, error) {
-	config = rest.CopyConfig(config)
-	if err := rest.LoadTLSFiles(config); err != nil {
-		return clientcmdapi.Cluster{}, fmt.Errorf("read the certificates of the context: %w", err)
-	}
-	server := clientcmdapi.Cluster{
-		Server:                   strings.TrimRight(config.Host, "/") + strings.TrimRight(config.APIPath, "/"),
-		TLSServerName:            config.ServerName,
-		InsecureSkipTLSVerify:    config.Insecure,
-		CertificateAuthorityData: config.CAData,
-	}
-	if j.memberServer != "" {
-		server.Server = j.memberServer
-	}
-	if j.memberCA != "" {
-		content, err := os.ReadFile(j.memberCA)
-		if err != nil {
-			return clientcmdapi.Cluster{}, fmt.Errorf("read --member-certificate-authority: %w", err)
-		}
-		server.CertificateAuthorityData, server.InsecureSkipTLSVerify = content, false
-	}
-	return server, j.checkAddress(server.Server)
-}
-
-// checkAddress returns an error for an address that the operator would not dial. It leaves names to
-// the operator, because the hub may resolve them in another way.
-func (j *joinOptions) checkAddress(server string) error {
-	parsed, err := url.Parse(server)
-	if err != nil {
-		return nil //nolint:nilerr // the check of the kubeconfig explains it
-	}
-	address, err := netip.ParseAddr(parsed.Hostname())
-	if parsed.Hostname() == "localhost" {
-		address = netip.IPv6Loopback()
-	} else if err != nil {
-		return nil //nolint:nilerr // a name
-	}
-	if address.IsLoopback() && !j.allowLoopback {
-		return fmt.Errorf("the server of the member is %s, which is this machine only. Give the address by which the hub reaches it with --member-server. "+
-			"If the operator runs on this machine with --allow-loopback-members, as in a test, use --allow-loopback", server)
-	}
-	if err := transport.CheckAddress(address, j.allowLoopback); err != nil {
-		return fmt.Errorf("the operator would refuse %s: %w; use another address with --member-server", server, err)
-	}
-	return nil
 }
 
 // secret returns the Secret of the hub with a token, and how the operator reads it. It returns an
@@ -159,15 +102,15 @@ func (p *joinPlan) secret(token string) (*corev1.Secret, *kubeconfig.Config, err
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace:   p.options.secretNamespace,
 		Name:        p.name,
-		Labels:      map[string]string{secretLabel: "true"},
+		Labels:      map[string]string{},
 		Annotations: map[string]string{v1alpha1.AnnotationClusterID: string(p.id)},
 	}, Data: map[string][]byte{kubeconfigKey: content}}
 	if p.options.printOnly == "" { // a tool would revert the renewal
 		secret.Annotations[v1alpha1.AnnotationRenewToken] = "true"
 	}
 	maps.Copy(secret.Labels, p.labels)
-	sources := kubeconfig.Sources{{Namespace: secret.Namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.Everything()}}
-	config, rejected := sources.Member(secret).Parse(kubeconfig.Policy{})
+	secret.Labels[secretLabel] = "true"
+	config, rejected := parseSecret(secret)
 	if rejected != nil {
 		return nil, nil, fmt.Errorf("the operator would refuse the server of context %s (%s): %w; see --member-server and --member-certificate-authority",
 			p.context.name, rejected.Reason, rejected)
@@ -208,21 +151,14 @@ func (p *joinPlan) prepareMember(ctx context.Context) (err error) {
 	if p.objects, err = member.Objects(namespaces...); err != nil {
 		return err
 	}
-	for _, object := range p.objects {
-		if object.GetKind() == "ClusterRole" { // the others may depend on what does not exist yet
-			if err := p.applyOnMember(ctx, object.DeepCopy(), client.DryRunAll); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return p.checkMember(ctx)
 }
 
 // plan decides on the namespaces, if the flag does not, and on what to delete: the RoleBindings in
 // namespaces where Fleetwright may no longer write, and their ClusterRole (nil if it does not exist)
 // if it may write in all.
 func (p *joinPlan) plan(bindings []rbacv1.RoleBinding, role *rbacv1.ClusterRole) error {
-	if !p.options.hasNamespaces {
+	if !p.options.isGiven(flagNamespaces) {
 		if role != nil && len(bindings) == 0 {
 			return fmt.Errorf("it permits no namespace, but has ClusterRole %s for named ones: say which with --namespaces, or permit all with --namespaces '*'", role.Name)
 		}
@@ -255,8 +191,11 @@ func (p *joinPlan) prepareHub(ctx context.Context) error {
 	if err := checkTarget(target{p.name, key.String(), p.id, members, p.existing, p.options.force}); err != nil {
 		return err
 	}
-	if !p.options.hasLabels && p.existing != nil {
+	if !p.options.isGiven(flagLabels) && p.existing != nil {
 		p.labels = kubeconfig.CopyLabels(p.existing.Labels)
+	}
+	if err := p.setServer(p.keptConfig()); err != nil {
+		return err
 	}
 	secret, _, err := p.secret(placeholderToken)
 	if err != nil {

@@ -1,7 +1,9 @@
 package command_test
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -98,6 +100,48 @@ func TestJoin(t *testing.T) {
 		if got := readSecret(t, "east").Labels; got["region"] != "us" || got["zone"] != "b" {
 			t.Error(got)
 		}
+		checkLifetime(t, readSecret(t, "east"), time.Hour)
+	})
+
+	t.Run("the server and its certificate authority stay until a flag changes them", func(t *testing.T) {
+		context := configOf(t, readSecret(t, "east"))
+		byName := "https://localhost:" + context.Server[strings.LastIndex(context.Server, ":")+1:]
+		bundle := append(bytes.Clone(context.CA), hubEnvironment.Config.CAData...)
+		file := filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(file, bundle, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			args      []string
+			server    string
+			ca        []byte
+			out, note string
+		}{
+			{[]string{"--member-server", byName, "--member-certificate-authority", file}, byName, bundle,
+				"configured\n    server https://localhost:PORT (was https://ADDRESS)\n    certificate authority replaced\n", ""},
+			{nil, byName, bundle, "configured\nNext",
+				"The Secret keeps server https://localhost:PORT and a certificate authority, which context east does not have. To change that, use --member-server and --member-certificate-authority ('' takes what the context has).\n"},
+			{[]string{"--member-server", ""}, context.Server, bundle, "configured\n    server https://ADDRESS (was https://localhost:PORT)\n",
+				"The Secret keeps a certificate authority, "},
+			{[]string{"--member-certificate-authority", ""}, context.Server, context.CA, "configured\n    certificate authority replaced\n", ""},
+		} {
+			got := join(t, step.args...)
+			got.out, got.errOut = ports.ReplaceAllString(got.out, "localhost:PORT"), ports.ReplaceAllString(got.errOut, "localhost:PORT")
+			config := configOf(t, readSecret(t, "east"))
+			if got.code != 0 || !strings.Contains(got.out, step.out) || !strings.HasPrefix(got.errOut, step.note) || step.note == "" && got.errOut != "" {
+				t.Errorf("%q: %v", step.args, got)
+			}
+			if config.Server != step.server || !bytes.Equal(config.CA, step.ca) {
+				t.Errorf("%q: the Secret has server %s with\n%s", step.args, config.Server, config.CA)
+			}
+		}
+	})
+
+	t.Run("all labels are removed", func(t *testing.T) {
+		got := join(t, "--labels", "")
+		if diff := cmp.Diff(map[string]string{"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}, readSecret(t, "east").Labels); got.code != 0 || diff != "" {
+			t.Error(got, diff)
+		}
 	})
 
 	t.Run("a namespace that is no longer named loses its RoleBinding", func(t *testing.T) {
@@ -141,7 +185,7 @@ func TestJoin(t *testing.T) {
 	})
 
 	t.Run("the former token is not enough", func(t *testing.T) {
-		got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "2s", "--duration", "1h")
+		got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "2s", "--duration", "2h")
 		want := "error: the hub is not connected to east after 2s: it still uses the former token."
 		if got.code != 1 || !strings.HasPrefix(got.errOut, want) || !strings.Contains(got.errOut, "Done: the permissions on the member, the token, the Secret on the hub. Not done: the connection of the hub.") {
 			t.Error(got)

@@ -2,6 +2,11 @@ package command_test
 
 import (
 	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -10,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,6 +107,30 @@ func (m *memberEnv) editKubeconfig(t *testing.T, edit func(*clientcmdapi.Config)
 	return writeKubeconfig(t, config)
 }
 
+// throughProxy returns a copy of the kubeconfig whose context sends its requests, as an administrator,
+// to a proxy before an API server. If answer returns true, it has answered the request.
+func (m *memberEnv) throughProxy(t *testing.T, environment *envtest.Environment, name string, answer func(http.ResponseWriter, *http.Request) bool) string {
+	t.Helper()
+	target, err := url.Parse(environment.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	if proxy.Transport, err = rest.TransportFor(environment.Config); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if !answer(response, request) {
+			proxy.ServeHTTP(response, request)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return m.editKubeconfig(t, func(c *clientcmdapi.Config) {
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		c.Clusters[name] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: ca}
+	})
+}
+
 // userOf returns the kubeconfig of a user of an API server.
 func userOf(t *testing.T, environment *envtest.Environment, name string) []byte {
 	t.Helper()
@@ -125,6 +155,7 @@ var (
 	times     = regexp.MustCompile(`\d{4}-\d\d-\d\d(\s+\d\d:\d\d\s+UTC)?`)
 	addresses = regexp.MustCompile(`127\.0\.0\.1:\d{2,}`)
 	uids      = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	ports     = regexp.MustCompile(`localhost:\d{2,}`)
 	durations = regexp.MustCompile(`answers in \d+m?s`)
 )
 
