@@ -55,8 +55,9 @@ func newDoctor(o *hubOptions) *cobra.Command {
 authentication, each permission that Fleetwright needs, the version and the clocks.
 
 The checks from this machine use the context of your kubeconfig that leads to the cluster. It is
-found by the identity of the cluster; all contexts are tried. doctor never reads the Secrets of the
-hub, so what it finds may differ from what the hub sees: another network, or other credentials.
+found by the identity of the cluster; all contexts are tried. doctor reads no credentials of the hub
+(of the Secret, only who wrote it), so what it finds may differ from what the hub sees: another
+network, or other credentials.
 
 A line that starts with FAIL says what to do. The exit code is 3 if there is one, 1 if doctor itself
 did not work, and 0 otherwise.`,
@@ -82,8 +83,10 @@ did not work, and 0 otherwise.`,
 			}
 			report := &report{hubOptions: o}
 			report.add(o.operatorCheck(command.Context(), h))
-			report.add(hubChecks(found)...)
-			examine(command.Context(), report, h, found, all, memberContext)
+			advice := o.adviceFor(command.Context(), h, found)
+			report.add(hubChecks(found, advice)...)
+			e := &examination{report: report, found: found, hub: h, advice: advice}
+			e.examine(command.Context(), all, memberContext)
 			if command.Context().Err() != nil {
 				return command.Context().Err()
 			}
@@ -136,7 +139,7 @@ func (o *hubOptions) operatorCheck(ctx context.Context, h hub) check {
 }
 
 // hubChecks returns what the hub reports about a cluster.
-func hubChecks(found *v1alpha1.MemberCluster) []check {
+func hubChecks(found *v1alpha1.MemberCluster, advice advice) []check {
 	var checks []check
 	for _, of := range []struct{ kind, what string }{
 		{v1alpha1.ConditionReady, "connection"},
@@ -145,7 +148,7 @@ func hubChecks(found *v1alpha1.MemberCluster) []check {
 		checks = append(checks, conditionCheck(of.what, meta.FindStatusCondition(found.Status.Conditions, of.kind)))
 	}
 	if end := found.Status.CredentialsExpirationTime; end != nil {
-		checks = append(checks, expiryCheck(end.Time, time.Now()))
+		checks = append(checks, expiryCheck(end.Time, time.Now(), advice))
 	}
 	if c := meta.FindStatusCondition(found.Status.Conditions, v1alpha1.ConditionAllocatableKnown); c != nil && c.Status == metav1.ConditionFalse {
 		checks = append(checks, noted("capacity", "the hub does not know it (%s: %s); only placement by capacity needs it", c.Reason, c.Message))
@@ -154,69 +157,73 @@ func hubChecks(found *v1alpha1.MemberCluster) []check {
 }
 
 // expiryCheck returns the check of the end of the credentials. The condition warns before.
-func expiryCheck(end, now time.Time) check {
+func expiryCheck(end, now time.Time, advice advice) check {
 	if !now.Before(end) {
-		return failed("expiry", "the credentials of the hub ended at %s: kubectl appsvc join CONTEXT writes new ones", formatTime(end))
+		return failed("expiry", "the credentials of the hub ended at %s. %s", formatTime(end), advice.forCredentials("CONTEXT"))
 	}
 	return passed("expiry", "the credentials of the hub are valid until %s", formatTime(end))
 }
 
-// conditionCheck returns the check of a condition that must be True.
+// conditionCheck returns the check of a condition that must be True. Some reasons of a condition that
+// is True ask the user to do something.
 func conditionCheck(what string, c *metav1.Condition) check {
-	switch {
-	case c == nil:
+	if c == nil {
 		return failed(what, "the hub does not report it: check that the operator runs")
-	case c.Status == metav1.ConditionTrue && !needsAttention(c.Reason):
-		return passed(what, "%s, as the hub reports", c.Reason)
 	}
-	return failed(what, "%s, as the hub reports: %s. See %q in %s", c.Reason, strings.TrimSuffix(c.Message, "."), "What a MemberCluster says", operationsGuide)
-}
-
-// needsAttention reports whether a condition that is True asks the user to do something.
-func needsAttention(reason string) bool {
-	return reason == v1alpha1.ReasonExpiringSoon || reason == v1alpha1.ReasonRenewalFailed || reason == v1alpha1.ReasonNotRenewable
+	outcome := checkFailed
+	if c.Status == metav1.ConditionTrue {
+		switch c.Reason {
+		case v1alpha1.ReasonConnected, v1alpha1.ReasonAccepted:
+			return passed(what, "%s, as the hub reports", c.Reason)
+		case v1alpha1.ReasonNotRenewable:
+			outcome = checkNote
+		}
+	}
+	return check{outcome, what, fmt.Sprintf("%s, as the hub reports: %s. See %q in %s",
+		c.Reason, strings.TrimSuffix(c.Message, "."), "What a MemberCluster says", operationsGuide)}
 }
 
 // examine makes the checks from this machine. The first one that fails may end them.
-func examine(ctx context.Context, r *report, h hub, found *v1alpha1.MemberCluster, all contexts, contextName string) {
-	var cluster contextCluster
-	var how check
+func (e *examination) examine(ctx context.Context, all contexts, contextName string) {
+	var how []check
 	if contextName == "" {
-		cluster, how = searchContext(found, all, all.match(ctx))
+		e.cluster, how = searchContext(e.found, all, all.match(ctx))
 	} else {
 		var err error
-		if cluster, err = all.cluster(contextName); err != nil {
-			how = failed("context", "%v", err)
+		if e.cluster, err = all.cluster(contextName); err != nil {
+			how = []check{failed("context", "%v", err)}
 		} else {
-			how = passed("context", "%s, as you say", contextName)
+			how = []check{passed("context", "%s, as you say", contextName)}
 		}
 	}
-	r.add(how)
-	if cluster.config == nil {
-		r.add(clockCheck(ctx, "clock of hub", h.config))
+	e.add(how...)
+	if e.cluster.config == nil {
+		e.add(clockCheck(ctx, "clock of hub", e.hub.config))
 		return
 	}
-	e := &examination{report: r, cluster: cluster, found: found, hub: h}
 	e.run(ctx)
 }
 
 // searchContext returns the context that leads to a cluster. If none does, a context of the same
-// name that does not answer is used: the checks then say why.
-func searchContext(found *v1alpha1.MemberCluster, all contexts, matches contextMatches) (contextCluster, check) {
-	if cluster, has := matches.byID[found.Status.ClusterID]; has && found.Status.ClusterID != "" {
-		return cluster, passed("context", "%s leads to the cluster", cluster.name)
+// name is used that does not answer, or any of the same name if the hub does not know the identity
+// of the cluster yet: the checks then say why.
+func searchContext(found *v1alpha1.MemberCluster, all contexts, matches contextMatches) (contextCluster, []check) {
+	id := found.Status.ClusterID
+	if cluster, has := matches.byID[id]; has && id != "" {
+		return cluster, []check{passed("context", "%s leads to the cluster", cluster.name)}
 	}
-	silent := slices.Sorted(maps.Keys(matches.errs))
-	for _, name := range silent {
-		if name == found.Name || defaultName(name) == found.Name {
-			if cluster, err := all.cluster(name); err == nil {
-				return cluster, noted("context", "%s has the name of the cluster, and is used because no other one leads to it; --member-context sets another one", name)
-			}
+	for _, name := range all.named(found.Name) {
+		if cluster, err := all.cluster(name); err == nil && (id == "" || matches.errs[name] != nil) {
+			return cluster, []check{noted("context", "%s has the name of the cluster, and is used because no other one leads to it; --member-context sets another one", name)}
 		}
 	}
-	text := fmt.Sprintf("no context of %s leads to the cluster, so the checks from this machine are left out", all.source)
-	if len(silent) > 0 {
-		text += fmt.Sprintf(". These did not answer: %s", strings.Join(silent, ", "))
+	text := "no context of %s leads to the cluster, so the checks from this machine are left out. Name its context with --member-context"
+	if len(matches.errs) > 0 {
+		text += ". These contexts could not be asked:"
 	}
-	return contextCluster{}, noted("context", "%s. Name its context with --member-context", text)
+	checks := []check{noted("context", text, all.source)}
+	for _, name := range slices.Sorted(maps.Keys(matches.errs)) {
+		checks = append(checks, noted("context", "%s", explainContext(name, matches.errs[name])))
+	}
+	return contextCluster{}, checks
 }

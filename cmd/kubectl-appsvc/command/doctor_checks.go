@@ -21,7 +21,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -41,8 +42,9 @@ const (
 	maxClockOffset = time.Minute
 )
 
-// oldestVersion is the oldest version of Kubernetes that a member may have (docs/install.md).
-var oldestVersion = utilversion.MustParseSemantic("v1.33.0")
+// oldestVersion and newestVersion are the oldest and the newest version of Kubernetes that is tested
+// as that of a member (docs/install.md, "Versions").
+var oldestVersion, newestVersion = utilversion.MustParseSemantic("v1.33.0"), utilversion.MustParseSemantic("v1.36.0")
 
 // examination makes the checks of a cluster from this machine.
 type examination struct {
@@ -50,6 +52,7 @@ type examination struct {
 	cluster contextCluster
 	found   *v1alpha1.MemberCluster
 	hub     hub
+	advice  advice
 }
 
 // run makes all checks, until one fails without which the next ones are not possible.
@@ -76,7 +79,7 @@ func (e *examination) network(ctx context.Context) bool {
 		e.add(failed("server", "the server of context %s is %s, without TLS; Fleetwright needs https: correct your kubeconfig", e.cluster.name, config.Host))
 		return false
 	}
-	if config.Proxy != nil {
+	if usesProxy(config, server) {
 		e.add(noted("network", "context %s uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy", e.cluster.name))
 		return true
 	}
@@ -95,6 +98,17 @@ func (e *examination) network(ctx context.Context) bool {
 	defer connection.Close() //nolint:errcheck // nothing was written
 	e.add(passed("TCP", "%s answers in %s", address, max(time.Since(start), time.Millisecond).Round(time.Millisecond)))
 	return e.handshake(ctx, connection, server.Hostname())
+}
+
+// usesProxy reports whether client-go connects to a server through a proxy: that of the kubeconfig, or
+// else of the environment. A proxy that is not valid counts, because the requests then fail with it.
+func usesProxy(config *rest.Config, server *url.URL) bool {
+	proxyOf := http.ProxyFromEnvironment
+	if config.Proxy != nil {
+		proxyOf = config.Proxy
+	}
+	proxy, err := proxyOf(&http.Request{URL: server})
+	return proxy != nil || err != nil
 }
 
 // resolve checks the name of the server, and returns its address.
@@ -246,6 +260,8 @@ func (e *examination) identity(ctx context.Context) bool {
 
 // permissions checks each permission of the ServiceAccount that config/member grants.
 func (e *examination) permissions(ctx context.Context) check {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	const what = "permissions"
 	result, err := within(ctx, stepTimeout, func(ctx context.Context) (check, error) { return e.checkPermissions(ctx, what), nil })
 	if err != nil {
@@ -257,40 +273,48 @@ func (e *examination) permissions(ctx context.Context) check {
 func (e *examination) checkPermissions(ctx context.Context, what string) check {
 	account := &corev1.ServiceAccount{}
 	err := e.cluster.Get(ctx, client.ObjectKey{Namespace: member.Namespace, Name: member.ServiceAccount}, account)
-	switch {
-	case apierrors.IsNotFound(err):
-		return noted(what, "not checked: there is no ServiceAccount %s in namespace %s, so the hub uses another user", member.ServiceAccount, member.Namespace)
-	case err != nil:
+	if client.IgnoreNotFound(err) != nil {
 		return failed(what, "%s", explainContext(e.cluster.name, err))
 	}
-	reviews, scope, err := e.reviews(ctx)
-	if err == nil {
+	bindings, listErr := namedBindings(ctx, e.cluster)
+	namespaces := namespacesOf(bindings)
+	if err != nil {
+		return noAccountCheck(what, meta.FindStatusCondition(e.found.Status.Conditions, v1alpha1.ConditionReady), e.cluster.name, namespaces, e.advice)
+	}
+	reviews, err := reviewsIn(namespaces)
+	if err = errors.Join(listErr, err); err == nil {
 		err = e.ask(ctx, reviews)
 	}
 	if err != nil {
 		return failed(what, "they cannot be checked: %s", explainContext(e.cluster.name, err))
 	}
-	return permissionCheck(what, scope, e.cluster.name, e.found.Name, reviews)
+	return permissionCheck(what, reviews, namespaces, e.advice.forPermissions(e.cluster.name, namespaces))
 }
 
-// reviews returns a question for each permission, and where Fleetwright may write.
-func (e *examination) reviews(ctx context.Context) ([]*authorizationv1.SubjectAccessReview, string, error) {
-	bindings, err := namedBindings(ctx, e.cluster)
-	if err != nil {
-		return nil, "", err
+// noAccountCheck returns the check of a member without the ServiceAccount. ready is the condition of
+// the connection, or nil.
+func noAccountCheck(what string, ready *metav1.Condition, contextName string, namespaces []string, advice advice) check {
+	text := fmt.Sprintf("there is no ServiceAccount %s in namespace %s", member.ServiceAccount, member.Namespace)
+	if ready == nil || ready.Reason != v1alpha1.ReasonUnauthorized {
+		return noted(what, "not checked: %s: it was deleted, or the hub uses another user", text)
 	}
-	namespaces := namespacesOf(bindings)
-	scope := "in all namespaces"
-	if len(namespaces) > 0 {
-		scope = "writing in " + strings.Join(namespaces, ", ") + " only"
+	text += ", so its tokens are not valid. " + advice.forPermissions(contextName, namespaces)
+	if !advice.isJoined {
+		text += ". The credentials of the hub then remain invalid. " + advice.forCredentials(contextName)
 	}
+	return failed(what, "%s", text)
+}
+
+// reviewsIn returns a question for each permission that Fleetwright needs to write in some
+// namespaces, or in all if none is named.
+func reviewsIn(namespaces []string) ([]*authorizationv1.SubjectAccessReview, error) {
 	objects, err := member.Objects(namespaces...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	grants, err := member.Grants(objects)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	var all []*authorizationv1.SubjectAccessReview
 	for _, grant := range grants {
@@ -298,7 +322,7 @@ func (e *examination) reviews(ctx context.Context) ([]*authorizationv1.SubjectAc
 			all = append(all, reviewsOf(grant.Namespace, rule)...)
 		}
 	}
-	return all, scope, nil
+	return all, nil
 }
 
 // reviewsOf returns a question for each permission of a rule.
@@ -338,7 +362,7 @@ func (e *examination) ask(ctx context.Context, reviews []*authorizationv1.Subjec
 }
 
 // permissionCheck returns the check of the answers.
-func permissionCheck(what, scope, contextName, name string, reviews []*authorizationv1.SubjectAccessReview) check {
+func permissionCheck(what string, reviews []*authorizationv1.SubjectAccessReview, namespaces []string, command string) check {
 	var missing []string
 	for _, review := range reviews {
 		if review.Status.Allowed {
@@ -357,11 +381,15 @@ func permissionCheck(what, scope, contextName, name string, reviews []*authoriza
 		}
 		missing = append(missing, text)
 	}
-	if len(missing) == 0 {
-		return passed(what, "all %d that Fleetwright needs, %s", len(reviews), scope)
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return failed(what, "%d of %d are missing: %s. %s", len(missing), len(reviews), strings.Join(missing, ", "), command)
 	}
-	slices.Sort(missing)
-	return failed(what, "%d of %d are missing: %s. Run: kubectl appsvc join %s --name %s", len(missing), len(reviews), strings.Join(missing, ", "), contextName, name)
+	scope := "in all namespaces"
+	if len(namespaces) > 0 {
+		scope = "writing in " + strings.Join(namespaces, ", ") + " only"
+	}
+	return passed(what, "all %d that Fleetwright needs, %s", len(reviews), scope)
 }
 
 // version checks that the version of the cluster is supported.
@@ -380,6 +408,9 @@ func versionCheck(text string) check {
 		return failed("version", "the server says that its version is %q: it is not a Kubernetes API server", text)
 	case found.Major() == oldestVersion.Major() && found.Minor() < oldestVersion.Minor():
 		return failed("version", "%s is older than %d.%d, the oldest version that is tested: upgrade the cluster", text, oldestVersion.Major(), oldestVersion.Minor())
+	}
+	if found.Major() > newestVersion.Major() || found.Minor() > newestVersion.Minor() {
+		return noted("version", "%s is newer than %d.%d, the newest version that is tested", text, newestVersion.Major(), newestVersion.Minor())
 	}
 	return passed("version", "%s", text)
 }

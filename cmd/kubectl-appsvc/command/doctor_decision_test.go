@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -19,31 +20,48 @@ import (
 func TestDoctor_decides(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
-	state := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
-		return &metav1.Condition{Status: status, Reason: reason, Message: "the reason."}
+	joined := advice{"east", "fleetwright-system/east", true}
+	byHand := advice{"east", "capi/east-kubeconfig", false}
+	condition := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
+		return &metav1.Condition{Status: status, Reason: reason, Message: "the message."}
 	}
+	denied := []*authorizationv1.SubjectAccessReview{{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "nodes"}}}}
+	unauthorized := condition(metav1.ConditionFalse, v1alpha1.ReasonUnauthorized)
 	for name, test := range map[string]struct {
 		got     check
 		outcome outcome
 		text    string
 	}{
-		"equal clocks":                     {offsetCheck("clock", -30*time.Second), checkOK, "less than 60s"},
-		"a clock that is ahead":            {offsetCheck("clock", 2*time.Minute), checkFailed, "it is 2m0s ahead of the clock of this machine"},
-		"a clock that is behind":           {offsetCheck("clock", -time.Hour), checkFailed, "it is 1h0m0s behind the clock of this machine"},
-		"the oldest version":               {versionCheck("v1.33.0"), checkOK, "v1.33.0"},
-		"a newer version of a vendor":      {versionCheck("v1.36.3-gke.100"), checkOK, "v1.36.3-gke.100"},
-		"an older version":                 {versionCheck("v1.32.9"), checkFailed, "v1.32.9 is older than 1.33"},
-		"something that is not Kubernetes": {versionCheck("nginx"), checkFailed, "it is not a Kubernetes API server"},
-		"a fresh certificate":              {certificateCheck(now.Add(-day), now.Add(day), now), checkOK, "valid until 2026-11-24"},
-		"a certificate that ends":          {certificateCheck(now.Add(-99*day), now.Add(day), now), checkFailed, "ends on 2026-11-24: renew it"},
-		"valid credentials":                {expiryCheck(now.Add(time.Hour), now), checkOK, "valid until 2026-11-23 13:00 UTC"},
-		"credentials that have ended":      {expiryCheck(now, now), checkFailed, "ended at 2026-11-23 12:00 UTC"},
-		"a condition that is missing":      {conditionCheck("x", nil), checkFailed, "the hub does not report it: check that the operator runs"},
-		"a condition that is True":         {conditionCheck("x", state(metav1.ConditionTrue, v1alpha1.ReasonAccepted)), checkOK, "Accepted, as the hub reports"},
-		"a condition that is Unknown":      {conditionCheck("x", state(metav1.ConditionUnknown, v1alpha1.ReasonNotVerified)), checkFailed, "NotVerified, as the hub reports: the reason. See"},
-		"credentials that end soon":        {conditionCheck("x", state(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon)), checkFailed, "ExpiringSoon, as the hub reports: the reason. See"},
-		"a token that is not renewed":      {conditionCheck("x", state(metav1.ConditionTrue, v1alpha1.ReasonRenewalFailed)), checkFailed, "RenewalFailed, as the hub reports: the reason. See"},
-		"nothing to renew":                 {conditionCheck("x", state(metav1.ConditionTrue, v1alpha1.ReasonNotRenewable)), checkFailed, "NotRenewable, as the hub reports: the reason. See"},
+		"equal clocks":                                    {offsetCheck("clock", -30*time.Second), checkOK, "less than 60s"},
+		"a clock that is ahead":                           {offsetCheck("clock", 2*time.Minute), checkFailed, "it is 2m0s ahead of the clock of this machine"},
+		"a clock that is behind":                          {offsetCheck("clock", -time.Hour), checkFailed, "it is 1h0m0s behind the clock of this machine"},
+		"the oldest version":                              {versionCheck("v1.33.0"), checkOK, "v1.33.0"},
+		"a newer version of a vendor":                     {versionCheck("v1.36.3-gke.100"), checkOK, "v1.36.3-gke.100"},
+		"an older version":                                {versionCheck("v1.32.9"), checkFailed, "v1.32.9 is older than 1.33"},
+		"something that is not Kubernetes":                {versionCheck("nginx"), checkFailed, "it is not a Kubernetes API server"},
+		"a fresh certificate":                             {certificateCheck(now.Add(-day), now.Add(day), now), checkOK, "valid until 2026-11-24"},
+		"a certificate that ends":                         {certificateCheck(now.Add(-99*day), now.Add(day), now), checkFailed, "ends on 2026-11-24: renew it"},
+		"valid credentials":                               {expiryCheck(now.Add(time.Hour), now, joined), checkOK, "valid until 2026-11-23 13:00 UTC"},
+		"credentials that have ended":                     {expiryCheck(now, now, joined), checkFailed, "ended at 2026-11-23 12:00 UTC. Run: kubectl appsvc join CONTEXT --name east"},
+		"credentials of a Secret that join did not write": {expiryCheck(now, now, byHand), checkFailed, `UTC. Write new ones to Secret capi/east-kubeconfig ("Rotate credentials" in docs/install.md)`},
+		"a version that is not tested yet":                {versionCheck("v1.37.0"), checkNote, "v1.37.0 is newer than 1.36"},
+		"a major version that is not tested yet":          {versionCheck("v2.0.0"), checkNote, "v2.0.0 is newer than 1.36"},
+
+		"no condition":                        {conditionCheck("credentials", nil), checkFailed, "the hub does not report it"},
+		"a condition that is True":            {conditionCheck("credentials", condition(metav1.ConditionTrue, v1alpha1.ReasonAccepted)), checkOK, "Accepted"},
+		"credentials that end soon":           {conditionCheck("credentials", condition(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon)), checkFailed, "ExpiringSoon, as the hub reports: the message. See"},
+		"a renewal that failed":               {conditionCheck("credentials", condition(metav1.ConditionTrue, v1alpha1.ReasonRenewalFailed)), checkFailed, "RenewalFailed, as the hub reports: the message. See"},
+		"credentials that cannot be renewed":  {conditionCheck("credentials", condition(metav1.ConditionTrue, v1alpha1.ReasonNotRenewable)), checkNote, "NotRenewable, as the hub reports: the message. See"},
+		"a reason that doctor does not know":  {conditionCheck("credentials", condition(metav1.ConditionTrue, "Strange")), checkFailed, "Strange, as the hub reports"},
+		"a condition that is Unknown":         {conditionCheck("connection", condition(metav1.ConditionUnknown, v1alpha1.ReasonConnected)), checkFailed, "Connected, as the hub reports"},
+		"no ServiceAccount for another user":  {noAccountCheck("permissions", condition(metav1.ConditionTrue, v1alpha1.ReasonConnected), "east", nil, joined), checkNote, "it was deleted, or the hub uses another user"},
+		"no ServiceAccount before a status":   {noAccountCheck("permissions", nil, "east", nil, joined), checkNote, "it was deleted, or the hub uses another user"},
+		"no ServiceAccount, and unauthorized": {noAccountCheck("permissions", unauthorized, "east", nil, joined), checkFailed, "so its tokens are not valid. Run: kubectl appsvc join east --name east"},
+		"no ServiceAccount of a cluster of another tool": {noAccountCheck("permissions", unauthorized, "east-admin", []string{"shop", "web"}, byHand), checkFailed,
+			"Run: kubectl appsvc join east-admin --namespaces shop,web --print-only member | kubectl --context east-admin apply --server-side -f -. " +
+				"The credentials of the hub then remain invalid. Write new ones to Secret capi/east-kubeconfig"},
+		"no permission": {permissionCheck("permissions", denied, nil, joined.forPermissions("admin", nil)), checkFailed, "1 of 1 are missing: list nodes. Run: kubectl appsvc join admin --name east"},
+		"no permission for what another tool adds": {permissionCheck("permissions", denied, nil, byHand.forPermissions("admin", nil)), checkFailed, "Run: kubectl appsvc join admin --print-only member | kubectl --context admin apply --server-side -f -"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.got.outcome != test.outcome || !strings.Contains(test.got.text, test.text) {
@@ -56,7 +74,7 @@ func TestDoctor_decides(t *testing.T) {
 func TestDoctor_reports_of_the_hub(t *testing.T) {
 	// A cluster that was never connected has no conditions, and no end of its credentials.
 	var got []string
-	for _, c := range hubChecks(&v1alpha1.MemberCluster{}) {
+	for _, c := range hubChecks(&v1alpha1.MemberCluster{}, advice{}) {
 		got = append(got, string(c.outcome)+" "+c.what)
 	}
 	if text := strings.Join(got, ", "); text != "FAIL connection, FAIL credentials" {
@@ -65,31 +83,41 @@ func TestDoctor_reports_of_the_hub(t *testing.T) {
 }
 
 func TestDoctor_searches_the_context(t *testing.T) {
-	all := contexts{source: "your kubeconfig", kubeconfig: clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"x": {Server: "https://127.0.0.1:1"}},
-		Contexts: map[string]*clientcmdapi.Context{"east": {Cluster: "x"}, "West": {Cluster: "x"}, "admin@south": {Cluster: "x"}},
-	}}
-	matches := contextMatches{
-		byID: map[types.UID]contextCluster{"uid-east": {name: "east"}, "": {name: "broken"}},
-		errs: map[string]error{"West": errors.New("canary"), "admin@south": errors.New("canary")},
+	all := contexts{source: "your kubeconfig"}
+	all.kubeconfig.Clusters = map[string]*clientcmdapi.Cluster{"any": {Server: "https://any.example"}}
+	all.kubeconfig.AuthInfos = map[string]*clientcmdapi.AuthInfo{"me": {Token: "mine"}}
+	all.kubeconfig.Contexts = map[string]*clientcmdapi.Context{}
+	for _, name := range []string{"East", "east", "admin"} {
+		all.kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: "any", AuthInfo: "me"}
 	}
+	silent := errors.New("it does not answer")
 	for name, test := range map[string]struct {
-		cluster string
-		id      types.UID
-		context string
-		outcome outcome
-		text    string
+		cluster, id string
+		matches     contextMatches
+		context     string
+		lines       []string
 	}{
-		"by the identity":                   {"a", "uid-east", "east", checkOK, "east leads to the cluster"},
-		"by the name, in capital letters":   {"west", "uid-west", "West", checkNote, "West has the name of the cluster, and is used because no other one leads to it"},
-		"a cluster that never connected":    {"west", "", "West", checkNote, "West has the name of the cluster"},
-		"none, and some that do not answer": {"north", "uid-north", "", checkNote, "no context of your kubeconfig leads to the cluster, so the checks from this machine are left out. These did not answer: West, admin@south. Name its context"},
+		"the identity decides": {"east", "1", contextMatches{byID: map[types.UID]contextCluster{"1": {name: "admin"}}, errs: map[string]error{"east": silent}},
+			"admin", []string{"admin leads to the cluster"}},
+		"a context of the name that does not answer": {"east", "1", contextMatches{errs: map[string]error{"east": silent}},
+			"east", []string{"east has the name of the cluster"}},
+		"a context of the name that leads to another cluster": {"east", "1", contextMatches{byID: map[types.UID]contextCluster{"2": {name: "east"}}, errs: map[string]error{"admin": silent}},
+			"", []string{"no context of your kubeconfig leads to the cluster", "the cluster of context admin: it does not answer"}},
+		"a context of the name that answers, for a cluster whose identity the hub does not know": {"east", "", contextMatches{byID: map[types.UID]contextCluster{"2": {name: "east"}}},
+			"east", []string{"east has the name of the cluster"}},
+		"a cluster of another name whose identity the hub does not know": {"west", "", contextMatches{byID: map[types.UID]contextCluster{"": {name: "east"}}},
+			"", []string{"no context of your kubeconfig leads to the cluster"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: test.cluster}, Status: v1alpha1.MemberClusterStatus{ClusterID: test.id}}
-			cluster, got := searchContext(found, all, matches)
-			if cluster.name != test.context || got.outcome != test.outcome || !strings.Contains(got.text, test.text) {
-				t.Errorf("got context %q and %+v", cluster.name, got)
+			found := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: test.cluster}, Status: v1alpha1.MemberClusterStatus{ClusterID: types.UID(test.id)}}
+			cluster, checks := searchContext(found, all, test.matches)
+			if cluster.name != test.context || len(checks) != len(test.lines) {
+				t.Fatalf("got context %q and %v", cluster.name, checks)
+			}
+			for i, line := range test.lines {
+				if !strings.HasPrefix(checks[i].text, line) {
+					t.Errorf("got %q, want %q", checks[i].text, line)
+				}
 			}
 		})
 	}

@@ -2,11 +2,13 @@ package command_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -152,7 +154,8 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("no context leads to the cluster", func(t *testing.T) {
 		file := m.editKubeconfig(t, func(c *clientcmdapi.Config) {
-			c.Contexts = map[string]*clientcmdapi.Context{"hub": c.Contexts["hub"]}
+			c.AuthInfos["old"] = &clientcmdapi.AuthInfo{Token: "old"}
+			c.Contexts = map[string]*clientcmdapi.Context{"hub": c.Contexts["hub"], "west": {Cluster: "hub", AuthInfo: "old"}}
 		})
 		runAs(t, file, "doctor", "east").scrub().checkGolden(t, "doctor-no-context")
 	})
@@ -168,6 +171,11 @@ func TestDoctor(t *testing.T) {
 			edit: func(c *clientcmdapi.Config) { c.Clusters["east"].Server = "https://east.invalid:6443" },
 			args: []string{"--member-context", "east"},
 			want: "FAIL DNS east.invalid has no address",
+		},
+		"a proxy of the environment": { // suite_test.go sets it
+			edit: func(c *clientcmdapi.Config) { c.Clusters["east"].Server = "https://proxied.invalid:6443" },
+			args: []string{"--member-context", "east"},
+			want: "note network context east uses a proxy, so DNS, TCP and TLS are not checked",
 		},
 		"another authority": {
 			edit: func(c *clientcmdapi.Config) {
@@ -193,6 +201,43 @@ func TestDoctor(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("a cluster to which the hub was never connected", func(t *testing.T) {
+		t.Cleanup(func() { changeStatus(t, func(*v1alpha1.MemberClusterStatus) {}) })
+		changeStatus(t, func(status *v1alpha1.MemberClusterStatus) { status.ClusterID = "" })
+		got := m.run(t, "doctor", "east")
+		if text := strings.Join(strings.Fields(got.out), " "); got.code != 0 || !strings.Contains(text, "note identity the hub has never been connected to the cluster") {
+			t.Error(got)
+		}
+	})
+
+	t.Run("a member that stops answering", func(t *testing.T) {
+		file := m.throughProxy(t, m.environment, "east", func(_ http.ResponseWriter, request *http.Request) bool {
+			if !strings.HasSuffix(request.URL.Path, "/namespaces/kube-system") {
+				return false
+			}
+			<-request.Context().Done()
+			return true
+		})
+		start := time.Now()
+		got := runAs(t, file, "doctor", "east", "--member-context", "east", "--request-timeout", "1s").scrub()
+		if took := time.Since(start); got.code != 3 || took > 5*time.Second || !strings.Contains(strings.Join(strings.Fields(got.out), " "), "FAIL identity the cluster of context east: https://ADDRESS does not answer") {
+			t.Errorf("after %s: %v", took, got)
+		}
+	})
+
+	t.Run("a Secret that join did not write", func(t *testing.T) {
+		byHand := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "by-hand"}}
+		if err := hub.Create(t.Context(), byHand, client.FieldOwner("kubectl-create")); err != nil {
+			t.Fatal(err)
+		}
+		deleteSecret(t, byHand.Name)
+		create(t, &v1alpha1.MemberCluster{}, `{metadata: {name: by-hand}, status: {credentialsExpirationTime: "2020-01-01T00:00:00Z"}}`)
+		got := m.run(t, "doctor", "by-hand", "--member-context", "east")
+		if text := strings.Join(strings.Fields(got.out), " "); !strings.Contains(text, `Write new ones to Secret fleetwright-system/by-hand ("Rotate credentials" in docs/install.md)`) {
+			t.Error(got)
+		}
+	})
 
 	for _, name := range []string{"west", "EAST"} {
 		t.Run("a cluster that does not exist, "+name, func(t *testing.T) {

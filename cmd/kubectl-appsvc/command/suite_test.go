@@ -48,6 +48,12 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	flag.Parse()
+	// Go reads the proxy once. It is not used for the API servers of the tests, which are on localhost.
+	for name, value := range map[string]string{"HTTPS_PROXY": "http://proxy.invalid:3128", "NO_PROXY": "east.invalid"} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(withHub(m.Run))
 }
 
