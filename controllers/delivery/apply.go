@@ -48,7 +48,7 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 func render(t task, hubID string) (workload.Workload, error) {
 	app := *t.app
 	app.Spec = *t.spec
-	desired, err := workload.Render(&app, t.entry, t.member, hubID)
+	desired, err := workload.Render(&app, t.entry, t.member, hubID, nil)
 	if workload.IsInvalid(err) {
 		return desired, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// BenchmarkRender renders an AppService with nearly every field and with overrides and, for
-// comparison, a typical AppService.
+// BenchmarkRender renders an AppService with nearly every field and with overrides, the same with
+// copies, and, for comparison, a typical AppService.
 func BenchmarkRender(b *testing.B) {
 	full := `
 image: registry.example/web:1
@@ -45,13 +45,20 @@ overrides:
     - {op: add, path: /metadata/labels/team, value: web}
   - {target: Service, operations: [{op: add, path: /spec/sessionAffinity, value: ClientIP}]}
 `
-	for name, spec := range map[string]string{"full": full, "minimal": `{image: "registry.example/web:1", ports: [{port: 80}]}`} {
+	for name, test := range map[string]struct {
+		spec   string
+		copies workload.Copies
+	}{
+		"full":             {spec: full},
+		"full-with-copies": {full, workload.Copies{{Kind: workload.ConfigMap, Name: "web"}: "web-5hc9dk2m7t"}},
+		"minimal":          {spec: `{image: "registry.example/web:1", ports: [{port: 80}]}`},
+	} {
 		b.Run(name, func(b *testing.B) {
-			app, member := app(b, spec), member()
+			app, member := app(b, test.spec), member()
 			entry := &v1alpha1.ClusterStatus{Name: "east", Generation: 7, Replicas: 3, MinReplicas: 1, MaxReplicas: 10}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := workload.Render(app, entry, member, "hub-1"); err != nil {
+				if _, err := workload.Render(app, entry, member, "hub-1", test.copies); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // rendering are changes of an input that change the rendered workload. A change has no effect on an
@@ -32,6 +33,15 @@ var rendering = map[string]func(*input){
 	"metadata.namespace": func(in *input) { in.app.Namespace += "x" },
 	"metadata.uid":       func(in *input) { in.app.UID += "x" },
 	"the hub":            func(in *input) { in.hub += "x" },
+
+	"the name of a copy": func(in *input) {
+		for _, secret := range in.app.Spec.ImagePullSecrets {
+			reference := workload.Reference{Kind: workload.Secret, Name: secret.Name}
+			if name, listed := in.copies[reference]; listed {
+				in.copies[reference] = name + "x"
+			}
+		}
+	},
 
 	"spec.image":         func(in *input) { in.app.Spec.Overrides, in.app.Spec.Image = nil, in.app.Spec.Image+"x" },
 	"spec.containerName": func(in *input) { in.app.Spec.ContainerName += "x" },

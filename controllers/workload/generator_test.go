@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // generating is held while a test draws: the generators are shared, and rapid's are not safe for
@@ -41,6 +42,7 @@ var (
 			entry:  &v1alpha1.ClusterStatus{Name: anyWord.Draw(t, "cluster"), Generation: 7, Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas")},
 			member: &v1alpha1.MemberCluster{},
 			hub:    anyWord.Draw(t, "hub"),
+			copies: anyCopies.Draw(t, "copies"),
 		}
 		in.member.Name, in.member.Labels = anyWord.Draw(t, "member"), map[string]string{"region": anyWord.Draw(t, "region")}
 		if in.app.Spec.Autoscaling != nil && rapid.IntRange(0, 3).Draw(t, "has a share") > 0 {
@@ -55,8 +57,8 @@ var (
 			ObjectMeta: metav1.ObjectMeta{Namespace: anyWord.Draw(t, "namespace"), Name: anyWord.Draw(t, "name"), UID: "uid-1", Generation: 7},
 			Spec: v1alpha1.AppServiceSpec{
 				Image:     anyWord.Draw(t, "image"),
-				Command:   anyWords.Draw(t, "command"),
-				Args:      anyWords.Draw(t, "args"),
+				Command:   anyArguments.Draw(t, "command"),
+				Args:      anyArguments.Draw(t, "args"),
 				Env:       rapid.SliceOfNDistinct(anyVariable, 0, 4, func(v corev1.EnvVar) string { return v.Name }).Draw(t, "env"),
 				Ports:     distinctPorts(rapid.SliceOfNDistinct(anyPort, 0, 4, func(p v1alpha1.ServicePort) int32 { return p.Port }).Draw(t, "ports")),
 				Resources: anyResources.Draw(t, "resources"),
@@ -66,7 +68,18 @@ var (
 		return app
 	})
 
-	anyWords = rapid.OneOf(rapid.Just([]string(nil)), rapid.SliceOfN(anyWord, 0, 3))
+	anyArguments = rapid.OneOf(rapid.Just([]string(nil)), rapid.SliceOfN(rapid.OneOf(anyWord, rapid.Just("$(configuration.secret['a'])")), 0, 3))
+
+	// anyCopies draws none, or those that variables name and maybe others.
+	anyCopies = rapid.Custom(func(t *rapid.T) workload.Copies {
+		if rapid.Bool().Draw(t, "nothing travels") {
+			return nil
+		}
+		copies := copiesNamed(rapid.SampledFrom([]string{"copy-of-a", "copy-of-b", "b"})).Draw(t, "copies")
+		copies[workload.Reference{Kind: workload.ConfigMap, Name: "a"}] = "copied-configmap"
+		copies[workload.Reference{Kind: workload.Secret, Name: "a"}] = "copied-secret"
+		return copies
+	})
 
 	anyVariable = rapid.Custom(func(t *rapid.T) corev1.EnvVar {
 		variable := corev1.EnvVar{Name: anyWord.Draw(t, "name")}
@@ -75,7 +88,7 @@ var (
 			return variable
 		}
 		variable.Value = rapid.OneOf(rapid.StringMatching(`[a-z ]{0,8}`),
-			rapid.StringMatching(`(\$?\$\(cluster\.(name|labels\['region'\])\)|\$\(OTHER\)|\$|a){0,4}`)).Draw(t, "value")
+			rapid.StringMatching(`(\$?\$\((cluster\.(name|labels\['region'\])|configuration\.(configMap|secret)\['a'\])\)|\$\(OTHER\)|\$|a){0,4}`)).Draw(t, "value")
 		return variable
 	})
 
@@ -124,7 +137,7 @@ var fields = [][]string{
 	{"", "containerPorts: []", "containerPorts: [{name: a, containerPort: 80}, {containerPort: 80, protocol: UDP}]"},
 	{
 		"", "initContainers: [{name: init, image: a, env: [{name: A, value: $(cluster.name)}, {name: B, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]",
-		"initContainers: [{name: init, image: a, restartPolicy: Always, ports: [{name: p, containerPort: 80}], startupProbe: {httpGet: {port: p}}, lifecycle: {}}, {name: other, image: b}]",
+		"initContainers: [{name: init, image: a, command: [a, \"$(configuration.secret['a'])\"], envFrom: [{configMapRef: {name: a}}], restartPolicy: Always, ports: [{name: p, containerPort: 80}], startupProbe: {httpGet: {port: p}}, lifecycle: {}}, {name: other, image: b}]",
 	},
 	{"", "deployment: {}", "deployment: {labels: {a: b}, annotations: {a: $(cluster.name)}}"},
 	{"", "envFrom: [{configMapRef: {name: a}}]", "envFrom: [{prefix: A_, secretRef: {name: a, optional: true}}, {configMapRef: {name: b}}]"},
@@ -144,7 +157,7 @@ var fields = [][]string{
 	{"", "serviceAccountName: a", "serviceAccountName: b"},
 	{"", "imagePullSecrets: [{name: a}]", "imagePullSecrets: [{name: b}, {name: a}]"},
 	{"", "podLabels: {a: b}", "podLabels: {app.kubernetes.io/name: other, region: a}"},
-	{"", "podAnnotations: {a: $(cluster.name)}", `podAnnotations: {a: "$(cluster.labels['region'])", b: ""}`},
+	{"", "podAnnotations: {a: $(cluster.name)}", `podAnnotations: {a: "$(configuration.configMap['a'])"}`, `podAnnotations: {a: "$(cluster.labels['region'])", b: ""}`},
 	{"", "nodeSelector: {a: b}"},
 	{"", "tolerations: [{operator: Exists}]", "tolerations: [{key: a, value: b, effect: NoExecute, tolerationSeconds: 3}]"},
 	{"", "affinity: {}", "affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a, labelSelector: {}}}]}}"},

@@ -30,7 +30,7 @@ func TestRender(t *testing.T) {
 
 func TestStamp(t *testing.T) {
 	t.Parallel()
-	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
+	rendered, err := workload.Render(app(t, `image: registry.example/web:1`), entry(1), &v1alpha1.MemberCluster{}, "hub-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

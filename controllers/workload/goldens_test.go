@@ -13,13 +13,14 @@ type golden struct {
 	replicas int32
 	bounds   [2]int32 // of the autoscaler
 	since    string   // oldest Kubernetes that keeps all its fields; default: any supported
+	copies   workload.Copies
 }
 
 func (g golden) render(t *testing.T) workload.Workload {
 	t.Helper()
 	entry := entry(g.replicas)
 	entry.MinReplicas, entry.MaxReplicas = g.bounds[0], g.bounds[1]
-	rendered, err := workload.Render(app(t, g.spec), entry, member(), "hub-1")
+	rendered, err := workload.Render(app(t, g.spec), entry, member(), "hub-1", g.copies)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,4 +536,91 @@ overrides:
 `,
 		replicas: 0,
 	},
+	{
+		golden: "copies",
+		spec: `
+image: registry.example/web:1
+env:
+- {name: MODE, valueFrom: {configMapKeyRef: {name: settings, key: mode, optional: true}}}
+- {name: PASSWORD, valueFrom: {secretKeyRef: {name: settings, key: password, optional: false}}}
+- {name: OWN, valueFrom: {configMapKeyRef: {name: of-the-member, key: own}}}
+- {name: TLS, valueFrom: {configMapKeyRef: {name: tls, key: only-the-secret-travels}}}
+envFrom:
+- {prefix: A_, configMapRef: {name: settings, optional: true}}
+- {secretRef: {name: tls}}
+- {secretRef: {name: of-the-member}}
+initContainers:
+- name: migrate
+  image: registry.example/migrate:3
+  env: [{name: PASSWORD, valueFrom: {secretKeyRef: {name: settings, key: password}}}]
+  envFrom: [{configMapRef: {name: settings}}]
+volumes:
+- {name: settings, configMap: {name: settings, items: [{key: settings, path: settings}], optional: true}}
+- {name: tls, secret: {secretName: tls, defaultMode: 256}}
+- {name: csi, csi: {driver: csi.example, volumeAttributes: {secretName: tls}, nodePublishSecretRef: {name: tls}}}
+- {name: own, secret: {secretName: of-the-member}}
+- name: all
+  projected:
+    sources:
+    - {secret: {name: tls, items: [{key: tls.key, path: key}]}}
+    - {configMap: {name: of-the-member}}
+    - {configMap: {name: settings, optional: true}}
+volumeMounts: [{name: settings, mountPath: /settings}, {name: tls, mountPath: /tls}]
+imagePullSecrets: [{name: z-registry}, {name: of-the-member}, {name: a-registry}, {name: z-registry-again}]
+overrides:
+- name: more
+  patches:
+  - target: Deployment
+    operations:
+    - {op: test, path: /spec/template/spec/volumes/0/configMap/name, value: settings}
+    - {op: add, path: /spec/template/spec/containers/-, value: {name: sidecar, image: "sidecar:1", envFrom: [{configMapRef: {name: settings}}]}}
+    - {op: add, path: /spec/template/spec/volumes/-, value: {name: azure, azureFile: {secretName: tls, shareName: tls}}}
+`,
+		replicas: 1,
+		copies: workload.Copies{
+			{Kind: workload.ConfigMap, Name: "settings"}:      "web-settings-5hc9dk2m7t",
+			{Kind: workload.Secret, Name: "settings"}:         "web-settings-8x4bq2v6wn",
+			{Kind: workload.Secret, Name: "tls"}:              "web-tls-k2x7m9q4ta",
+			{Kind: workload.Secret, Name: "a-registry"}:       "web-a-registry-7d5jz9c2fp",
+			{Kind: workload.Secret, Name: "z-registry"}:       "web-registry-4m8tv6b9sk",
+			{Kind: workload.Secret, Name: "z-registry-again"}: "web-registry-4m8tv6b9sk",
+		},
+	},
+	{
+		golden: "copies-in-variables",
+		spec: configurationVariables + `
+deployment: {annotations: {stays: "$(configuration.configMap['settings'])"}}
+overrides:
+- name: by-variable
+  env: [{name: BY, value: "$(configuration.secret['tls']) for $(cluster.name)"}]
+`,
+		replicas: 1,
+		copies: workload.Copies{
+			{Kind: workload.ConfigMap, Name: "settings"}: "web-settings-5hc9dk2m7t",
+			{Kind: workload.Secret, Name: "tls"}:         "web-tls-k2x7m9q4ta",
+		},
+	},
+	{
+		golden:   "no-copies-in-variables",
+		spec:     configurationVariables,
+		replicas: 1,
+	},
 }
+
+const configurationVariables = `
+image: registry.example/web:1
+command: [/web, "--settings=$(configuration.configMap['settings'])", $(cluster.name)]
+args: ["$$(configuration.configMap['settings'])", "$$$(configuration.configMap['settings'])", $(SETTINGS), "$(configuration)", "$(configuration.secret[\"tls\"])"]
+env:
+- {name: SETTINGS, value: "$(configuration.configMap['settings']) on $(cluster.name)"}
+- {name: ESCAPED, value: "$$(configuration.configMap['settings']) $$$(configuration.configMap['settings'])"}
+initContainers:
+- name: migrate
+  image: registry.example/migrate:3
+  command: [/migrate, "$(configuration.configMap['settings'])"]
+  args: ["$(configuration.secret['tls'])", $(cluster.name)]
+  env: [{name: TLS, value: "$(configuration.secret['tls'])"}]
+podAnnotations:
+  watches: "$(configuration.configMap['settings']),$(configuration.secret['tls'])"
+  escaped: "$$(configuration.configMap['settings']) $$$(configuration.configMap['settings'])"
+`

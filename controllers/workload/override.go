@@ -32,7 +32,7 @@ func matching(overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) ([]
 
 // forMember returns the AppService as it is for one member, without the patches. Values that an
 // override replaces are not expanded: a variable in them need not have a value.
-func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) (*v1alpha1.AppService, error) {
+func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *v1alpha1.MemberCluster, copies Copies) (*v1alpha1.AppService, error) {
 	own := *app // what it points to is replaced, never changed
 	own.Spec.Overrides = nil
 	setBy := map[string]string{}
@@ -45,7 +45,7 @@ func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *
 		}
 	}
 	var err error
-	own.Spec.Env, err = ofEnvironment(member).environment(own.Spec.Env, func(name string, err error) error {
+	own.Spec.Env, err = ofEnvironment(member, copies).environment(own.Spec.Env, func(name string, err error) error {
 		if override, overridden := setBy[name]; overridden {
 			return &OverrideError{Override: override, Err: fmt.Errorf("env[name=%s]: %w", name, err)}
 		}
@@ -54,7 +54,13 @@ func forMember(app *v1alpha1.AppService, overrides []v1alpha1.Override, member *
 	if err != nil {
 		return nil, err
 	}
-	if own.Spec.InitContainers, err = ofEnvironment(member).initContainers(own.Spec.InitContainers); err != nil {
+	if own.Spec.InitContainers, err = ofEnvironment(member, copies).initContainers(own.Spec.InitContainers); err != nil {
+		return nil, err
+	}
+	if err := ofCommands(copies).commands(&own.Spec); err != nil {
+		return nil, err
+	}
+	if own.Spec.PodAnnotations, err = ofPodAnnotations(member, copies).annotations("spec.podAnnotations", own.Spec.PodAnnotations); err != nil {
 		return nil, err
 	}
 	return &own, ofAnnotations(member).metadata(&own.Spec)

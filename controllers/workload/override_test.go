@@ -92,7 +92,7 @@ func onDeployment(operation, which, want string) struct{ override, want string }
 
 func refused(t *testing.T, spec, want string) {
 	t.Helper()
-	_, err := workload.Render(app(t, spec), entry(1), member(), "hub-1")
+	_, err := workload.Render(app(t, spec), entry(1), member(), "hub-1", nil)
 	var override *workload.OverrideError
 	if !errors.As(err, &override) {
 		t.Fatalf("error %v is no OverrideError", err)
@@ -120,7 +120,7 @@ func TestRender_refuses_a_patch_of_an_autoscaler(t *testing.T) {
 			spec := "{image: web, autoscaling: {maxReplicas: 4}, overrides: [{name: bad, " + patch("HorizontalPodAutoscaler", operation) + "}]}"
 			entry := entry(1)
 			entry.MinReplicas, entry.MaxReplicas = 1, 4
-			_, err := workload.Render(app(t, spec), entry, member(), "hub-1")
+			_, err := workload.Render(app(t, spec), entry, member(), "hub-1", nil)
 			if want == "" && err == nil {
 				return
 			}
@@ -207,7 +207,7 @@ func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
 		`ports: [{port: 80}], service: {annotations: {a: $(cluster.Name)}}`:                         `spec.service.annotations[a]: unknown variable $(cluster.Name): use $(cluster.name) or $(cluster.labels['KEY']), or write $$(cluster.Name) for the literal text`,
 	} {
 		t.Run(spec, func(t *testing.T) {
-			_, err := workload.Render(app(t, "{image: web, "+spec+"}"), entry(1), member(), "hub-1")
+			_, err := workload.Render(app(t, "{image: web, "+spec+"}"), entry(1), member(), "hub-1", nil)
 			var variable *workload.VariableError
 			if !errors.As(err, &variable) {
 				t.Fatalf("error %v is no VariableError", err)
@@ -222,6 +222,48 @@ func TestRender_refuses_a_variable_of_the_spec(t *testing.T) {
 	}
 	if workload.IsInvalid(errors.New("another")) {
 		t.Error("IsInvalid reports true for any error")
+	}
+}
+
+func TestRender_refuses_a_variable_of_the_configuration(t *testing.T) {
+	t.Parallel()
+	copies := workload.Copies{{Kind: workload.ConfigMap, Name: "settings"}: "web-settings-5hc9dk2m7t"}
+	unlisted := `$(configuration.secret['settings']): spec.configuration has no Secret "settings": add it there, or write $$(configuration.secret['settings']) for the literal text`
+	unknown := "unknown variable $(configuration.settings): use $(configuration.configMap['NAME']) or $(configuration.secret['NAME']), or write $$(configuration.settings) for the literal text"
+	for spec, want := range map[string]string{
+		`env: [{name: A, value: "$(configuration.secret['settings'])"}]`:                                                                                     `spec.env[name=A]: ` + unlisted,
+		`env: [{name: A, value: $(configuration.settings)}]`:                                                                                                 `spec.env[name=A]: ` + unknown,
+		`command: [web, "$(configuration.secret['settings'])"]`:                                                                                              `spec.command[1]: ` + unlisted,
+		`args: ["--settings=$(configuration.settings)"]`:                                                                                                     `spec.args[0]: ` + unknown,
+		`args: [$(configuration.]`:                                                                                                                           `spec.args[0]: "$(configuration." has no closing )`,
+		`args: ["$(configuration.configMap['settings\"])"]`:                                                                                                  `spec.args[0]: unknown variable $(configuration.configMap['settings"]): use $(configuration.configMap['NAME']) or $(configuration.secret['NAME']), or write $$(configuration.configMap['settings"]) for the literal text`,
+		`podAnnotations: {a: "$(configuration.secret['settings'])"}`:                                                                                         `spec.podAnnotations[a]: ` + unlisted,
+		`initContainers: [{name: i, image: i, env: [{name: A, value: "$(configuration.secret['settings'])"}]}]`:                                              `spec.initContainers[name=i].env[name=A]: ` + unlisted,
+		`initContainers: [{name: h, image: h}, {name: i, image: i, command: [i, i, "$(configuration.secret['settings'])"]}]`:                                 `spec.initContainers[name=i].command[2]: ` + unlisted,
+		`initContainers: [{name: i, image: i, args: ["$(configuration.configMap['settings'])", $(configuration.settings)]}]`:                                 `spec.initContainers[name=i].args[1]: ` + unknown,
+		`overrides: [{name: bad, env: [{name: A, value: "$(configuration.secret['settings'])"}]}]`:                                                           `override "bad": env[name=A]: ` + unlisted,
+		`env: [{name: A, value: $(configuration.settings)}], overrides: [{name: bad, env: [{name: A, value: it is replaced}]}]`:                              ``,
+		`deployment: {annotations: {a: $(configuration.settings)}}, ports: [{port: 80}], service: {annotations: {a: "$(configuration.secret['settings'])"}}`: ``,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			in := app(t, "{image: web, "+spec+"}")
+			_, err := workload.Render(in, entry(1), member(), "hub-1", copies)
+			if want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if !workload.IsInvalid(err) {
+				t.Error("IsInvalid reports false")
+			}
+			if _, err := workload.Render(in, entry(1), member(), "hub-1", nil); err != nil {
+				t.Errorf("without copies, the text belongs to Kubernetes: %v", err)
+			}
+		})
 	}
 }
 
@@ -244,7 +286,7 @@ func TestRender_images(t *testing.T) {
 		{"web:1", `imageRegistry: mirror, imageTag: "` + digest + `"`, "mirror/web@" + digest},
 	} {
 		t.Run(test.image+" "+test.override, func(t *testing.T) {
-			rendered, err := workload.Render(app(t, fmt.Sprintf("{image: %q, overrides: [{name: a, %s}]}", test.image, test.override)), entry(1), member(), "hub-1")
+			rendered, err := workload.Render(app(t, fmt.Sprintf("{image: %q, overrides: [{name: a, %s}]}", test.image, test.override)), entry(1), member(), "hub-1", nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ func TestRender_no_patch_changes_a_fixed_field(t *testing.T) {
 		before := in.render(t)
 		patches := rapid.SliceOfN(anyPatch, 1, 2).Draw(t, "patches")
 		in.app.Spec.Overrides = []v1alpha1.Override{{Name: "a", Patches: patches}}
-		after, err := workload.Render(in.app, in.entry, in.member, in.hub)
+		after, err := workload.Render(in.app, in.entry, in.member, in.hub, in.copies)
 		if err != nil {
 			var override *workload.OverrideError
 			if !errors.As(err, &override) {

@@ -3,6 +3,7 @@ package workload_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,7 +139,17 @@ func TestRender_keeps_the_hash_when_no_rendered_field_changes(t *testing.T) {
 			selector := &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": "x1"}}
 			in.override(v1alpha1.Override{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: selector}, Image: "changed:x"})
 		},
-		"an override that changes nothing":             func(in *input) { in.override(v1alpha1.Override{}) },
+		"an override that changes nothing": func(in *input) { in.override(v1alpha1.Override{}) },
+		"the name of a copy to which nothing refers": func(in *input) {
+			if len(in.copies) > 0 {
+				in.copies[workload.Reference{Kind: workload.Secret, Name: "x"}] = "x"
+			}
+		},
+		"no copies instead of none": func(in *input) {
+			if len(in.copies) == 0 {
+				in.copies = workload.Copies{}
+			}
+		},
 		"a label of the member that no variable names": func(in *input) { in.member.Labels["not-named"] = "x" },
 		"what the entry observed":                      func(in *input) { in.entry.Phase, in.entry.ReadyReplicas = v1alpha1.ClusterFailed, 9 },
 		"an explicit protocol TCP":                     onPort(func(port *v1alpha1.ServicePort) { port.Protocol = corev1.ProtocolTCP }, hasNoProtocol),
@@ -169,14 +180,15 @@ type input struct {
 	entry  *v1alpha1.ClusterStatus
 	member *v1alpha1.MemberCluster
 	hub    string
+	copies workload.Copies
 }
 
 func (in input) copy() input {
-	return input{in.app.DeepCopy(), in.entry.DeepCopy(), in.member.DeepCopy(), in.hub}
+	return input{in.app.DeepCopy(), in.entry.DeepCopy(), in.member.DeepCopy(), in.hub, maps.Clone(in.copies)}
 }
 
 func (in input) render(t *rapid.T) workload.Workload {
-	rendered, err := workload.Render(in.app, in.entry, in.member, in.hub)
+	rendered, err := workload.Render(in.app, in.entry, in.member, in.hub, in.copies)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestRender_keeps_the_pod_templates_of_the_samples(t *testing.T) {
 // hashTemplate returns a hash of the pod template that a cluster gets.
 func hashTemplate(t *testing.T, app *v1alpha1.AppService) string {
 	t.Helper()
-	rendered, err := workload.Render(app, entry(3), member(), "hub-1")
+	rendered, err := workload.Render(app, entry(3), member(), "hub-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

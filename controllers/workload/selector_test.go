@@ -129,7 +129,7 @@ func TestKeepSelector_keeps_the_labels_that_the_Service_selects(t *testing.T) {
 
 func TestKeepSelector_refuses_a_Service_that_cannot_select_the_pods(t *testing.T) {
 	t.Parallel()
-	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), entry(1), member(), "hub-1")
+	rendered, err := workload.Render(app(t, `{image: web, ports: [{port: 80}]}`), entry(1), member(), "hub-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ disruptionBudget: {minAvailable: 1}
 topologySpreadConstraints:
 - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
 - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {tier: front}}}
-`), entry(1), &v1alpha1.MemberCluster{}, "hub-1")
+`), entry(1), &v1alpha1.MemberCluster{}, "hub-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -313,7 +313,7 @@ func TestServer_refuses_a_choice_without_a_value(t *testing.T) {
 		"a probe of a sidecar by a patch": patched("initContainers", `[{name: a, image: a, restartPolicy: Always, startupProbe: {}}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), entry(1), member(), "hub-1")
+			rendered, err := workload.Render(app(t, "image: web:1\n"+spec), entry(1), member(), "hub-1", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -324,7 +324,7 @@ func TestServer_refuses_a_choice_without_a_value(t *testing.T) {
 	}
 	t.Run("an empty volume selector is kept", func(t *testing.T) {
 		rendered, err := workload.Render(app(t, "image: web:1\n"+
-			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), entry(1), member(), "hub-1")
+			`volumes: [{name: a, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], selector: {}, resources: {requests: {storage: 1Gi}}}}}}]`), entry(1), member(), "hub-1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,4 +337,45 @@ func TestServer_refuses_a_choice_without_a_value(t *testing.T) {
 			t.Errorf("the claim lost its selector: %v", volumes[0])
 		}
 	})
+}
+
+// The references that are left alone because a Deployment cannot have them are refused.
+func TestServer_refuses_references_that_are_left_alone(t *testing.T) {
+	t.Parallel()
+	namespace := namespace(t, "left-alone")
+	container := func(fields string) string {
+		return "{op: add, path: /spec/template/spec/ephemeralContainers, value: [{name: a, image: a, " + fields + "}]}"
+	}
+	claim := func(metadata, spec string) string {
+		return "{op: add, path: /spec/template/spec/volumes, value: [{name: a, ephemeral: {volumeClaimTemplate: {metadata: {" + metadata + "}, " +
+			"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}" + spec + "}}}}]}"
+	}
+	tests := map[string]struct{ operation, field string }{
+		"ephemeralContainers.env.valueFrom.configMapKeyRef.name":              {container("env: [{name: A, valueFrom: {configMapKeyRef: {name: a, key: a}}}]"), "spec.template.spec.ephemeralContainers"},
+		"ephemeralContainers.env.valueFrom.secretKeyRef.name":                 {container("env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: a}}}]"), "spec.template.spec.ephemeralContainers"},
+		"ephemeralContainers.envFrom.configMapRef.name":                       {container("envFrom: [{configMapRef: {name: a}}]"), "spec.template.spec.ephemeralContainers"},
+		"ephemeralContainers.envFrom.secretRef.name":                          {container("envFrom: [{secretRef: {name: a}}]"), "spec.template.spec.ephemeralContainers"},
+		"volumes.ephemeral.volumeClaimTemplate.metadata.ownerReferences.name": {claim("ownerReferences: [{apiVersion: v1, kind: Secret, name: a, uid: a}]", ""), "volumeClaimTemplate.metadata.ownerReferences"},
+		"volumes.ephemeral.volumeClaimTemplate.spec.dataSource.name":          {claim("", ", dataSource: {kind: Secret, name: a}"), "volumeClaimTemplate.spec.dataSource"},
+		"volumes.ephemeral.volumeClaimTemplate.spec.dataSourceRef.name":       {claim("", ", dataSourceRef: {kind: ConfigMap, name: a}"), "volumeClaimTemplate.spec.dataSourceRef"},
+	}
+	for path, reason := range leftAlone {
+		test, isTested := tests[path]
+		if isTested != (reason == refusedByServer) {
+			t.Errorf("%s is tested here: %t", path, isTested)
+		}
+		if !isTested {
+			continue
+		}
+		t.Run(path, func(t *testing.T) {
+			rendered, err := workload.Render(app(t, "{image: web, overrides: [{name: a, "+patch("Deployment", test.operation)+"}]}"), entry(1), member(), "hub-1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = applied(t, rendered.Deployment, namespace, client.DryRunAll)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.field+": ") {
+				t.Errorf("the member answers %v, want a refusal of %s", err, test.field)
+			}
+		})
+	}
 }

@@ -12,26 +12,36 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// variables replaces the variables $(cluster.…) in texts by their values for a member. All other
-// $(…) belong to Kubernetes and stay.
+// variables replaces the variables $(cluster.…) and $(configuration.…) in texts by their values for
+// a member. All other $(…) belong to Kubernetes and stay.
 type variables struct {
+	// member is nil for texts that have no $(cluster.…).
 	member *v1alpha1.MemberCluster
-	// escape replaces $$(cluster.…. In an environment it stays as it is, because the kubelet
-	// resolves it.
+	// copies is empty for texts that have no $(configuration.…), which is so for all texts of an
+	// AppService with which nothing travels.
+	copies Copies
+	// escape replaces the $$ of an escaped variable. In an environment and in a command it stays
+	// as it is, because the kubelet resolves it.
 	escape string
 }
 
 const (
-	variablePrefix = "$(cluster."
-	escapedPrefix  = "$" + variablePrefix
+	clusterPrefix       = "$(cluster."
+	configurationPrefix = "$(configuration."
 )
 
-func ofEnvironment(member *v1alpha1.MemberCluster) variables {
-	return variables{member: member, escape: escapedPrefix}
+func ofEnvironment(member *v1alpha1.MemberCluster, copies Copies) variables {
+	return variables{member: member, copies: copies, escape: "$$"}
+}
+
+func ofCommands(copies Copies) variables { return variables{copies: copies, escape: "$$"} }
+
+func ofPodAnnotations(member *v1alpha1.MemberCluster, copies Copies) variables {
+	return variables{member: member, copies: copies, escape: "$"}
 }
 
 func ofAnnotations(member *v1alpha1.MemberCluster) variables {
-	return variables{member: member, escape: variablePrefix}
+	return variables{member: member, escape: "$"}
 }
 
 // expand reads a text as the kubelet does: from left to right, with $$ as one.
@@ -45,11 +55,11 @@ func (v variables) expand(text string) (string, error) {
 		}
 		expanded.WriteString(text[:i])
 		text = text[i:]
-		switch {
-		case strings.HasPrefix(text, escapedPrefix):
+		switch isEscaped := strings.HasPrefix(text, "$$"); {
+		case isEscaped && v.startsVariable(text[1:]):
 			expanded.WriteString(v.escape)
-			text = text[len(escapedPrefix):]
-		case strings.HasPrefix(text, variablePrefix):
+			text = text[2:]
+		case v.startsVariable(text):
 			name, rest, closed := strings.Cut(text, ")")
 			if !closed {
 				return "", fmt.Errorf("%q has no closing )", text)
@@ -62,7 +72,7 @@ func (v variables) expand(text string) (string, error) {
 			text = rest
 		default:
 			taken := 1
-			if strings.HasPrefix(text, "$$") {
+			if isEscaped {
 				taken = 2
 			}
 			expanded.WriteString(text[:taken])
@@ -71,9 +81,23 @@ func (v variables) expand(text string) (string, error) {
 	}
 }
 
-var labelVariable = regexp.MustCompile(`^\$\(cluster\.labels\[(?:'([^'"]+)'|"([^'"]+)")\]\)$`)
+// startsVariable reports whether a text starts with a variable that is replaced in it.
+func (v variables) startsVariable(text string) bool {
+	return v.member != nil && strings.HasPrefix(text, clusterPrefix) ||
+		len(v.copies) > 0 && strings.HasPrefix(text, configurationPrefix)
+}
 
 func (v variables) value(variable string) (string, error) {
+	if strings.HasPrefix(variable, configurationPrefix) {
+		return v.copyName(variable)
+	}
+	return v.ofCluster(variable)
+}
+
+var labelVariable = regexp.MustCompile(`^\$\(cluster\.labels\[(?:'([^'"]+)'|"([^'"]+)")\]\)$`)
+
+// ofCluster returns the value of a variable $(cluster.…).
+func (v variables) ofCluster(variable string) (string, error) {
 	if variable == "$(cluster.name)" {
 		return v.member.Name, nil
 	}
@@ -87,6 +111,25 @@ func (v variables) value(variable string) (string, error) {
 		return "", fmt.Errorf("%s: the MemberCluster has no label %q", variable, key)
 	}
 	return value, nil
+}
+
+var copyVariable = regexp.MustCompile(`^\$\(configuration\.(configMap|secret)\[(?:'([^'"]+)'|"([^'"]+)")\]\)$`)
+
+// copyName returns the value of a variable $(configuration.…).
+func (v variables) copyName(variable string) (string, error) {
+	parts := copyVariable.FindStringSubmatch(variable)
+	if parts == nil {
+		return "", fmt.Errorf("unknown variable %s: use $(configuration.configMap['NAME']) or $(configuration.secret['NAME']), or write $%s for the literal text", variable, variable)
+	}
+	reference := Reference{Kind: ConfigMap, Name: parts[2] + parts[3]}
+	if parts[1] == "secret" {
+		reference.Kind = Secret
+	}
+	name, listed := v.copies[reference]
+	if !listed {
+		return "", fmt.Errorf("%s: spec.configuration has no %s %q: add it there, or write $%s for the literal text", variable, reference.Kind, reference.Name, variable)
+	}
+	return name, nil
 }
 
 // environment returns the environment with values for the member. If a variable cannot have a
@@ -118,12 +161,47 @@ func (v variables) initContainers(containers []v1alpha1.InitContainer) ([]v1alph
 	return expanded, nil
 }
 
-// metadata replaces the variables in the annotations of all objects. It replaces what the spec
-// points to, and changes none of it.
-func (v variables) metadata(spec *v1alpha1.AppServiceSpec) (err error) {
-	if spec.PodAnnotations, err = v.annotations("spec.podAnnotations", spec.PodAnnotations); err != nil {
+// commands replaces the variables in the commands and arguments of all containers. It replaces what
+// the spec points to, and changes none of it.
+func (v variables) commands(spec *v1alpha1.AppServiceSpec) (err error) {
+	if len(v.copies) == 0 {
+		return nil
+	}
+	if spec.Command, err = v.texts("spec.command", spec.Command); err != nil {
 		return err
 	}
+	if spec.Args, err = v.texts("spec.args", spec.Args); err != nil {
+		return err
+	}
+	spec.InitContainers = slices.Clone(spec.InitContainers)
+	for i := range spec.InitContainers {
+		container := &spec.InitContainers[i]
+		where := fmt.Sprintf("spec.initContainers[name=%s].", container.Name)
+		if container.Command, err = v.texts(where+"command", container.Command); err != nil {
+			return err
+		}
+		if container.Args, err = v.texts(where+"args", container.Args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts returns texts with values for the member. Where is the field that has them.
+func (v variables) texts(where string, texts []string) ([]string, error) {
+	expanded := slices.Clone(texts)
+	for i := range expanded {
+		var err error
+		if expanded[i], err = v.expand(texts[i]); err != nil {
+			return nil, &VariableError{Where: fmt.Sprintf("%s[%d]", where, i), Err: err}
+		}
+	}
+	return expanded, nil
+}
+
+// metadata replaces the variables in the annotations of the Deployment and the Service. It replaces
+// what the spec points to, and changes none of it.
+func (v variables) metadata(spec *v1alpha1.AppServiceSpec) (err error) {
 	if spec.Deployment != nil {
 		deployment := *spec.Deployment
 		if deployment.Annotations, err = v.annotations("spec.deployment.annotations", deployment.Annotations); err != nil {

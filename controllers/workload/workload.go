@@ -2,7 +2,7 @@
 // there are ports; a HorizontalPodAutoscaler and a PodDisruptionBudget if the AppService asks for
 // them. It is pure, and rendering twice gives the same bytes.
 //
-//	desired, err := workload.Render(app, entry, member, hubID)
+//	desired, err := workload.Render(app, entry, member, hubID, copies)
 //	if workload.IsInvalid(err) { … } // the spec is invalid for this cluster
 //	desired, err = desired.KeepSelector(deployment, service) // if the Deployment may have been adopted
 //
@@ -12,7 +12,9 @@
 //  2. Variables in the spec are replaced by their values.
 //  3. The objects are rendered.
 //  4. The patches of the overrides are applied to the objects, within limits.
-//  5. Each object gets the hash of its content.
+//  5. The pod template refers to the copies of the ConfigMaps and Secrets that travel with the
+//     AppService, by the names of the copies. Render knows only the names, never the content.
+//  6. Each object gets the hash of its content.
 //
 // An object has exactly the fields that Fleetwright owns, for server-side apply: no status, no
 // empty values, and no defaults of the API server except those that applyDefaults sets. All other
@@ -47,15 +49,15 @@ type Workload struct {
 }
 
 // Render returns the workload of an AppService for the member of the given entry, with the identity
-// of the AppService and the hub. It leaves out the replicas of an autoscaled AppService. If
-// [IsInvalid] reports true for the error, the spec is invalid for this cluster; any other error
-// means that an object cannot be written as JSON.
-func Render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string) (Workload, error) {
+// of the AppService and the hub. It leaves out the replicas of an autoscaled AppService. The copies
+// are empty if nothing travels with the AppService. If [IsInvalid] reports true for the error, the
+// spec is invalid for this cluster; any other error means that an object cannot be written as JSON.
+func Render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster, hub string, copies Copies) (Workload, error) {
 	overrides, err := matching(app.Spec.Overrides, member)
 	if err != nil {
 		return Workload{}, err
 	}
-	own, err := forMember(app, overrides, member)
+	own, err := forMember(app, overrides, member, copies)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -66,6 +68,7 @@ func Render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1a
 	if err := rendered.patch(own, overrides); err != nil {
 		return Workload{}, err
 	}
+	rendered.refer(copies)
 	for _, object := range rendered.objects() {
 		if err := setHash(object); err != nil {
 			return Workload{}, err

@@ -70,7 +70,7 @@ func (a app) appService() *v1alpha1.AppService {
 func (a app) render() ([]*unstructured.Unstructured, error) {
 	of := a.appService()
 	of.UID = types.UID("7d9f3c52-4b1e-4a8e-9c36-0a1b2c3d4e5f") // these values are as long as real ones
-	objects, err := workload.Render(of, &v1alpha1.ClusterStatus{Replicas: replicas}, &v1alpha1.MemberCluster{}, "8e0a4d63-5c2f-4b9f-8d47-1b2c3d4e5f60")
+	objects, err := workload.Render(of, &v1alpha1.ClusterStatus{Replicas: replicas}, &v1alpha1.MemberCluster{}, "8e0a4d63-5c2f-4b9f-8d47-1b2c3d4e5f60", nil)
 	if err != nil {
 		return nil, err
 	}

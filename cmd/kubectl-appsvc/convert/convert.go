@@ -326,7 +326,7 @@ func (from *source) missing(app *v1alpha1.AppService, objects []*unstructured.Un
 			entry.MinReplicas = *s.MinReplicas
 		}
 	}
-	rendered, err := workload.Render(app, entry, &v1alpha1.MemberCluster{}, "")
+	rendered, err := workload.Render(app, entry, &v1alpha1.MemberCluster{}, "", nil)
 	if err != nil {
 		return nil, fmt.Errorf("render the AppService: %w", err)
 	}

@@ -86,7 +86,7 @@ func render(t *testing.T, app *v1alpha1.AppService) []*unstructured.Unstructured
 			entry.MinReplicas = *s.MinReplicas
 		}
 	}
-	rendered, err := workload.Render(app, entry, &v1alpha1.MemberCluster{}, "")
+	rendered, err := workload.Render(app, entry, &v1alpha1.MemberCluster{}, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func wanted(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, decision p
 
 // render returns the objects of an AppService on a cluster as YAML, by KIND/NAME.
 func render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) (map[string]string, error) {
-	rendered, err := workload.Render(app, entry, member, "")
+	rendered, err := workload.Render(app, entry, member, "", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func newCompared(t *testing.T, kind string) *compared {
 
 func (c *compared) render(kind string) {
 	c.Helper()
-	rendered, err := workload.Render(c.facts.App, c.facts.Entry, &v1alpha1.MemberCluster{}, "hub-1")
+	rendered, err := workload.Render(c.facts.App, c.facts.Entry, &v1alpha1.MemberCluster{}, "hub-1", nil)
 	if err == nil {
 		rendered, err = rendered.KeepSelector(c.facts.Deployment, nil)
 	}

@@ -36,7 +36,7 @@ func fill(ctx context.Context, cluster environment.Cluster) error {
 		return fmt.Errorf("create namespace %s in %s: %w", namespace, cluster.Name(), err)
 	}
 	for i := range apps {
-		rendered, err := workload.Render(app(i), &v1alpha1.ClusterStatus{Replicas: 2}, &v1alpha1.MemberCluster{}, anotherHub)
+		rendered, err := workload.Render(app(i), &v1alpha1.ClusterStatus{Replicas: 2}, &v1alpha1.MemberCluster{}, anotherHub, nil)
 		if err != nil {
 			return err
 		}
