@@ -14,6 +14,9 @@ const (
 	LabelSlot = "fleetwright.dev/slot"
 	// LabelVersion is the version of the operator, on the Lease of its leader election.
 	LabelVersion = "app.kubernetes.io/version"
+	// LabelPropagate, on a ConfigMap or Secret of the hub, with the value "true": its owner agrees
+	// that it leaves the hub. Both this label and spec.configuration are needed.
+	LabelPropagate = "fleetwright.dev/propagate"
 
 	// AnnotationHub is the identity of the hub that owns a member's object. An object of another
 	// hub is never changed.
@@ -41,6 +44,24 @@ const (
 	// Fleetwright created, separated by commas: HorizontalPodAutoscaler, PodDisruptionBudget. It is
 	// absent if there are none.
 	AnnotationOwnedKinds = "fleetwright.dev/owned-kinds"
+
+	// AnnotationCopies, on a member's Deployment, lists its copies of ConfigMaps and Secrets of the
+	// hub, separated by commas, as KIND/NAME or, if it is updated in place, KIND/NAME@SERIAL. A
+	// difference in it alone does not cause a write.
+	AnnotationCopies = "fleetwright.dev/copies"
+
+	// AnnotationDigest, on a snapshot, is the digest of its content, with the key of the hub. This
+	// annotation and the next four describe a snapshot, so that its content need not be read.
+	AnnotationDigest = "fleetwright.dev/digest"
+	// AnnotationSource, on a snapshot, is the name of its source.
+	AnnotationSource = "fleetwright.dev/source"
+	// AnnotationType, on the snapshot of a Secret, is its type.
+	AnnotationType = "fleetwright.dev/type"
+	// AnnotationSize, on a snapshot, is the size of its content in bytes.
+	AnnotationSize = "fleetwright.dev/size"
+	// AnnotationSerial, on a snapshot of a source that is updated in place, is the serial that its
+	// content had when the snapshot was created.
+	AnnotationSerial = "fleetwright.dev/serial"
 
 	// AnnotationRenewToken, on the kubeconfig Secret of a member, with the value "true": Fleetwright
 	// renews the ServiceAccount token in it before it expires, and writes the new one to the Secret.
@@ -76,6 +97,10 @@ const (
 	// commas, from the messages of the AppService. Each token identifies one stamp, so the
 	// annotation does not accept the losses of a later restore.
 	AnnotationAcceptHub = "fleetwright.dev/accept-hub"
+	// AnnotationAcceptConfiguration, on an AppService, accepts that the hub is behind with content
+	// that is updated in place, as SNAPSHOT@SERIAL: that snapshot of the hub overwrites the copies
+	// with that serial. Several values are separated by commas. A value has its effect once.
+	AnnotationAcceptConfiguration = "fleetwright.dev/accept-configuration"
 
 	// AnnotationApprove, on an AppService, approves stages of a rollout, as REVISION/STAGE. Several
 	// values are separated by commas. A value for another revision approves nothing.
