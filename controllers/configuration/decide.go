@@ -1,0 +1,143 @@
+package configuration
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// stalledAfter is how long a source may be missing until a user has to act.
+const stalledAfter = 10 * time.Minute
+
+// Decide computes the next state of the configuration of an AppService. It does not change its input.
+func Decide(in Input) Decision {
+	// 1. Find which content each source has in use, and why its present content must not be used.
+	uses, others := in.boundSources(in.uses())
+	sources := in.sources(uses)
+	in.boundSize(sources)
+	// 2. Collect the changes, and use all of them at once.
+	changed := slices.DeleteFunc(slices.Clone(sources), func(s *source) bool { return !s.isChanged() })
+	collected := in.collect(changed)
+	created := in.useChanges(changed, collected)
+	// 3. Explain what is not in use.
+	lost := in.lost(created)
+	for _, s := range sources {
+		in.settle(s, lost)
+	}
+	decision := Decision{
+		Read: collected.read, Create: created, Lost: lost,
+		Status:        in.nextStatus(sources),
+		Configuration: named(sources),
+		IsCollecting:  collected.isCollecting,
+		Memory:        collected.memory,
+	}
+	// 4. Decide whether there may and must be a new revision.
+	decision.Blocker = blocker(sources, others)
+	decision.NeedsRevision = decision.Blocker == nil && !decision.IsCollecting && !in.isCurrent(decision.Configuration)
+	decision.Configured = configured(decision.Status, slices.ContainsFunc(sources, func(s *source) bool { return !s.isHeld }), others)
+	wait := in.untilStalled(sources)
+	decision.IsStalled = others > 0 || wait == 0
+	decision.RecheckAfter = earlier(collected.after, max(0, wait))
+	// 5. Delete what nothing names.
+	decision.Prune = in.prune(decision.Status)
+	return decision
+}
+
+// settle sets the serial of a source, and what remains to be explained about it.
+func (in Input) settle(s *source, lost []Named) {
+	isUnknown := s.hub.Presence == PresenceUnknown && !s.isBlocked
+	isLost := slices.ContainsFunc(lost, func(n Named) bool { return n.ref() == s.Ref })
+	switch {
+	case isUnknown && s.last.Reason != "": // nothing new is known, as after a restart
+		s.problem = &Problem{s.last.Reason, s.last.Message}
+	case isUnknown && !s.hasContent():
+		s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, s.Ref.String() + " was not looked up yet: wait"}
+	case s.problem == nil && isLost:
+		s.problem = &Problem{v1alpha1.ReasonSnapshotMissing, "a snapshot of " + s.Ref.String() + " that a revision in use names was deleted: clusters with that revision keep what they run, and nothing rolls back to it; to end this, give the source its former content for a minute, or let the rollout end"}
+	}
+	in.settleSerial(s)
+}
+
+// nextStatus returns the next status.configuration.
+func (in Input) nextStatus(sources []*source) []v1alpha1.ConfigurationStatus {
+	var next []v1alpha1.ConfigurationStatus
+	for _, s := range sources {
+		status, problem := s.last, s.explain()
+		status.Reason, status.Message, status.Since = "", "", nil
+		if problem != nil {
+			status.Reason, status.Message = problem.Reason, problem.Message
+			status.Since = in.since(s, problem.Reason)
+		}
+		next = append(next, status)
+	}
+	slices.SortFunc(next, func(a, b v1alpha1.ConfigurationStatus) int {
+		return Ref{a.Kind, a.From}.compare(Ref{b.Kind, b.From})
+	})
+	return next
+}
+
+// since returns when the reason of a source began.
+func (in Input) since(s *source, reason string) *metav1.Time {
+	if s.last.Reason == reason && s.last.Since != nil && !s.last.Since.After(in.Now) {
+		return s.last.Since
+	}
+	now := metav1.NewTime(in.Now).Rfc3339Copy() // times in a status have whole seconds
+	return &now
+}
+
+// untilStalled returns the time until the AppService is stalled: 0 if it is, and a negative time if it
+// will not be.
+func (in Input) untilStalled(sources []*source) time.Duration {
+	wait := time.Duration(-1)
+	for _, s := range sources {
+		if !s.isBlocked || s.isHeld || s.last.Snapshot != "" {
+			continue
+		}
+		left := max(0, stalledAfter-in.Now.Sub(in.since(s, s.problem.Reason).Time))
+		if wait < 0 || left < wait {
+			wait = left
+		}
+	}
+	return wait
+}
+
+// named returns the snapshots that a new revision names, sorted.
+func named(sources []*source) []Named {
+	var all []Named
+	for _, s := range sources {
+		if s.isVersioned && !s.isHeld && s.last.Snapshot != "" {
+			all = append(all, Named{s.Kind, s.From, s.last.Snapshot})
+		}
+	}
+	slices.SortFunc(all, func(a, b Named) int { return a.ref().compare(b.ref()) })
+	return all
+}
+
+// isCurrent reports whether the revision of the spec names these snapshots. If that revision is not
+// known, there will be a new one anyway.
+func (in Input) isCurrent(all []Named) bool {
+	i := slices.IndexFunc(in.Revisions, func(r Revision) bool { return r.Number == in.Revision })
+	if i < 0 {
+		return len(all) == 0
+	}
+	return SameSnapshots(all, in.Revisions[i].Configuration)
+}
+
+// SameSnapshots reports whether two revisions name the same snapshots.
+func SameSnapshots(a, b []Named) bool {
+	contains := func(all, of []Named) bool {
+		return !slices.ContainsFunc(of, func(n Named) bool { return !slices.Contains(all, n) })
+	}
+	return contains(a, b) && contains(b, a)
+}
+
+// earlier returns the shorter of two times that are not 0.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

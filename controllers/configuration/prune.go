@@ -1,0 +1,79 @@
+package configuration
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// pruneAfter is how old a snapshot is before it may be deleted. The status or the revision that names
+// a younger one may not be in the cache yet.
+const pruneAfter = 10 * time.Minute
+
+// lost returns the snapshots that revisions in use name, and that neither exist nor are created.
+func (in Input) lost(created []Creation) []Named {
+	var lost []Named
+	for _, revision := range in.Revisions {
+		if !slices.Contains(in.InUse, revision.Number) {
+			continue
+		}
+		for _, named := range revision.Configuration {
+			isCreated := slices.ContainsFunc(created, func(c Creation) bool { return c.Name == named.Snapshot && c.Kind == named.Kind })
+			exists := IsAbsent(named.Snapshot) || in.snapshot(named.Snapshot, named.ref()) != nil
+			if !exists && !isCreated && !slices.Contains(lost, named) {
+				lost = append(lost, named)
+			}
+		}
+	}
+	return lost
+}
+
+// prune returns the snapshots that nothing names.
+func (in Input) prune(next []v1alpha1.ConfigurationStatus) []Snapshot {
+	if !in.isHistoryComplete() {
+		return nil
+	}
+	var superfluous []Snapshot
+	for _, snapshot := range in.Snapshots {
+		isOurs := snapshot.Owner == in.UID && isSnapshot(snapshot.Name)
+		isOld := in.Now.Sub(snapshot.CreationTime.Time) >= pruneAfter
+		if isOurs && isOld && !in.isNamed(snapshot, next) {
+			superfluous = append(superfluous, snapshot)
+		}
+	}
+	return superfluous
+}
+
+// isHistoryComplete reports whether it is known what all revisions in use name. A missing object
+// never triggers a deletion.
+func (in Input) isHistoryComplete() bool {
+	if in.Revision == 0 { // the status was lost, and it is not known what the clusters run
+		return false
+	}
+	for _, number := range append([]int64{in.Revision}, in.InUse...) {
+		if !slices.ContainsFunc(in.Revisions, func(r Revision) bool { return r.Number == number }) {
+			return false
+		}
+	}
+	return true
+}
+
+// isNamed reports whether the next status or a stored revision names a snapshot. While the status of
+// a source has no snapshot, all snapshots of the source count as named.
+func (in Input) isNamed(snapshot Snapshot, next []v1alpha1.ConfigurationStatus) bool {
+	for _, status := range next {
+		isOfSource := status.Kind == snapshot.Kind && status.From == snapshot.From
+		if status.Kind == snapshot.Kind && status.Snapshot == snapshot.Name || isOfSource && status.Snapshot == "" {
+			return true
+		}
+	}
+	for _, revision := range in.Revisions {
+		for _, named := range revision.Configuration {
+			if named.Kind == snapshot.Kind && named.Snapshot == snapshot.Name {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,61 @@
+package configuration
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// nextSerial returns the serial of the present content of a source, which is another than before. A
+// hub that knows no content of the source before it may have been restored: it does not use a serial
+// that is higher than those on the members, so that the content is accepted first.
+func (in Input) nextSerial(s *source) int64 {
+	switch {
+	case !s.isInPlace && s.last.Serial == 0:
+		return 0
+	case s.last.Snapshot == "":
+		return max(1, s.last.Serial)
+	}
+	return in.highestSerial(s) + 1
+}
+
+// highestSerial returns the highest serial that a content of the source has had.
+func (in Input) highestSerial(s *source) int64 {
+	highest := max(s.last.Serial, in.Serials[s.Ref])
+	for _, snapshot := range in.Snapshots {
+		if snapshot.Ref == s.Ref && snapshot.Owner == in.UID {
+			highest = max(highest, snapshot.Serial)
+		}
+	}
+	return highest
+}
+
+// settleSerial sets the serial of a source that was not updated in place before, and the one that
+// ends a difference that was accepted. Otherwise, it reports a difference.
+func (in Input) settleSerial(s *source) {
+	switch onMembers := in.Serials[s.Ref]; {
+	case !s.isInPlace || s.last.Snapshot == "" || IsAbsent(s.last.Snapshot):
+	case s.last.Serial == 0:
+		s.last.Serial = in.highestSerial(s) + 1
+	case onMembers <= s.last.Serial:
+	case in.isAccepted(s.last.Snapshot, onMembers):
+		s.last.Serial = onMembers + 1
+	default:
+		s.isBlocked = false // the message is complete
+		s.problem = &Problem{v1alpha1.ReasonHubBehind, fmt.Sprintf("members have a later content of %s than this hub, so it is left alone: if the hub was restored, bring %s up to date; to overwrite it, kubectl annotate appservice %s -n %s %s=%s",
+			s.Ref, s.Ref, in.App.Name, in.App.Namespace, v1alpha1.AnnotationAcceptConfiguration, acceptValue(s.last.Snapshot, onMembers))}
+	}
+}
+
+// acceptValue returns the value that accepts that a snapshot overwrites the content with a serial.
+func acceptValue(snapshot string, serial int64) string {
+	return snapshot + "@" + strconv.FormatInt(serial, 10)
+}
+
+func (in Input) isAccepted(snapshot string, serial int64) bool {
+	values := strings.Split(strings.ReplaceAll(in.Accepted, " ", ""), ",")
+	return slices.Contains(values, acceptValue(snapshot, serial))
+}
