@@ -65,5 +65,6 @@
 //   - A serial on a member that is higher than that of the hub means that the hub was restored. The
 //     content is left alone until a user accepts it, or until the source changes.
 //   - A snapshot is deleted only if the next status and all stored revisions are known and do not
-//     name it, and it is ten minutes old. Only snapshots of this AppService are deleted.
+//     name it, and it is ten minutes old. Only objects that this AppService owns, and whose names are
+//     those of their digests, are deleted.
 package configuration

@@ -37,9 +37,6 @@ func VersionedCopy(snapshot string) string {
 // InPlaceCopy returns the name of the copy that has each content of a source in turn.
 func InPlaceCopy(id Identity) string { return stem(id, digestOfIdentity(id, "in place")) }
 
-// isSnapshot reports whether this may be the name of a snapshot.
-func isSnapshot(name string) bool { return strings.HasSuffix(name, snapshotSuffix) }
-
 // stem returns APPSERVICE-SOURCE-DIGEST, with the first characters of the source if its name is long.
 func stem(id Identity, digest Digest) string {
 	source := id.From

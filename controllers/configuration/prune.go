@@ -36,13 +36,18 @@ func (in Input) prune(next []v1alpha1.ConfigurationStatus) []Snapshot {
 	}
 	var superfluous []Snapshot
 	for _, snapshot := range in.Snapshots {
-		isOurs := snapshot.Owner == in.UID && isSnapshot(snapshot.Name)
 		isOld := in.Now.Sub(snapshot.CreationTime.Time) >= pruneAfter
-		if isOurs && isOld && !in.isNamed(snapshot, next) {
+		if in.isOurs(snapshot) && isOld && !in.isNamed(snapshot, next) {
 			superfluous = append(superfluous, snapshot)
 		}
 	}
 	return superfluous
+}
+
+// isOurs reports whether an object is a snapshot of the AppService: it owns the object, and the name
+// of the object is that of its digest.
+func (in Input) isOurs(snapshot Snapshot) bool {
+	return snapshot.Owner == in.UID && snapshot.Digest != Digest{} && snapshot.Name == Name(in.identity(snapshot.Ref), snapshot.Digest)
 }
 
 // isHistoryComplete reports whether it is known what all revisions in use name. A missing object

@@ -9,6 +9,18 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
+// maxSerial is the highest serial that is taken from a member. A member that reports a higher one
+// must not use up the numbers.
+const maxSerial = 1_000_000_000
+
+// onMembers returns the highest serial of a source that members have reported.
+func (in Input) onMembers(ref Ref) int64 {
+	if serial := in.Serials[ref]; serial <= maxSerial {
+		return serial
+	}
+	return 0
+}
+
 // nextSerial returns the serial of the present content of a source, which is another than before. A
 // hub that knows no content of the source before it may have been restored: it does not use a serial
 // that is higher than those on the members, so that the content is accepted first.
@@ -24,7 +36,7 @@ func (in Input) nextSerial(s *source) int64 {
 
 // highestSerial returns the highest serial that a content of the source has had.
 func (in Input) highestSerial(s *source) int64 {
-	highest := max(s.last.Serial, in.Serials[s.Ref])
+	highest := max(s.last.Serial, in.onMembers(s.Ref))
 	for _, snapshot := range in.Snapshots {
 		if snapshot.Ref == s.Ref && snapshot.Owner == in.UID {
 			highest = max(highest, snapshot.Serial)
@@ -36,7 +48,7 @@ func (in Input) highestSerial(s *source) int64 {
 // settleSerial sets the serial of a source that was not updated in place before, and the one that
 // ends a difference that was accepted. Otherwise, it reports a difference.
 func (in Input) settleSerial(s *source) {
-	switch onMembers := in.Serials[s.Ref]; {
+	switch onMembers := in.onMembers(s.Ref); {
 	case !s.isInPlace || s.last.Snapshot == "" || IsAbsent(s.last.Snapshot):
 	case s.last.Serial == 0:
 		s.last.Serial = in.highestSerial(s) + 1
@@ -45,8 +57,8 @@ func (in Input) settleSerial(s *source) {
 		s.last.Serial = onMembers + 1
 	default:
 		s.isBlocked = false // the message is complete
-		s.problem = &Problem{v1alpha1.ReasonHubBehind, fmt.Sprintf("members have a later content of %s than this hub, so it is left alone: if the hub was restored, bring %s up to date; to overwrite it, kubectl annotate appservice %s -n %s %s=%s",
-			s.Ref, s.Ref, in.App.Name, in.App.Namespace, v1alpha1.AnnotationAcceptConfiguration, acceptValue(s.last.Snapshot, onMembers))}
+		s.problem = &Problem{v1alpha1.ReasonHubBehind, fmt.Sprintf("members have a later content of %s than this hub, so it is left alone: if the hub was restored, bring the source up to date; to overwrite the members, kubectl annotate appservice %s -n %s %s=%s",
+			s.Ref, in.App.Name, in.App.Namespace, v1alpha1.AnnotationAcceptConfiguration, acceptValue(s.last.Snapshot, onMembers))}
 	}
 }
 
