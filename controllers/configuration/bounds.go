@@ -50,7 +50,7 @@ func (in Input) boundSize(sources []*source) {
 	slices.SortStableFunc(changed, func(a, b *source) int { return cmp.Compare(growth(a), growth(b)) })
 	for _, s := range changed {
 		if growth(s) > 0 && size+growth(s) > MaxSize {
-			s.block(&Problem{v1alpha1.ReasonTooLarge, fmt.Sprintf("with %s, the configuration would have %d bytes, and %d are allowed: make it smaller, or divide the AppService", s.Ref, size+growth(s), MaxSize)})
+			s.block(&Problem{v1alpha1.ReasonTooLarge, fmt.Sprintf("with %s, the configuration would have %d bytes, and %d are allowed: make it smaller, or divide the AppService", s.describe(), size+growth(s), MaxSize)})
 			continue
 		}
 		size += growth(s)

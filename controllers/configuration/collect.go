@@ -104,10 +104,10 @@ func (in Input) useChanges(changed []*source, c collection) []Creation {
 	for _, s := range changed {
 		switch {
 		case c.isCollecting:
-			s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, fmt.Sprintf("%s has changed, and is used when no change has followed for a second", s.Ref)}
+			s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, fmt.Sprintf("%s has changed, and is used when no change has followed for a second", s.describe())}
 			continue
 		case c.isThrottled && s.isOther():
-			s.problem = &Problem{v1alpha1.ReasonConfigurationChangesOften, fmt.Sprintf("%s has changed too often, and changes are used once a minute: find out what changes it", s.Ref)}
+			s.problem = &Problem{v1alpha1.ReasonConfigurationChangesOften, fmt.Sprintf("%s has changed too often, and changes are used once a minute: find out what changes it", s.describe())}
 			continue
 		}
 		serial := s.last.Serial

@@ -78,7 +78,7 @@ func otherSources(bad []v1alpha1.ConfigurationStatus) string {
 	}
 	names := make([]string, 0, maxOthers)
 	for _, status := range bad[:min(len(bad), maxOthers)] {
-		names = append(names, fmt.Sprintf("%s (%s)", Ref{status.Kind, status.From}, status.Reason))
+		names = append(names, fmt.Sprintf("%s (%s)", Ref{status.Kind, status.From}.describe(), status.Reason))
 	}
 	message := "; also " + strings.Join(names, ", ")
 	if len(bad) > maxOthers {

@@ -54,9 +54,9 @@ func (in Input) settle(s *source, lost []Named) {
 	case isUnknown && s.last.Reason != "": // nothing new is known, as after a restart
 		s.problem = &Problem{s.last.Reason, s.last.Message}
 	case isUnknown && !s.hasContent():
-		s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, s.Ref.String() + " was not looked up yet: wait"}
+		s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, s.describe() + " was not looked up yet: wait"}
 	case s.problem == nil && isLost:
-		s.problem = &Problem{v1alpha1.ReasonSnapshotMissing, "a snapshot of " + s.Ref.String() + " that a revision in use names was deleted: clusters with that revision keep what they run, and nothing rolls back to it; to end this, give the source its former content for a minute, or let the rollout end"}
+		s.problem = &Problem{v1alpha1.ReasonSnapshotMissing, "a snapshot of " + s.describe() + " that a revision in use names was deleted: clusters with that revision keep what they run, and nothing rolls back to it; to end this, give the source its former content for a minute, or let the rollout end"}
 	}
 	in.settleSerial(s)
 }

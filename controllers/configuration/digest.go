@@ -158,10 +158,10 @@ type Ref struct {
 	From string
 }
 
-// String returns the kind and the name.
-func (r Ref) String() string { return string(r.Kind) + " " + r.From }
+// describe returns the kind and the name. It is not String, which types that embed a Ref would have.
+func (r Ref) describe() string { return string(r.Kind) + " " + r.From }
 
 // compare orders references by kind and then by name.
 func (r Ref) compare(other Ref) int {
-	return strings.Compare(r.String(), other.String())
+	return strings.Compare(r.describe(), other.describe())
 }

@@ -2,6 +2,7 @@ package configuration_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -162,7 +163,7 @@ func (h *hub) apply(decision configuration.Decision) {
 			CreationTime: metav1.NewTime(h.Now), Digest: source.Digest, Type: source.Type, Size: source.Size, Serial: created.Serial,
 		})
 	}
-	if decision.NeedsRevision || h.Revision == 0 && decision.Blocker == nil && !decision.IsCollecting {
+	if decision.NeedsRevision || !h.hasTemplate() && decision.Blocker == nil && !decision.IsCollecting {
 		h.revisions++
 		h.Revision++
 		h.Revisions = append(slices.Clone(h.Revisions), configuration.Revision{Number: h.Revision, Configuration: decision.Configuration, Template: h.Spec})
@@ -173,6 +174,13 @@ func (h *hub) apply(decision configuration.Decision) {
 		h.loseSnapshot(pruned.Name)
 	}
 	h.Memory = decision.Memory
+}
+
+// hasTemplate reports whether the revision of the spec has its template.
+func (h *hub) hasTemplate() bool {
+	return slices.ContainsFunc(h.Revisions, func(r configuration.Revision) bool {
+		return r.Number == h.Revision && reflect.DeepEqual(r.Template, h.Spec)
+	})
 }
 
 // loseSnapshot deletes a snapshot.
@@ -201,6 +209,6 @@ func (h *hub) status(t *testing.T, ref configuration.Ref) v1alpha1.Configuration
 			return status
 		}
 	}
-	t.Fatalf("status.configuration lacks %s: %+v", ref, h.Status)
+	t.Fatalf("status.configuration lacks %+v: %+v", ref, h.Status)
 	return v1alpha1.ConfigurationStatus{}
 }

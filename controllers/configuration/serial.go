@@ -58,7 +58,7 @@ func (in Input) settleSerial(s *source) {
 	default:
 		s.isBlocked = false // the message is complete
 		s.problem = &Problem{v1alpha1.ReasonHubBehind, fmt.Sprintf("members have a later content of %s than this hub, so it is left alone: if the hub was restored, bring the source up to date; to overwrite the members, kubectl annotate appservice %s -n %s %s=%s",
-			s.Ref, in.App.Name, in.App.Namespace, v1alpha1.AnnotationAcceptConfiguration, acceptValue(s.last.Snapshot, onMembers))}
+			s.describe(), in.App.Name, in.App.Namespace, v1alpha1.AnnotationAcceptConfiguration, acceptValue(s.last.Snapshot, onMembers))}
 	}
 }
 

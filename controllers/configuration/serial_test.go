@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -162,9 +163,14 @@ func TestHubBehind(t *testing.T) {
 func TestLostStatus(t *testing.T) {
 	h := running(t, entry(settings))
 	before := h.status(t, settings)
-	h.Status = nil
+	h.Status, h.Revision = nil, 0
 	h.restart()
 	h.remove(settings)
+	revision := h.decide()
+	h.Revision = 1
+	if diff := cmp.Diff(h.Revisions[0].Configuration, revision.Configuration); diff != "" {
+		t.Errorf("the revision names (-before +after):\n%s", diff)
+	}
 	check(t, h, settings, outcome{Reason: v1alpha1.ReasonSourceDeleted, HasContent: true, Revisions: 1,
 		Message: "ConfigMap settings was deleted in namespace shop: create it again, or remove it from spec.configuration to withdraw its content" + keeps})
 	if after := h.status(t, settings); after.Snapshot != before.Snapshot {

@@ -169,11 +169,18 @@ func (in Input) last(u use) v1alpha1.ConfigurationStatus {
 	return last
 }
 
-// snapshotOfRevision returns the snapshot of a source in the revision of the spec, or "".
+// snapshotOfRevision returns the snapshot of a source in the revision of the spec, or "". If that is
+// not known, because the status was lost, it is the newest revision.
 func (in Input) snapshotOfRevision(ref Ref) string {
+	number := in.Revision
+	if number == 0 {
+		for _, revision := range in.Revisions {
+			number = max(number, revision.Number)
+		}
+	}
 	for _, revision := range in.Revisions {
 		for _, named := range revision.Configuration {
-			if revision.Number == in.Revision && named.ref() == ref {
+			if revision.Number == number && named.ref() == ref {
 				return named.Snapshot
 			}
 		}

@@ -27,11 +27,11 @@ func (in Input) obstacle(s *source) *Problem {
 	case s.hub.Presence == PresenceForbidden:
 		return &Problem{v1alpha1.ReasonConfigurationForbidden, fmt.Sprintf("Fleetwright has no permission for %ss in namespace %s: ask an administrator to grant config/propagation there", s.Kind, in.App.Namespace)}
 	case s.hub.IsKubeconfig:
-		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the kubeconfig of a member, and must not leave the hub: remove it from spec.configuration", s.Ref)}
+		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the kubeconfig of a member, and must not leave the hub: remove it from spec.configuration", s.describe())}
 	case s.hub.Presence == PresenceAbsent && s.name == "":
 		return in.absence(s)
 	case s.hub.Presence == PresenceFound && !s.hub.IsLabelled:
-		return &Problem{v1alpha1.ReasonNotPropagated, fmt.Sprintf("%s may not leave the hub: its owner can allow it with %s", s.Ref, in.labelCommand(s.Ref))}
+		return &Problem{v1alpha1.ReasonNotPropagated, fmt.Sprintf("%s may not leave the hub: its owner can allow it with %s", s.describe(), in.labelCommand(s.Ref))}
 	}
 	return in.refusal(s)
 }
@@ -39,9 +39,9 @@ func (in Input) obstacle(s *source) *Problem {
 // absence returns the problem of a source that does not exist.
 func (in Input) absence(s *source) *Problem {
 	if s.last.Snapshot == "" || IsAbsent(s.last.Snapshot) {
-		return &Problem{v1alpha1.ReasonConfigurationMissing, fmt.Sprintf("%s does not exist in namespace %s: create it, then %s", s.Ref, in.App.Namespace, in.labelCommand(s.Ref))}
+		return &Problem{v1alpha1.ReasonConfigurationMissing, fmt.Sprintf("%s does not exist in namespace %s: create it, then %s", s.describe(), in.App.Namespace, in.labelCommand(s.Ref))}
 	}
-	return &Problem{v1alpha1.ReasonSourceDeleted, fmt.Sprintf("%s was deleted in namespace %s: create it again, or remove it from spec.configuration to withdraw its content", s.Ref, in.App.Namespace)}
+	return &Problem{v1alpha1.ReasonSourceDeleted, fmt.Sprintf("%s was deleted in namespace %s: create it again, or remove it from spec.configuration to withdraw its content", s.describe(), in.App.Namespace)}
 }
 
 // refusal returns why the content that was read must not be used, or nil.
@@ -52,9 +52,9 @@ func (in Input) refusal(s *source) *Problem {
 	last, taken := in.snapshot(s.last.Snapshot, s.Ref), in.object(s.name, s.Ref)
 	switch {
 	case s.Kind == v1alpha1.ConfigurationSecret && !slices.Contains(travelingTypes, s.hub.Type):
-		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the type %s, which must not leave the hub: use one of the types %s, or remove it from spec.configuration", s.Ref, shorten(string(s.hub.Type)), listTypes())}
+		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the type %s, which must not leave the hub: use one of the types %s, or remove it from spec.configuration", s.describe(), shorten(string(s.hub.Type)), listTypes())}
 	case s.isInPlace && last != nil && last.Type != s.hub.Type:
-		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the type %s now, and a Secret on a member cannot change its type %s: create it again with that type, or as another Secret", s.Ref, shorten(string(s.hub.Type)), shorten(string(last.Type)))}
+		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the type %s now, and a Secret on a member cannot change its type %s: create it again with that type, or as another Secret", s.describe(), shorten(string(s.hub.Type)), shorten(string(last.Type)))}
 	case taken != nil && s.name != s.hub.EqualTo && (taken.Owner != in.UID || taken.Digest != s.hub.Digest):
 		return &Problem{v1alpha1.ReasonNameTaken, fmt.Sprintf("%s %s exists and is not a snapshot of this content: kubectl delete %s %s -n %s", s.Kind, s.name, resource(s.Kind), s.name, in.App.Namespace)}
 	}
