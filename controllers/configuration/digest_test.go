@@ -143,8 +143,13 @@ func TestNames_stand_for_one_content(t *testing.T) {
 		firstID, first := anyIdentity.Draw(t, "first"), anyContent.Draw(t, "first content")
 		secondID := rapid.OneOf(rapid.Just(firstID), anyIdentity).Draw(t, "second")
 		second := anyContent.Draw(t, "second content")
-		if rapid.Bool().Draw(t, "is equal") {
+		switch rapid.SampledFrom([]string{"equal", "moved", "swapped", "any"}).Draw(t, "second content is") {
+		case "equal":
 			second = copyOf(first)
+		case "moved":
+			second = moved(first)
+		case "swapped":
+			second = configuration.Content{Type: first.Type, Data: first.BinaryData, BinaryData: first.Data}
 		}
 		isSame := firstID == secondID && first.Equal(second)
 		key := keyOf("k")
@@ -172,6 +177,19 @@ func copyOf(content configuration.Content) configuration.Content {
 		other.Data[name] = slices.Clone(content.Data[name])
 	}
 	other.BinaryData = maps.Clone(content.BinaryData)
+	return other
+}
+
+// moved returns a content that has the same bytes, with the last one of a key in its value.
+func moved(content configuration.Content) configuration.Content {
+	other := copyOf(content)
+	for _, name := range slices.Sorted(maps.Keys(content.Data)) {
+		if last := len(name) - 1; last >= 0 {
+			delete(other.Data, name)
+			other.Data[name[:last]] = append([]byte(name[last:]), content.Data[name]...)
+			break
+		}
+	}
 	return other
 }
 
