@@ -108,7 +108,7 @@ func DigestOf(key Key, id Identity, content Content) Digest {
 		writeLength(mac, len(values))
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			writeText(mac, name)
-			writeText(mac, string(values[name]))
+			writeBytes(mac, values[name])
 		}
 	}
 	return Digest(mac.Sum(nil))
@@ -141,12 +141,14 @@ func writeIdentity(to hash.Hash, id Identity) {
 	}
 }
 
-// writeText writes a text with its length before it, so that no two lists of texts are written as
-// the same bytes.
-func writeText(to hash.Hash, text string) {
-	writeLength(to, len(text))
-	to.Write([]byte(text)) // a hash returns no error
+// writeBytes writes bytes with their length before them, so that no two lists are written as the same
+// bytes.
+func writeBytes(to hash.Hash, data []byte) {
+	writeLength(to, len(data))
+	to.Write(data) // a hash returns no error
 }
+
+func writeText(to hash.Hash, text string) { writeBytes(to, []byte(text)) }
 
 func writeLength(to hash.Hash, length int) {
 	to.Write(binary.BigEndian.AppendUint64(nil, uint64(length)))

@@ -198,7 +198,7 @@ func TestNames_are_valid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := anyIdentity.Draw(t, "identity")
 		if rapid.Bool().Draw(t, "is long") {
-			id.From = rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?){30,45}`).Draw(t, "long source")
+			id.From = rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?){60,90}`).Draw(t, "long source")
 			id.From = strings.TrimRight(id.From[:min(len(id.From), 253)], "-.")
 		}
 		snapshot := configuration.Name(id, configuration.DigestOf(keyOf("k"), id, anyContent.Draw(t, "content")))

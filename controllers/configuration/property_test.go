@@ -126,7 +126,7 @@ func (h *hub) happen(t *rapid.T) {
 	case "promote": // the rollout has ended, and older revisions are deleted
 		if h.Revision > 0 {
 			h.InUse = []int64{h.Revision}
-			h.Revisions = slices.Clone(h.Revisions[len(h.Revisions)-1:])
+			h.Revisions = slices.Clone(h.Revisions[max(0, len(h.Revisions)-1):])
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestDecide_a_source_that_vanishes_changes_nothing_that_clusters_are_given(t
 			return // clusters are given nothing
 		}
 		h.vanish(t, ref)
-		isNamed := h.Revision > 0 && slices.ContainsFunc(h.Revisions[len(h.Revisions)-1].Configuration, func(n configuration.Named) bool { return n.Snapshot+"@0" == before })
+		isNamed := len(h.Revisions) > 0 && slices.ContainsFunc(h.Revisions[len(h.Revisions)-1].Configuration, func(n configuration.Named) bool { return n.Snapshot+"@0" == before })
 		if isNamed && rapid.Bool().Draw(t, "the status is lost") {
 			h.Status = nil
 			h.restart()
