@@ -51,11 +51,8 @@ func (in Input) isOurs(snapshot Snapshot) bool {
 }
 
 // isHistoryComplete reports whether it is known what all revisions in use name. A missing object
-// never triggers a deletion.
+// never triggers a deletion. After the status was lost, the revision is 0, which is never stored.
 func (in Input) isHistoryComplete() bool {
-	if in.Revision == 0 { // the status was lost, and it is not known what the clusters run
-		return false
-	}
 	for _, number := range append([]int64{in.Revision}, in.InUse...) {
 		if !slices.ContainsFunc(in.Revisions, func(r Revision) bool { return r.Number == number }) {
 			return false
