@@ -287,9 +287,15 @@ func TestDecide_a_source_that_vanishes_changes_nothing_that_clusters_are_given(t
 	})
 }
 
-// A new revision never names a snapshot that does not exist, and has all Versioned sources.
+// A new revision never names a snapshot that does not exist, and has all Versioned sources. No
+// snapshot is created twice.
 func TestDecide_revisions_are_complete(t *testing.T) {
 	checkHistory(t, func(t *rapid.T, h *hub, decision configuration.Decision) {
+		for _, created := range decision.Create {
+			if slices.ContainsFunc(h.Snapshots, func(s configuration.Snapshot) bool { return s.Name == created.Name && s.Owner == owner }) {
+				t.Fatalf("%+v exists", created)
+			}
+		}
 		if !decision.NeedsRevision {
 			return
 		}
@@ -326,6 +332,10 @@ func TestDecide_serials_count_contents(t *testing.T) {
 				isSame := status.Snapshot == next.Snapshot
 				if next.Serial < status.Serial || next.Serial == status.Serial && !isSame && !configuration.IsAbsent(status.Snapshot) {
 					t.Fatalf("from %+v to %+v", status, next)
+				}
+				isBehind := h.Serials[configuration.Ref{Kind: next.Kind, From: next.From}] > status.Serial
+				if isSame && next.Serial != status.Serial && !isBehind {
+					t.Fatalf("the content did not change from %+v to %+v", status, next)
 				}
 			}
 		}
