@@ -60,6 +60,11 @@ func (in Input) collect(changed []*source) collection {
 		result.isCollecting = true
 	case hasOther && wait > 0:
 		result.isThrottled, result.after = true, wait
+		for _, s := range changed {
+			if !s.isOther() { // it is not throttled
+				delete(result.memory.Versions, s.Ref)
+			}
+		}
 	case hasOther:
 		result.memory = Memory{Paid: in.paid().Add(changeInterval)}
 	default:

@@ -161,3 +161,24 @@ func TestTheSameContentIsNotThrottled(t *testing.T) {
 		t.Errorf("%d revisions", h.revisions)
 	}
 }
+
+// While one source is throttled, another that keeps its content is not.
+func TestTheSameContentIsUsedBesideOneThatChangesOften(t *testing.T) {
+	h := running(t, entry(settings), entry(tls))
+	for i := range 6 {
+		h.put(settings, text(fmt.Sprint(i)))
+		h.put(tls, text("a"))
+		h.apply(h.decide())
+		h.pass(time.Second)
+		h.apply(h.decide())
+	}
+	if status := h.status(t, settings); status.Reason != v1alpha1.ReasonConfigurationChangesOften {
+		t.Errorf("the one that changes: %+v", status)
+	}
+	if status := h.status(t, tls); status.Reason != "" || status.ObservedVersion != h.Sources[tls].Version {
+		t.Errorf("the other: %+v", status)
+	}
+	if _, isCollected := h.Memory.Versions[tls]; isCollected {
+		t.Errorf("it is still collected: %+v", h.Memory)
+	}
+}
