@@ -69,6 +69,10 @@ func checkTimeout(timeout time.Duration) error {
 
 // drain sets the taint, and waits until no AppService has an entry for the cluster.
 func (o *hubOptions) drain(ctx context.Context, h hub, name string, timeout time.Duration) error {
+	there, err := h.residentsOn(ctx, name)
+	if err != nil {
+		return err
+	}
 	taint := v1alpha1.Taint{Key: v1alpha1.TaintDrain, Effect: v1alpha1.TaintNoExecute}
 	isChanged, err := h.changeMember(ctx, name, func(member *v1alpha1.MemberCluster) {
 		member.Spec.Unschedulable = true
@@ -84,31 +88,33 @@ func (o *hubOptions) drain(ctx context.Context, h hub, name string, timeout time
 			return err
 		}
 	}
-	return o.awaitDrained(ctx, h, name, timeout)
+	return o.awaitDrained(ctx, h, name, timeout, there)
 }
 
-// awaitDrained waits until no AppService has an entry for a cluster. It prints each that left it,
-// and why the others are still there. The operator may place an AppService by what it read before
-// the taint was set, so two listings must be empty.
-func (o *hubOptions) awaitDrained(ctx context.Context, h hub, cluster string, timeout time.Duration) error {
+// awaitDrained waits until no AppService has an entry for a cluster. It prints each that left it
+// since these were there, and why the others are still there. The operator may place an AppService
+// by what it read before the taint was set, so two listings must be empty.
+func (o *hubOptions) awaitDrained(ctx context.Context, h hub, cluster string, timeout time.Duration, before residents) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	var there reasons
-	printed := reasons{}
+	there, printed, wasEmpty := reasons{}, reasons{}, false
+	for app := range before {
+		there[app] = notPlanned
+	}
 	for start := time.Now(); ; {
 		began := time.Now()
 		after, err := h.reasonsOn(ctx, cluster)
 		switch {
-		case errors.As(err, new(exitError)), err != nil && there == nil:
+		case errors.As(err, new(exitError)):
 			return err
 		case ctx.Err() != nil:
 			return endOfDrain(ctx.Err(), cluster, timeout, there)
 		case err != nil:
 			o.note("%s; trying again", describe(err))
-		case there != nil && len(there) == 0 && len(after) == 0:
+		case wasEmpty && len(after) == 0:
 			return o.write(fmt.Sprintf("membercluster/%s drained\n", cluster))
 		default:
 			for _, app := range sortedKeys(there) {
@@ -119,7 +125,7 @@ func (o *hubOptions) awaitDrained(ctx context.Context, h hub, cluster string, ti
 					return err
 				}
 			}
-			there = after
+			there, wasEmpty = after, len(after) == 0
 			if there.areFinal() {
 				return endOfDrain(nil, cluster, timeout, there)
 			}
@@ -170,6 +176,9 @@ type reason struct {
 	// isFinal is set if the AppService will not leave before somebody edits it.
 	isFinal bool
 }
+
+// notPlanned says that the operator has not decided yet whether the AppService leaves.
+var notPlanned = reason{text: "the operator has not planned this yet"}
 
 // String returns a line for each AppService, sorted.
 func (r reasons) String() string {
@@ -248,7 +257,7 @@ func (r resident) reason(member *v1alpha1.MemberCluster) reason {
 	case decision.Reason == v1alpha1.ReasonSecretMissing:
 		return reason{text: "stays, because the kubeconfig Secret of the cluster is missing", isFinal: true}
 	}
-	return reason{text: "the operator has not planned this yet"}
+	return notPlanned
 }
 
 // residentsOn returns all AppServices that have an entry for a cluster.
