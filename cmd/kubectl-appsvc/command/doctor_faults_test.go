@@ -258,7 +258,7 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 		"a server that forbids the identity":     {m.proxy(t, answer("/namespaces/kube-system", 403, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)), 3, "FAIL identity the cluster of context east: no: use a context of an administrator of this cluster", true},
 		"a server that forbids the account":      {m.proxy(t, answer("/serviceaccounts/", 403, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)), 3, "FAIL permissions the cluster of context east: no: use a context of an administrator of this cluster", false},
 		"a server that forbids the question":     {m.proxy(t, answer("subjectaccessreviews", 403, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)), 3, "FAIL permissions they cannot be checked: the cluster of context east: no", false},
-		"a server without the ServiceAccount":    {m.proxy(t, answer("/serviceaccounts/", 404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"NotFound","code":404}`)), 0, "note permissions not checked: there is no ServiceAccount fleetwright in namespace fleetwright-system, so the hub uses another user", false},
+		"a server without the ServiceAccount":    {m.proxy(t, answer("/serviceaccounts/", 404, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"NotFound","code":404}`)), 0, "note permissions not checked: there is no ServiceAccount fleetwright in namespace fleetwright-system: it was deleted, or the hub uses another user", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := m.editKubeconfig(t, test.edit)
