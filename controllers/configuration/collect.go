@@ -48,6 +48,11 @@ func (in Input) collect(changed []*source) collection {
 		return result
 	}
 	result.after = 0
+	return in.afterCollecting(changed, result)
+}
+
+// afterCollecting decides whether the changed sources are read, used now, or used later.
+func (in Input) afterCollecting(changed []*source, result collection) collection {
 	hasOther := false
 	for _, s := range changed {
 		if s.name == "" {
