@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -70,15 +71,7 @@ func TestRenewal(t *testing.T) {
 		f.rejoin(t, "south")
 	})
 
-	key, err := f.Members["south"].TokenKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := tokentest.Reissue(key, f.requestToken(t, "south", lifetime), time.Now().Add(-lifetime*55/100), lifetime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.putToken(t, "south", old)
+	old := f.putDueToken(t, "south", lifetime)
 	f.annotateSecret(t, "south", map[string]string{v1alpha1.AnnotationRenewToken: "true"})
 	f.Eventually(t, "the token to be renewed", func(context.Context) error {
 		metrics := f.metrics(t)
@@ -106,6 +99,105 @@ func TestRenewal(t *testing.T) {
 	if after := f.connections(t, "south"); after != connections {
 		t.Errorf("south connected %v times before, %v times now", connections, after)
 	}
+}
+
+// TestRenewalAfterKill tests that an operator that is killed while it renews a token continues from
+// what it has stored, and that a restart at rest after a renewal writes nothing.
+func TestRenewalAfterKill(t *testing.T) {
+	const lifetime = 10 * time.Hour
+	f := testFleet(t)
+	t.Cleanup(func() {
+		f.annotateSecret(t, "north", nil)
+		f.rejoin(t, "north")
+	})
+	old := f.putDueToken(t, "north", lifetime)
+	f.awaitNoWrites(t)
+	tokens, writes := f.countRenewals(t, "north")
+	f.annotateSecret(t, "north", map[string]string{v1alpha1.AnnotationRenewToken: "true"})
+	deadline := time.Now().Add(f.Timeout)
+	for now := tokens; now == tokens; now, _ = f.countRenewals(t, "north") {
+		if time.Now().After(deadline) {
+			t.Fatal("no token was requested")
+		}
+	}
+	restarted := time.Now()
+	if err := f.Operator.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	isStored := !strings.Contains(f.storedKubeconfig(t, "north"), old)
+	t.Logf("killed after the request; the token was stored: %t", isStored)
+	f.mustStartOperator(t)
+	f.awaitLeader(t, restarted)
+	f.Eventually(t, "the new token to be in use", func(context.Context) error {
+		at, err := seriesValue(f.metrics(t)["fleetwright_member_credential_expiry_timestamp_seconds"], "member", "north")
+		if expected := time.Now().Add(lifetime); err == nil && time.Unix(int64(at), 0).Sub(expected).Abs() > 2*time.Minute {
+			err = fmt.Errorf("the token in use expires at %s, want about %s", time.Unix(int64(at), 0), expected)
+		}
+		return err
+	})
+	f.awaitNoWrites(t)
+	tokensNow, writesNow := f.countRenewals(t, "north")
+	want := 2
+	if isStored {
+		want = 1
+	}
+	if tokensNow-tokens != want || writesNow-writes != 1 {
+		t.Errorf("%d tokens were requested, want %d; the Secret was written %d times", tokensNow-tokens, want, writesNow-writes)
+	}
+
+	rest := f.countWrites(t)
+	restarted = time.Now()
+	if err := f.Operator.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.mustStartOperator(t)
+	f.awaitLeader(t, restarted)
+	time.Sleep(quietPeriod)
+	if diff := cmp.Diff(rest, f.countWrites(t)); diff != "" {
+		t.Errorf("written by a restart after the renewal (-before +after):\n%s", diff)
+	}
+}
+
+// countRenewals returns how many tokens the operator requested from a member, and how often it wrote
+// the member's Secret.
+func (f *fleet) countRenewals(t *testing.T, member string) (tokens, writes int) {
+	t.Helper()
+	for _, request := range requests(t, f.Members[member]) {
+		if request.IsWrite() && request.HasSucceeded() && request.Object.Resource == "serviceaccounts" && request.Object.Subresource == "token" {
+			tokens++
+		}
+	}
+	for _, request := range requests(t, f.Hub) {
+		if request.IsWrite() && request.HasSucceeded() && request.Object.Resource == "secrets" && request.Object.Name == member {
+			writes++
+		}
+	}
+	return tokens, writes
+}
+
+// storedKubeconfig returns the kubeconfig in a member's Secret.
+func (f *fleet) storedKubeconfig(t *testing.T, member string) string {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := f.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: environment.SecretNamespace, Name: member}, secret); err != nil {
+		t.Fatal(err)
+	}
+	return string(secret.Data["kubeconfig"])
+}
+
+// putDueToken updates a member's Secret with a token whose renewal is due, and returns it.
+func (f *fleet) putDueToken(t *testing.T, member string, lifetime time.Duration) string {
+	t.Helper()
+	key, err := f.Members[member].TokenKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokentest.Reissue(key, f.requestToken(t, member, lifetime), time.Now().Add(-lifetime*55/100), lifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.putToken(t, member, token)
+	return token
 }
 
 // annotateSecret sets the annotations of a member's Secret.
