@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,8 +56,21 @@ func TestBrowser(t *testing.T) {
 // clearHub deletes what other tests left.
 func clearHub(t *testing.T) {
 	t.Helper()
-	if err := hub.DeleteAllOf(t.Context(), &v1alpha1.MemberCluster{}); err != nil {
-		t.Fatal(err)
+	deleteAll(t, &v1alpha1.MemberCluster{})
+}
+
+// deleteAll deletes all objects of a kind. The API server deletes them one after the other, and on a
+// busy machine it may time out before the last one.
+func deleteAll(t *testing.T, object client.Object, options ...client.DeleteAllOfOption) {
+	t.Helper()
+	for {
+		err := hub.DeleteAllOf(context.Background(), object, options...)
+		if err == nil {
+			return
+		}
+		if !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -324,11 +338,8 @@ func createLarge(t *testing.T, apps, clusters int) {
 		return nil
 	})
 	t.Cleanup(func() {
-		for _, object := range []client.Object{&v1alpha1.AppService{}, &v1alpha1.AppServiceSlice{}} {
-			if err := hub.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				t.Error(err)
-			}
-		}
+		deleteAll(t, &v1alpha1.AppService{}, client.InNamespace(namespace))
+		deleteAll(t, &v1alpha1.AppServiceSlice{}, client.InNamespace(namespace))
 	})
 }
 

@@ -80,14 +80,22 @@ export async function read(path) {
   return response.json();
 }
 
+// forEach calls act for each item, eight at once. If all came at once, a busy API server would finish
+// none of them in time.
+async function forEach(items, act) {
+  const rest = [...items];
+  const worker = async () => {
+    while (rest.length > 0) await act(rest.shift());
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+}
+
 // changeSlices changes the entry of a cluster in AppServiceSlices.
 export async function changeSlices(slices, cluster, change) {
-  await Promise.all(
-    slices.map((slice) => {
-      const clusters = slice.clusters.map((entry) => (entry.name === cluster ? { ...entry, ...change } : entry));
-      return patch(`${group}/namespaces/${slice.metadata.namespace}/appserviceslices/${slice.metadata.name}`, { clusters });
-    }),
-  );
+  await forEach(slices, async (slice) => {
+    const clusters = slice.clusters.map((entry) => (entry.name === cluster ? { ...entry, ...change } : entry));
+    await patch(`${group}/namespaces/${slice.metadata.namespace}/appserviceslices/${slice.metadata.name}`, { clusters });
+  });
 }
 
 export async function control(action) {
@@ -102,14 +110,12 @@ export async function loseCluster(name, apps) {
   await patchStatus(`memberclusters/${name}`, {
     conditions: [{ type: "Ready", status: "False", reason: "Unreachable", message: "no answer", lastTransitionTime: now }],
   });
-  await Promise.all(
-    apps.map(async (app) => {
-      const clusters = app.status.clusters.map((entry) =>
-        entry.name === name ? { ...entry, phase: "Unknown", lastKnownPhase: entry.phase, reason: "ClusterUnreachable", lastTransitionTime: now } : entry,
-      );
-      await patchStatus(`namespaces/${app.metadata.namespace}/appservices/${app.metadata.name}`, { clusters });
-    }),
-  );
+  await forEach(apps, async (app) => {
+    const clusters = app.status.clusters.map((entry) =>
+      entry.name === name ? { ...entry, phase: "Unknown", lastKnownPhase: entry.phase, reason: "ClusterUnreachable", lastTransitionTime: now } : entry,
+    );
+    await patchStatus(`namespaces/${app.metadata.namespace}/appservices/${app.metadata.name}`, { clusters });
+  });
 }
 
 // watchTasks notes the longest time in which the page could not react.

@@ -222,7 +222,8 @@ test("a cluster that dies becomes Unknown without a reload, and a screen reader 
 // up to a minute.
 const noBanner = (page) => page.waitForFunction(() => !document.querySelector(".banner"), null, { timeout: 90_000 });
 
-test("a banner says that the hub does not answer, and since when", async () => {
+test("a banner says that the hub does not answer, and since when", async (t) => {
+  t.after(() => control("restore")); // also if the test fails, for the next ones
   const page = await opened(await shared.open());
   await listen(page, "[role=alert]");
   await control("cut");
