@@ -180,7 +180,7 @@ func TestJoin_with_a_member_that_never_answers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // the test has ended
+	defer listener.Close()
 	m := startMember(t)
 	file := m.editKubeconfig(t, func(c *clientcmdapi.Config) { c.Clusters["east"].Server = "https://" + listener.Addr().String() })
 	start := time.Now()
