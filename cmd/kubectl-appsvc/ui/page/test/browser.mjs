@@ -7,16 +7,19 @@ export const url = process.env.UI_URL;
 export const origin = new URL(url).origin;
 const group = "fleetwright.dev/v1alpha1";
 
+export const launch = (...more) =>
+  chromium.launch({
+    executablePath: process.env.UI_CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync", ...more],
+  });
+
 // useBrowser starts a browser for all tests of a file. Each page notes its requests to other
 // origins, its errors, and violations of the Content-Security-Policy.
 export function useBrowser() {
   const shared = { elsewhere: [], errors: [] };
   let browser;
   before(async () => {
-    browser = await chromium.launch({
-      executablePath: process.env.UI_CHROMIUM,
-      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-    });
+    browser = await launch();
   });
   after(async () => {
     await browser?.close();
