@@ -31,15 +31,12 @@ func inStages(s *v1alpha1.AppServiceSpec) {
 	}
 }
 
-// rolloutDeadline is how long the rollout waits for a cluster.
-func rolloutDeadline(seconds int32) framework.Change {
-	return func(s *v1alpha1.AppServiceSpec) { s.Rollout.ProgressDeadlineSeconds = new(seconds) }
-}
-
-// failSoon makes a Deployment fail before the rollout waits no longer.
-func failSoon(s *v1alpha1.AppServiceSpec) {
-	s.ProgressDeadlineSeconds = new(int32(10))
-	rolloutDeadline(20)(s)
+// deadlines sets how long a Deployment may take, and how long the rollout waits for a cluster, which
+// must be longer.
+func deadlines(deployment, rollout int32) framework.Change {
+	return func(s *v1alpha1.AppServiceSpec) {
+		s.ProgressDeadlineSeconds, s.Rollout.ProgressDeadlineSeconds = new(deployment), new(rollout)
+	}
 }
 
 // TestRollout tests that an edit reaches six clusters in stages, that a failed edit is rolled back
@@ -93,7 +90,7 @@ func TestRollout(t *testing.T) {
 	})
 
 	t.Run("a failed edit is rolled back", func(t *testing.T) {
-		f.EditApp(t, app, framework.Image("web:doesnotexist"), failSoon)
+		f.EditApp(t, app, framework.Image("web:doesnotexist"), deadlines(10, 20))
 		took := f.awaitRollout(t, app, v1alpha1.RolloutRolledBack, 3)
 		t.Logf("RolledBack after %s", framework.Round(took))
 		f.awaitImages(t, app, imagesOf("web:2", "web:2"))
@@ -101,7 +98,8 @@ func TestRollout(t *testing.T) {
 		if app.Spec.Image != "web:doesnotexist" {
 			t.Errorf("the spec has the image %s", app.Spec.Image)
 		}
-		f.EditApp(t, app, framework.Replicas(2), rolloutDeadline(600))
+		patient := func(s *v1alpha1.AppServiceSpec) { s.Rollout.ProgressDeadlineSeconds = nil }
+		f.EditApp(t, app, framework.Replicas(2), patient) // so that an older template is valid
 		f.awaitReplicas(t, app, 2, all...)
 	})
 
@@ -114,7 +112,7 @@ func TestRollout(t *testing.T) {
 	})
 
 	t.Run("a newer edit starts again, and a member that is cut off blocks no stage of two", func(t *testing.T) {
-		f.EditApp(t, app, framework.Image("web:3"), rolloutDeadline(30)) // then a member that is cut off has no result
+		f.EditApp(t, app, framework.Image("web:3"), deadlines(20, 30)) // then a member that is cut off has no result
 		f.awaitStage(t, app, "eu", v1alpha1.StageAwaitingApproval)
 		f.cutOff(t, app, "north")
 		f.plugin(t, "rollout", "approve", app.Name, "-n", namespace, "--stage", "eu", "--revision", "5")
