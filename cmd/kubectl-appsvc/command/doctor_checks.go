@@ -260,8 +260,6 @@ func (e *examination) identity(ctx context.Context) bool {
 
 // permissions checks each permission of the ServiceAccount that config/member grants.
 func (e *examination) permissions(ctx context.Context) check {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
 	const what = "permissions"
 	result, err := within(ctx, stepTimeout, func(ctx context.Context) (check, error) { return e.checkPermissions(ctx, what), nil })
 	if err != nil {

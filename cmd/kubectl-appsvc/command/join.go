@@ -22,6 +22,10 @@ const (
 	printMember = "member"
 	printHub    = "hub"
 
+	// memberTimeout bounds each request to the cluster, unless --request-timeout does. In this time,
+	// a user may log in, if the context has a program for the credentials.
+	memberTimeout = time.Minute
+
 	flagLabels     = "labels"
 	flagNamespaces = "namespaces"
 	flagDuration   = "duration"

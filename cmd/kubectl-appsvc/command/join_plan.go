@@ -64,7 +64,7 @@ func (j *joinOptions) prepare(ctx context.Context, contextName string) (*joinPla
 		return nil, err
 	}
 	p := &joinPlan{options: j}
-	all = all.bounded(stepTimeout)
+	all = all.bounded(memberTimeout)
 	if p.context, err = all.cluster(contextName); err != nil {
 		return nil, err
 	}
