@@ -109,11 +109,11 @@ vulnerabilities: ## check for known vulnerabilities in reachable code
 
 test: ## run the tests of all packages with the race detector, on real API servers
 	$(call need,etcd kube-apiserver kubectl)
-	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race $(PACKAGES)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 20m $(PACKAGES)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)
-	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -count=1 $(PACKAGES)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -timeout 20m -count=1 $(PACKAGES)
 
 test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images; needs Node.js and Chromium
 	$(call need,etcd kube-apiserver)

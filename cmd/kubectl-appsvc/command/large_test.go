@@ -32,7 +32,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 )
 
-var clusterCount = flag.Int("clusters", 1500, "number of clusters in TestLarge_fleet")
+var clusterCount = flag.Int("clusters", 600, "number of clusters in TestLarge_fleet")
 
 // createFleet creates clusters of which every tenth has a region of its own, and the AppService big
 // with an entry on each of the others. Every seventh entry has failed, each with its own message.
