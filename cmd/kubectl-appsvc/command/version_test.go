@@ -155,19 +155,19 @@ func TestOlder_hub(t *testing.T) {
 	if got := runOf(t, "v0.2.0", kubeconfig, "clusters"); !strings.Contains(last(got), "install Fleetwright there") {
 		t.Errorf("without Fleetwright: %+v", got)
 	}
-	// A field that the plugin writes, and that this version of the CRD does not have.
 	install("memberclusters", "taints")
 	if err := older.Create(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := runOf(t, "v0.2.0", kubeconfig, "drain", "east"); last(got) != "1 "+crds || !strings.Contains(got.errOut, `unknown field "spec.taints"`) {
-		t.Errorf("without the field: %+v", got)
-	}
 	if got := runOf(t, "v0.2.0", kubeconfig, "status", "web"); last(got) != "1 "+crds {
 		t.Errorf("without the kind: %+v", got)
 	}
-	// An operator of that version does not report its version.
 	install("appservices", "")
+	// A field that the plugin writes, and that this version of the CRD does not have.
+	if got := runOf(t, "v0.2.0", kubeconfig, "drain", "east"); last(got) != "1 "+crds || !strings.Contains(got.errOut, `unknown field "spec.taints"`) {
+		t.Errorf("without the field: %+v", got)
+	}
+	// An operator of that version does not report its version.
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleetwright-system"}},
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "fleetwright", Namespace: "fleetwright-system"}},
