@@ -113,7 +113,7 @@ func (r *restartable) start(t *testing.T) {
 	t.Helper()
 	config := rest.CopyConfig(hubConfig)
 	config.Dial = r.network.dial
-	options := Options{Config: config, Context: "demo", OperatorNamespace: metav1.NamespaceDefault, Address: "127.0.0.1:0"}
+	options := Options{Config: config, Context: "demo", HubFlags: []string{"--context=demo"}, OperatorNamespace: metav1.NamespaceDefault, Address: "127.0.0.1:0"}
 	if r.server != nil {
 		options.Address = r.server.listener.Addr().String()
 	}
