@@ -60,8 +60,9 @@ func TestReady_is_Unknown_while_connecting_takes_long_after_a_restart_of_the_ope
 	m.proxy.setFault(serveAllKinds(200))
 	m.waitForConditions(t, 0, summaryConnected)
 	m.operator = env.newOperator(t, fleet, func(o *setup) {
-		// With these values, the operator throttles the member for some eight seconds.
-		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 2*time.Second, 64<<10, 1<<20
+		// With these values, the operator throttles the member for some sixteen seconds. A busy machine
+		// still answers within the timeout.
+		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 5*time.Second, 64<<10, 1<<19
 	})
 	m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid True Accepted")
 	m.waitForEngagement(t, 1, testTimeout)
