@@ -75,8 +75,8 @@ func renewalDelay(lifetime time.Duration) time.Duration {
 	return max(time.Second, min(maxRenewalDelay, lifetime/20))
 }
 
-// checkRenewed returns an unsuitableTokenError unless a new token is for the same ServiceAccount, and is not due
-// for a renewal itself.
+// checkRenewed returns an unsuitableTokenError unless a new token is for the same ServiceAccount, and
+// is not due for a renewal itself.
 func checkRenewed(old, issued kubeconfig.Renewal, now time.Time) error {
 	switch {
 	case !issued.IsPossible():

@@ -35,25 +35,17 @@ import (
 // silentServer returns the address of a server that accepts connections and sends nothing.
 func silentServer(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { connection.Close() })
-		}
-	}()
-	return listener.Addr().String()
+	return listen(t, func(connection net.Conn) { t.Cleanup(func() { connection.Close() }) })
 }
 
 // closingServer returns the address of a server that closes each connection.
 func closingServer(t *testing.T) string {
+	t.Helper()
+	return listen(t, func(connection net.Conn) { connection.Close() })
+}
+
+// listen returns an address, and calls accepted with each connection to it.
+func listen(t *testing.T, accepted func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +58,7 @@ func closingServer(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			connection.Close()
+			accepted(connection)
 		}
 	}()
 	return listener.Addr().String()
@@ -229,14 +221,14 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 		"a URL without a host":                {serverAt("https://"), 3, "FAIL context ", true},
 		"an address without a scheme":         {serverAt("127.0.0.1:6443"), 3, `FAIL server the server of context east is "ADDRESS", which is not a URL: correct your kubeconfig`, true},
 		"a name without a scheme":             {serverAt("localhost:6443"), 3, `FAIL server the server of context east is "localhost:6443", which is not a URL: correct your kubeconfig`, true},
-		"a URL that is none":                  {serverAt("://"), 3, "FAIL context ", true},
+		"a server without a URL":              {serverAt("://"), 3, "FAIL context ", true},
 		"the name of another server":          {func(c *clientcmdapi.Config) { c.Clusters["east"].TLSServerName = "other.example" }, 3, "FAIL TLS tls: failed to verify certificate: x509: certificate is valid for ", true},
 		"no verification": {func(c *clientcmdapi.Config) {
 			c.Clusters["east"].InsecureSkipTLSVerify, c.Clusters["east"].CertificateAuthorityData = true, nil
 		}, 0, "note TLS context east does not verify the certificate of the server; the hub would refuse that", false},
-		"a server that demands a certificate":   {leadTo(strict), 3, "FAIL authentication the cluster of context east: the request to https://ADDRESS failed: remote error: tls: certificate required", true},
-		"a client certificate that has ended":   {withExpiredCertificate(t), 3, "FAIL authentication the client certificate of context east ended at TIME: log in again", true},
-		"a certificate authority that is none":  {func(c *clientcmdapi.Config) { c.Clusters["east"].CertificateAuthorityData = []byte("canary") }, 3, "FAIL context ", true},
+		"a server that demands a certificate":           {leadTo(strict), 3, "FAIL authentication the cluster of context east: the request to https://ADDRESS failed: remote error: tls: certificate required", true},
+		"a client certificate that has ended":           {withExpiredCertificate(t), 3, "FAIL authentication the client certificate of context east ended at TIME: log in again", true},
+		"a certificate authority without a certificate": {func(c *clientcmdapi.Config) { c.Clusters["east"].CertificateAuthorityData = []byte("canary") }, 3, "FAIL context ", true},
 		"a proxy":                               {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://127.0.0.1:1" }, 3, "note network context east uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy FAIL authentication the cluster of context east: the request to https://ADDRESS failed: proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused", true},
 		"a proxy that sends nothing":            {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://" + silentServer(t) }, 3, "FAIL authentication the cluster of context east", true},
 		"a program for credentials that hangs":  {withUser(&clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: sleeping, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}), 3, "FAIL authentication the cluster of context east does not answer in time", true},
