@@ -21,6 +21,7 @@ type AppServiceStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions are Ready, Placed and, while they are true, Reconciling, Stalled and Suspended.
+	// With spec.rollout there is RolledOut, and with spec.configuration there is Configured.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -62,6 +63,13 @@ type AppServiceStatus struct {
 	// Rollout describes the revisions of the AppService, and the rollout of the latest one.
 	// +optional
 	Rollout RolloutStatus `json:"rollout,omitzero"`
+
+	// Configuration describes the objects of the hub that travel with the AppService.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=from
+	Configuration []ConfigurationStatus `json:"configuration,omitempty"`
 
 	// Removals counts recent removals, because they limit further removals.
 	// +optional

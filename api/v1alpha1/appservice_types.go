@@ -53,6 +53,7 @@ type AppService struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.targetPort) || type(p.targetPort) == int || has(self.containerPorts) && self.containerPorts.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol) || has(self.initContainers) && self.initContainers.exists(i, has(i.restartPolicy) && has(i.ports) && i.ports.exists(c, has(c.name) && c.name == p.targetPort && c.protocol == p.protocol)))",message="a targetPort must be a number, or the name of a port of the same protocol in containerPorts or in the ports of an init container with restartPolicy Always"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.progressDeadlineSeconds) || self.rollout.progressDeadlineSeconds > (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600)",message="rollout.progressDeadlineSeconds must be more than progressDeadlineSeconds (600 if it is not set): increase it, or lower progressDeadlineSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || [has(self.rollout.minReadySeconds) ? self.rollout.minReadySeconds : 0].all(own, (has(self.rollout.stages) ? self.rollout.stages.map(s, has(s.minReadySeconds) ? s.minReadySeconds : own) : [own]).all(m, m < (has(self.rollout.progressDeadlineSeconds) ? self.rollout.progressDeadlineSeconds : (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) + 300)))",message="rollout.progressDeadlineSeconds must be more than each minReadySeconds, because a cluster has to be available by then; by default, it is 300 more than progressDeadlineSeconds (900): increase it, or lower minReadySeconds"
+// +kubebuilder:validation:XValidation:rule="(has(self.configuration) ? self.configuration.size() : 0) + (has(self.overrides) ? self.overrides.map(o, has(o.configuration) ? o.configuration.size() : 0).sum() : 0) <= 256",message="configuration and overrides[].configuration must have at most 256 items together: divide the AppService"
 type AppServiceSpec struct {
 	// Image is the container image, as in a Pod.
 	// +required
@@ -312,6 +313,17 @@ type AppServiceSpec struct {
 	// Without a placement, every member is chosen.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
+
+	// Configuration lists the ConfigMaps and Secrets of the hub that travel with the AppService.
+	// Its objects are in the namespace of the AppService, and their owner agrees with a label.
+	// A change of their content is a revision, like a change of the image.
+	// All other names in the pod template refer to the member's own objects.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Configuration []ConfigurationSource `json:"configuration,omitempty"`
 
 	// Overrides change the workload of some clusters.
 	// All overrides that match a cluster apply, in order.

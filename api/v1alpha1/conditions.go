@@ -22,6 +22,10 @@ const (
 	// spec.rollout. Clusters that could not be reached then may still get it later. The condition is
 	// absent without spec.rollout, and while the AppService is being deleted.
 	ConditionRolledOut = "RolledOut"
+	// ConditionConfigured is True when the snapshots have the present content of all sources in
+	// spec.configuration. It says nothing about the clusters. The condition is absent without
+	// spec.configuration.
+	ConditionConfigured = "Configured"
 )
 
 // Condition types of a MemberCluster, in addition to [ConditionReady].
@@ -110,8 +114,54 @@ const (
 	ReasonRolloutHalted = "RolloutHalted"
 )
 
+// Reasons of the condition Configured, and of an item of status.configuration. The worst of them is
+// the reason of the condition. [ReasonHubBehind] is one of them too. No reason changes what runs. If
+// an item has no snapshot yet, a new revision waits for it, and Ready is False with the same reason.
+const (
+	// ReasonConfigured: the snapshots have the present content of all sources. No action is
+	// required.
+	ReasonConfigured = "Configured"
+	// ReasonConfigurationMissing: the source does not exist. Create it, or remove it from
+	// spec.configuration.
+	ReasonConfigurationMissing = "ConfigurationMissing"
+	// ReasonSourceDeleted: the source was deleted. The last snapshot stays in use, for new clusters
+	// too. Create the source again, or remove it from spec.configuration to withdraw its content.
+	ReasonSourceDeleted = "SourceDeleted"
+	// ReasonNotPropagated: the source does not have the label fleetwright.dev/propagate=true. Its
+	// owner can add it.
+	ReasonNotPropagated = "NotPropagated"
+	// ReasonTypeRefused: the source must not leave the hub: its type is not one of those that
+	// travel, it has the kubeconfig of a member, or it is in Fleetwright's own namespace. A Secret
+	// that is updated in place also must keep its type. The message says which.
+	ReasonTypeRefused = "TypeRefused"
+	// ReasonTooLarge: the AppService would have more than 2 MiB of configuration, or more than 64
+	// sources. Make them smaller, or divide the AppService.
+	ReasonTooLarge = "TooLarge"
+	// ReasonConfigurationForbidden: the operator has no permission for this kind in the namespace.
+	// Grant the permissions in config/propagation.
+	ReasonConfigurationForbidden = "ConfigurationForbidden"
+	// ReasonPropagationDisabled: the flag --propagate-from of the operator does not name the
+	// namespace.
+	ReasonPropagationDisabled = "PropagationDisabled"
+	// ReasonSnapshotMissing: a snapshot in use was deleted, and the source does not have its content
+	// any more. The clusters keep what they run, and nothing rolls back to it.
+	ReasonSnapshotMissing = "SnapshotMissing"
+	// ReasonNameTaken: an object with the name of the snapshot exists, and it is no snapshot of this
+	// content. It is not changed. Delete it.
+	ReasonNameTaken = "NameTaken"
+	// ReasonConfigurationChanged: the source has changed, and is read when no change has followed for
+	// a second. It is a reason of Reconciling too. Wait.
+	ReasonConfigurationChanged = "ConfigurationChanged"
+	// ReasonConfigurationChangesOften: the configuration has changed too often. Its content is used
+	// once a minute. Find out what changes it.
+	ReasonConfigurationChangesOften = "ConfigurationChangesOften"
+)
+
 // Reasons of an entry in status.clusters. A Ready entry has no reason.
 const (
+	// ReasonConfigurationRefused: the member refused the copy of a ConfigMap or Secret (forbidden,
+	// quota, admission). The cluster keeps its Deployment. Fleetwright retries within minutes.
+	ReasonConfigurationRefused = "ConfigurationRefused"
 	// ReasonPending: the cluster is in the plan, and the workload was not observed there yet.
 	ReasonPending = "Pending"
 	// ReasonRollingOut: the member's Deployment is rolling out, or does not exist yet, or was not

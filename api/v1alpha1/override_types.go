@@ -70,6 +70,14 @@ type Override struct {
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	ServiceType corev1.ServiceType `json:"serviceType,omitempty"`
 
+	// Configuration takes the content of items of spec.configuration from other objects of the hub.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Configuration []ConfigurationOverride `json:"configuration,omitempty"`
+
 	// Patches change fields of the member's objects that have no field here. They are applied last.
 	// +optional
 	// +listType=atomic

@@ -353,6 +353,11 @@ func (in *AppServiceSpec) DeepCopyInto(out *AppServiceSpec) {
 		*out = new(Placement)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Configuration != nil {
+		in, out := &in.Configuration, &out.Configuration
+		*out = make([]ConfigurationSource, len(*in))
+		copy(*out, *in)
+	}
 	if in.Overrides != nil {
 		in, out := &in.Overrides, &out.Overrides
 		*out = make([]Override, len(*in))
@@ -405,6 +410,13 @@ func (in *AppServiceStatus) DeepCopyInto(out *AppServiceStatus) {
 		copy(*out, *in)
 	}
 	in.Rollout.DeepCopyInto(&out.Rollout)
+	if in.Configuration != nil {
+		in, out := &in.Configuration, &out.Configuration
+		*out = make([]ConfigurationStatus, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	in.Removals.DeepCopyInto(&out.Removals)
 	if in.WorstClusters != nil {
 		in, out := &in.WorstClusters, &out.WorstClusters
@@ -1005,6 +1017,11 @@ func (in *Override) DeepCopyInto(out *Override) {
 		in, out := &in.Replicas, &out.Replicas
 		*out = new(int32)
 		**out = **in
+	}
+	if in.Configuration != nil {
+		in, out := &in.Configuration, &out.Configuration
+		*out = make([]ConfigurationOverride, len(*in))
+		copy(*out, *in)
 	}
 	if in.Patches != nil {
 		in, out := &in.Patches, &out.Patches

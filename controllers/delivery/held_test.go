@@ -19,7 +19,7 @@ import (
 // storeRevision stores the present template as the revision of the spec, as the planner does.
 func (s *setup) storeRevision() *appsv1.ControllerRevision {
 	s.Helper()
-	object, err := revision.New(s.app, s.revision)
+	object, err := revision.New(s.app, s.revision, nil)
 	s.must(err)
 	s.must(onHub.Create(s.Context(), object))
 	return object
@@ -179,9 +179,9 @@ func TestRevision_is_read_once(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				template, err := reader.Template(t.Context(), s.app, number)
-				if templates.IsMissing(err) != isMissing || !isMissing && (err != nil || template.Image != "web:1") {
-					t.Errorf("revision %d: %+v, %v", number, template, err)
+				stored, err := reader.Revision(t.Context(), s.app, number)
+				if templates.IsMissing(err) != isMissing || !isMissing && (err != nil || stored.Template.Image != "web:1") {
+					t.Errorf("revision %d: %+v, %v", number, stored, err)
 				}
 			})
 		}
@@ -191,7 +191,7 @@ func TestRevision_is_read_once(t *testing.T) {
 		}
 	}
 	s.must(onHub.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace(s.app.Namespace)))
-	if _, err := reader.Template(t.Context(), s.app, 1); err != nil {
+	if _, err := reader.Revision(t.Context(), s.app, 1); err != nil {
 		t.Errorf("a revision that is known is read again: %v", err)
 	}
 }

@@ -128,11 +128,11 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 		return r.remove(ctx, t)
 	}
 	if intent == maintain {
-		spec, err := r.templates.SpecFor(ctx, t.app, t.entry)
+		desired, err := r.templates.DesiredFor(ctx, t.app, t.entry)
 		if err != nil {
 			return r.handleError(ctx, t, err)
 		}
-		t.spec = &spec
+		t.spec = &desired.Spec
 	}
 	if blocker := t.objects.blocker(t.spec); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)

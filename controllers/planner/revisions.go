@@ -64,7 +64,7 @@ func (r *Reconciler) checkStable(ctx context.Context, in *rollout.Input) error {
 	if in.IsDeleting() || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
 		return nil
 	}
-	_, err := r.templates.Template(ctx, in.App, stable)
+	_, err := r.templates.Revision(ctx, in.App, stable)
 	if in.IsStableMissing = templates.IsMissing(err); in.IsStableMissing {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (r *Reconciler) reportRevisionsRefused(ctx context.Context, app *v1alpha1.A
 // next one whose name nobody has. It returns the number.
 func (r *Reconciler) storeRevision(ctx context.Context, app *v1alpha1.AppService, first int64) (int64, error) {
 	for number := first; number < first+maxTakenNames; number++ {
-		next, err := revision.New(app, number)
+		next, err := revision.New(app, number, nil)
 		if err != nil {
 			return 0, err
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 )
 
 // DefaultHistoryLimit is the number of old revisions that are kept if the spec does not say it.
@@ -46,18 +47,22 @@ func Of(deployment metav1.Object) int64 {
 	return number
 }
 
-// content is what a ControllerRevision stores: an AppService with only its template.
+// content is what a ControllerRevision stores: an AppService with only its template, and the names
+// of the snapshots of its configuration.
 type content struct {
 	metav1.TypeMeta `json:",inline"`
 	Spec            v1alpha1.AppServiceSpec `json:"spec"`
+	Configuration   []configuration.Named   `json:"configuration,omitempty"`
 }
 
-// New returns the ControllerRevision for the template of an AppService.
-func New(app *v1alpha1.AppService, number int64) (*appsv1.ControllerRevision, error) {
+// New returns the ControllerRevision for the template of an AppService, with these snapshots.
+func New(app *v1alpha1.AppService, number int64, snapshots []configuration.Named) (*appsv1.ControllerRevision, error) {
 	kind := v1alpha1.GroupVersion.WithKind("AppService")
 	data, err := json.Marshal(content{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind},
 		Spec:     Template(app.Spec),
+
+		Configuration: snapshots,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode revision %d: %w", number, err)
@@ -79,6 +84,8 @@ func New(app *v1alpha1.AppService, number int64) (*appsv1.ControllerRevision, er
 type Stored struct {
 	Number   int64
 	Template v1alpha1.AppServiceSpec
+	// Configuration are the snapshots of the content that its Versioned sources have.
+	Configuration []configuration.Named
 	// Object is the ControllerRevision.
 	Object *appsv1.ControllerRevision
 }
@@ -97,7 +104,7 @@ func Read(app *v1alpha1.AppService, object *appsv1.ControllerRevision) (Stored, 
 	if err := json.Unmarshal(object.Data.Raw, &stored); err != nil {
 		return Stored{}, fmt.Errorf("decode ControllerRevision %s: %w", object.Name, err)
 	}
-	return Stored{Number: number, Template: stored.Spec, Object: object}, nil
+	return Stored{Number: number, Template: stored.Spec, Configuration: stored.Configuration, Object: object}, nil
 }
 
 // History has the revisions of an AppService that are stored.

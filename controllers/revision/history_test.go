@@ -19,7 +19,7 @@ func newApp(image string) *v1alpha1.AppService {
 // stored returns the ControllerRevision of an image.
 func stored(t *testing.T, number int64, image string) appsv1.ControllerRevision {
 	t.Helper()
-	object, err := New(newApp(image), number)
+	object, err := New(newApp(image), number, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

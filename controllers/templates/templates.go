@@ -2,7 +2,7 @@
 // cluster that keeps an older template than the one in the spec.
 //
 //	reader := templates.NewReader(hub.GetAPIReader())
-//	spec, err := reader.SpecFor(ctx, app, entry)
+//	desired, err := reader.DesiredFor(ctx, app, entry)
 //	if templates.IsMissing(err) { … } // the cluster keeps what it runs
 //
 // ControllerRevisions are not cached by an informer, because at rest the spec of an AppService is the
@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
@@ -59,9 +60,9 @@ type key struct {
 
 // result is what a read of a revision found.
 type result struct {
-	template v1alpha1.AppServiceSpec
-	missing  error     // nil if the revision exists
-	readTime time.Time // when it was missing
+	stored   revision.Stored // without the object
+	missing  error           // nil if the revision exists
+	readTime time.Time       // when it was missing
 }
 
 // NewReader returns a Reader that reads from the API server of the hub.
@@ -69,23 +70,33 @@ func NewReader(live client.Reader) *Reader {
 	return &Reader{live: live, known: lru.New(maxTemplates)}
 }
 
-// SpecFor returns the spec that the cluster of an entry is to run: the template of its revision,
-// with the other fields of the current spec. The result shares memory with the AppService, and must
-// not be modified.
-func (r *Reader) SpecFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (v1alpha1.AppServiceSpec, error) {
-	// A status of an older generation does not know which revision the spec has now.
-	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation {
-		return app.Spec, nil
-	}
-	template, err := r.Template(ctx, app, entry.Revision)
-	if err != nil {
-		return v1alpha1.AppServiceSpec{}, err
-	}
-	return revision.Compose(app.Spec, template), nil
+// Desired is what a cluster is to run. It shares memory with the AppService, and must not be
+// modified.
+type Desired struct {
+	Spec v1alpha1.AppServiceSpec
+	// Configuration are the snapshots that the revision of the cluster names.
+	Configuration []configuration.Named
 }
 
-// Template returns the template of a revision of an AppService. It must not be modified.
-func (r *Reader) Template(ctx context.Context, app *v1alpha1.AppService, number int64) (v1alpha1.AppServiceSpec, error) {
+// DesiredFor returns what the cluster of an entry is to run: the template and the snapshots of its
+// revision, with the other fields of the current spec.
+func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (Desired, error) {
+	// A status of an older generation does not know which revision the spec has now. With
+	// configuration, the spec may have no revision yet: it waits for a source.
+	hasConfiguration := len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
+	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation && !hasConfiguration {
+		return Desired{Spec: app.Spec}, nil
+	}
+	stored, err := r.Revision(ctx, app, entry.Revision)
+	if err != nil {
+		return Desired{}, err
+	}
+	return Desired{Spec: revision.Compose(app.Spec, stored.Template), Configuration: stored.Configuration}, nil
+}
+
+// Revision returns a revision of an AppService, without its ControllerRevision. It must not be
+// modified.
+func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number int64) (revision.Stored, error) {
 	of := key{app: app.UID, number: number}
 	found, isKnown := r.lookUp(of)
 	if !isKnown {
@@ -95,12 +106,12 @@ func (r *Reader) Template(ctx context.Context, app *v1alpha1.AppService, number 
 			return r.read(shared, app, number)
 		})
 		if err != nil {
-			return v1alpha1.AppServiceSpec{}, err
+			return revision.Stored{}, err
 		}
 		found = read.(result)
 		r.known.Add(of, found)
 	}
-	return found.template, found.missing
+	return found.stored, found.missing
 }
 
 // lookUp returns the result of an earlier read. A revision that was missing is read again after a
@@ -127,5 +138,6 @@ func (r *Reader) read(ctx context.Context, app *v1alpha1.AppService, number int6
 	if err != nil {
 		return result{missing: fmt.Errorf("%w: %w", errMissing, err), readTime: time.Now()}, nil
 	}
-	return result{template: stored.Template}, nil
+	stored.Object = nil
+	return result{stored: stored}, nil
 }

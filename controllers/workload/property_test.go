@@ -57,9 +57,10 @@ func TestRender_sets_no_status_and_no_empty_field(t *testing.T) {
 func TestRender_changes_the_hash_with_every_rendered_field(t *testing.T) {
 	t.Parallel()
 	// The excluded fields set the replicas and the clusters, which reach the workload through the
-	// entry, or control how delivery handles the rendered objects.
+	// entry, or control how delivery handles the rendered objects. The configuration is rendered as the
+	// names of copies.
 	requireEach(t, reflect.TypeFor[v1alpha1.AppServiceSpec](), "spec.", "spec.replicas", "spec.replicaPolicy", "spec.placement",
-		"spec.conflictPolicy", "spec.deletionPolicy", "spec.revisionHistoryLimit", "spec.rollout", "spec.suspend")
+		"spec.conflictPolicy", "spec.deletionPolicy", "spec.revisionHistoryLimit", "spec.rollout", "spec.suspend", "spec.configuration")
 	requireEach(t, reflect.TypeFor[v1alpha1.ServicePort](), "a port's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.Service](), "service.")
 	requireEach(t, reflect.TypeFor[v1alpha1.Deployment](), "deployment.")
@@ -70,7 +71,7 @@ func TestRender_changes_the_hash_with_every_rendered_field(t *testing.T) {
 	requireEach(t, reflect.TypeFor[v1alpha1.DisruptionBudget](), "disruptionBudget.")
 	// An override's name is used only in messages, and its embedded ClusterMatch has no JSON name
 	// of its own.
-	requireEach(t, reflect.TypeFor[v1alpha1.Override](), "an override's ", "an override's name", "an override's ", "an override's replicas")
+	requireEach(t, reflect.TypeFor[v1alpha1.Override](), "an override's ", "an override's name", "an override's ", "an override's replicas", "an override's configuration")
 	requireEach(t, reflect.TypeFor[v1alpha1.ClusterMatch](), "an override's ")
 	requireEach(t, reflect.TypeFor[v1alpha1.ResourceOverride](), "an override's resources.")
 	requireEach(t, reflect.TypeFor[v1alpha1.Patch](), "a patch's ", "a patch's target")

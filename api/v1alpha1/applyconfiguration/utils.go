@@ -45,6 +45,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClusterSummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterTransition"):
 		return &apiv1alpha1.ClusterTransitionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConfigurationOverride"):
+		return &apiv1alpha1.ConfigurationOverrideApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConfigurationSource"):
+		return &apiv1alpha1.ConfigurationSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConfigurationStatus"):
+		return &apiv1alpha1.ConfigurationStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContainerPort"):
 		return &apiv1alpha1.ContainerPortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Deployment"):

@@ -115,6 +115,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: configuration
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationSource
+          elementRelationship: associative
+          keys:
+          - kind
+          - name
     - name: conflictPolicy
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConflictPolicy
@@ -326,6 +335,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: configuration
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationStatus
+          elementRelationship: associative
+          keys:
+          - kind
+          - from
     - name: observedGeneration
       type:
         scalar: numeric
@@ -537,6 +555,70 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.TransitionType
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.ClustersIn
+  scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationKind
+  scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationOverride
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+    - name: kind
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationKind
+    - name: name
+      type:
+        scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationSource
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+    - name: kind
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationKind
+    - name: name
+      type:
+        scalar: string
+    - name: optional
+      type:
+        scalar: boolean
+    - name: update
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationUpdate
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationStatus
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+    - name: kind
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationKind
+    - name: message
+      type:
+        scalar: string
+    - name: observedVersion
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: serial
+      type:
+        scalar: numeric
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: snapshot
+      type:
+        scalar: string
+    - name: upToDate
+      type:
+        scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationUpdate
   scalar: string
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.ConflictPolicy
   scalar: string
@@ -776,6 +858,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clusterSelector
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterSelector
+    - name: configuration
+      type:
+        list:
+          elementType:
+            namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ConfigurationOverride
+          elementRelationship: associative
+          keys:
+          - kind
+          - name
     - name: env
       type:
         list:

@@ -127,6 +127,11 @@ type AppServiceSpecApplyConfiguration struct {
 	// A cluster must be Ready and schedulable when it is chosen.
 	// Without a placement, every member is chosen.
 	Placement *PlacementApplyConfiguration `json:"placement,omitempty"`
+	// Configuration lists the ConfigMaps and Secrets of the hub that travel with the AppService.
+	// Its objects are in the namespace of the AppService, and their owner agrees with a label.
+	// A change of their content is a revision, like a change of the image.
+	// All other names in the pod template refer to the member's own objects.
+	Configuration []ConfigurationSourceApplyConfiguration `json:"configuration,omitempty"`
 	// Overrides change the workload of some clusters.
 	// All overrides that match a cluster apply, in order.
 	Overrides []OverrideApplyConfiguration `json:"overrides,omitempty"`
@@ -517,6 +522,19 @@ func (b *AppServiceSpecApplyConfiguration) WithDisruptionBudget(value *Disruptio
 // If called multiple times, the Placement field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithPlacement(value *PlacementApplyConfiguration) *AppServiceSpecApplyConfiguration {
 	b.Placement = value
+	return b
+}
+
+// WithConfiguration adds the given value to the Configuration field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Configuration field.
+func (b *AppServiceSpecApplyConfiguration) WithConfiguration(values ...*ConfigurationSourceApplyConfiguration) *AppServiceSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConfiguration")
+		}
+		b.Configuration = append(b.Configuration, *values[i])
+	}
 	return b
 }
 

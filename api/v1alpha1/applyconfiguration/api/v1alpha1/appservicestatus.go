@@ -23,6 +23,7 @@ type AppServiceStatusApplyConfiguration struct {
 	// It is -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Placed and, while they are true, Reconciling, Stalled and Suspended.
+	// With spec.rollout there is RolledOut, and with spec.configuration there is Configured.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Replicas is the number of pods in the unit of spec.replicas.
 	// If replicaPolicy divides the replicas, it is the sum over the clusters of the plan.
@@ -44,6 +45,8 @@ type AppServiceStatusApplyConfiguration struct {
 	AcceptedStamps []string `json:"acceptedStamps,omitempty"`
 	// Rollout describes the revisions of the AppService, and the rollout of the latest one.
 	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
+	// Configuration describes the objects of the hub that travel with the AppService.
+	Configuration []ConfigurationStatusApplyConfiguration `json:"configuration,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`
 	// ClustersIn is Slices if the entries of clusters are in AppServiceSlices.
@@ -147,6 +150,19 @@ func (b *AppServiceStatusApplyConfiguration) WithAcceptedStamps(values ...string
 // If called multiple times, the Rollout field is set to the value of the last call.
 func (b *AppServiceStatusApplyConfiguration) WithRollout(value *RolloutStatusApplyConfiguration) *AppServiceStatusApplyConfiguration {
 	b.Rollout = value
+	return b
+}
+
+// WithConfiguration adds the given value to the Configuration field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Configuration field.
+func (b *AppServiceStatusApplyConfiguration) WithConfiguration(values ...*ConfigurationStatusApplyConfiguration) *AppServiceStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConfiguration")
+		}
+		b.Configuration = append(b.Configuration, *values[i])
+	}
 	return b
 }
 

@@ -42,6 +42,8 @@ type OverrideApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ServiceType replaces spec.service.type.
 	ServiceType *v1.ServiceType `json:"serviceType,omitempty"`
+	// Configuration takes the content of items of spec.configuration from other objects of the hub.
+	Configuration []ConfigurationOverrideApplyConfiguration `json:"configuration,omitempty"`
 	// Patches change fields of the member's objects that have no field here. They are applied last.
 	Patches []PatchApplyConfiguration `json:"patches,omitempty"`
 }
@@ -133,6 +135,19 @@ func (b *OverrideApplyConfiguration) WithReplicas(value int32) *OverrideApplyCon
 // If called multiple times, the ServiceType field is set to the value of the last call.
 func (b *OverrideApplyConfiguration) WithServiceType(value v1.ServiceType) *OverrideApplyConfiguration {
 	b.ServiceType = &value
+	return b
+}
+
+// WithConfiguration adds the given value to the Configuration field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Configuration field.
+func (b *OverrideApplyConfiguration) WithConfiguration(values ...*ConfigurationOverrideApplyConfiguration) *OverrideApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConfiguration")
+		}
+		b.Configuration = append(b.Configuration, *values[i])
+	}
 	return b
 }
 
