@@ -75,7 +75,7 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
-	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml", "samples/rollout.yaml"} {
+	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml", "samples/rollout.yaml", "samples/configuration.yaml"} {
 		t.Run(file+" is accepted without a warning", func(t *testing.T) {
 			for _, object := range readObjects(t, file) {
 				if object.GetKind() == "RoleBinding" {
@@ -112,7 +112,7 @@ func TestKustomizationDirectories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if samples := buildKustomization(t, "samples"); len(samples) != len(files)-1 { // without rollout.yaml
+	if samples := buildKustomization(t, "samples"); len(samples) != len(files)-2 { // without rollout.yaml and configuration.yaml
 		t.Errorf("samples/Kustomization has %d objects, and there are %d files", len(samples), len(files))
 	}
 }

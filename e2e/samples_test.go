@@ -106,8 +106,8 @@ func TestSamples(t *testing.T) {
 }
 
 // sampleFiles returns the arguments of kubectl for the samples, and for the restricted sample once
-// more, in that namespace. The placement sample is applied later. rollout.yaml has the AppService of
-// appservice.yaml.
+// more, in that namespace. The placement sample is applied later. rollout.yaml and
+// configuration.yaml have the AppService of appservice.yaml.
 func sampleFiles(t *testing.T, strict string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(samples, "*.yaml"))
@@ -116,7 +116,7 @@ func sampleFiles(t *testing.T, strict string) []string {
 	}
 	var args []string
 	for _, file := range files {
-		if name := filepath.Base(file); name != "placement.yaml" && name != "rollout.yaml" {
+		if name := filepath.Base(file); name != "placement.yaml" && name != "rollout.yaml" && name != "configuration.yaml" {
 			args = append(args, "-f", file)
 		}
 	}

@@ -82,7 +82,8 @@ func newRelease(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	files = slices.DeleteFunc(files, func(file string) bool {
-		return filepath.Base(file) == "rollout.yaml" // it has the AppService of appservice.yaml, and would wait for an approval
+		// They have the AppService of appservice.yaml, and would wait for an approval or for a permission.
+		return filepath.Base(file) == "rollout.yaml" || filepath.Base(file) == "configuration.yaml"
 	})
 	var samples []byte
 	for _, file := range append(files, "testdata/rare.yaml") {
