@@ -107,10 +107,10 @@ func (c *campaign) act(ctx context.Context, l *lifecycle, i int) error {
 	f, k, want := c.fleet, l.kills[i], c.want[i].state
 	l.killed, l.reached = "not killed", time.Time{}
 	if k.number == 0 {
-		return f.act(ctx, l.app, scenario[i].change)
+		return f.take(ctx, l.app, scenario[i])
 	}
 	armed := f.proxy.arm(l.app.Namespace, k)
-	if err := f.act(ctx, l.app, scenario[i].change); err != nil {
+	if err := f.take(ctx, l.app, scenario[i]); err != nil {
 		return err
 	}
 	r, killed, err := f.awaitKill(ctx, l.app, armed, want)

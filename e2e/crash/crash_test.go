@@ -65,7 +65,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 	var all []stepResult
 	for i, step := range scenario {
 		begin := time.Now()
-		if err := f.act(t.Context(), app, step.change); err != nil {
+		if err := f.take(t.Context(), app, step); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
 		current, err := f.awaitSettled(t.Context(), app, true)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -19,22 +20,41 @@ type step struct {
 	name string
 	// change is nil for the deletion. The change of the first step sets the initial spec.
 	change framework.Change
+	// settings is the next content of the ConfigMap settings on the hub, or "" if it stays. It is
+	// written before the change.
+	settings string
 }
 
 // scenario is the lifecycle of an AppService.
 var scenario = []step{
-	{"create", func(s *v1alpha1.AppServiceSpec) { *s = framework.NewAppService("", "").Spec }},
-	{"edit the image", framework.Image("web:2")},
-	{"edit in stages", inStages("web:3", patient)},
-	{"roll back", inStages(missingImage, 8)},
-	{"scale up", framework.Replicas(3)},
-	{"edit what failed", inStages("web:4", patient)},
-	{"scale down", framework.Replicas(1)},
-	{"remove the port", framework.Ports()},
-	{"add another port", framework.Ports(81)}, // so that the next steps remove a Service too
-	{"shrink to 2 members", on("east", "north")},
-	{"delete", nil},
+	{name: "create", change: func(s *v1alpha1.AppServiceSpec) { *s = framework.NewAppService("", "").Spec }},
+	{name: "edit the image", change: framework.Image("web:2")},
+	{name: "edit in stages", change: inStages("web:3", patient)},
+	{name: "roll back", change: inStages(missingImage, 8)},
+	{name: "scale up", change: framework.Replicas(3)},
+	{name: "edit what failed", change: inStages("web:4", patient)},
+	{name: "scale down", change: framework.Replicas(1)},
+	{name: "remove the port", change: framework.Ports()},
+	{name: "add another port", change: framework.Ports(81)}, // so that the next steps remove a Service too
+	{name: "add configuration", change: configured, settings: "hello"},
+	{name: "change configuration", change: unchanged, settings: "hi"},
+	{name: "roll back configuration", change: inStages(missingImage, 8), settings: "bad"},
+	{name: "edit what failed again", change: inStages("web:4", patient)},
+	{name: "shrink to 2 members", change: on("east", "north")},
+	{name: "delete"},
 }
+
+// configured makes the pods read a ConfigMap of the hub.
+func configured(s *v1alpha1.AppServiceSpec) {
+	s.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: settings}}}}
+	s.Configuration = []v1alpha1.ConfigurationSource{{Kind: v1alpha1.ConfigurationConfigMap, Name: settings}}
+}
+
+// unchanged does not change the spec.
+func unchanged(*v1alpha1.AppServiceSpec) {}
+
+// settings is the name of the ConfigMap.
+const settings = "settings"
 
 // missingImage cannot be pulled: see stages.yaml in package kwok.
 const missingImage = "web:doesnotexist"
@@ -85,6 +105,23 @@ func (f *fleet) newApp(ctx context.Context) (*v1alpha1.AppService, error) {
 	namespace := &corev1.Namespace{}
 	namespace.Name = app.Namespace
 	return app, f.Hub.Client.Create(ctx, namespace)
+}
+
+// writeSettings writes the ConfigMap of an AppService.
+func (f *fleet) writeSettings(ctx context.Context, app *v1alpha1.AppService, content string) error {
+	if content == "" {
+		return nil
+	}
+	config := corev1ac.ConfigMap(settings, app.Namespace).WithLabels(map[string]string{v1alpha1.LabelPropagate: "true"}).WithData(map[string]string{"greeting": content})
+	return f.Hub.Client.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership)
+}
+
+// take performs a step of the scenario.
+func (f *fleet) take(ctx context.Context, app *v1alpha1.AppService, s step) error {
+	if err := f.writeSettings(ctx, app, s.settings); err != nil {
+		return err
+	}
+	return f.act(ctx, app, s.change)
 }
 
 // act performs the user's action, declares the intent to the ledger, and updates app from the hub.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,8 +60,13 @@ func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generati
 	if err != nil {
 		return "", err
 	}
-	return state(strings.NewReplacer(app.Namespace, "NAMESPACE", string(app.UID), "UID").Replace(string(content))), nil
+	text := strings.NewReplacer(app.Namespace, "NAMESPACE", string(app.UID), "UID").Replace(string(content))
+	return state(copyName.ReplaceAllString(text, "${1}DIGEST")), nil
 }
+
+// copyName matches the names of snapshots and copies. They end in a digest that depends on the
+// namespace.
+var copyName = regexp.MustCompile(`(web-` + settings + `-)[a-z0-9]{10}`)
 
 // hubState returns the AppService without its spec, which the test writes.
 func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
@@ -73,6 +81,9 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 		}
 	}
 	status.Rollout.Since = nil
+	for i := range status.Configuration {
+		status.Configuration[i].ObservedVersion, status.Configuration[i].Since = "", nil
+	}
 	for i := range status.Rollout.Stages {
 		status.Rollout.Stages[i].Since = metav1.Time{}
 	}
@@ -101,13 +112,17 @@ func memberState(ctx context.Context, api client.Client, key types.NamespacedNam
 	if err := api.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	for _, kind := range ledger.Kinds {
+	kinds := append(slices.Collect(maps.Values(ledger.Kinds)), corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		if err := api.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {
+			if list.Items[i].GetName() == "kube-root-ca.crt" {
+				continue // the member's own
+			}
 			state[kind.Kind+" "+list.Items[i].GetName()] = normalize(list.Items[i].Object, generations)
 		}
 	}
@@ -126,6 +141,11 @@ func normalize(object map[string]any, generations bool) map[string]any {
 		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
 	} {
 		unstructured.RemoveNestedField(object, path...)
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	if owners, _ := metadata["ownerReferences"].([]any); len(owners) == 1 {
+		owner, _ := owners[0].(map[string]any)
+		delete(owner, "uid")
 	}
 	if !generations {
 		unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationGeneration)
@@ -151,7 +171,7 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 	if err := checkResult(current); err != nil {
 		return err
 	}
-	if err := f.checkPlace(ctx, current); err != nil {
+	if err := errors.Join(f.checkPlace(ctx, current), f.checkConfiguration(ctx, current)); err != nil {
 		return err
 	}
 	want := clustersOf(&current.Spec)
@@ -190,6 +210,22 @@ func (f *fleet) checkPlace(ctx context.Context, app *v1alpha1.AppService) error 
 		err = fmt.Errorf("clustersIn is %q, and there are %d slices", app.Status.ClustersIn, stored)
 	}
 	return err
+}
+
+// checkConfiguration returns an error unless the content of the ConfigMap is that of the snapshot.
+func (f *fleet) checkConfiguration(ctx context.Context, app *v1alpha1.AppService) error {
+	if len(app.Spec.Configuration) == 0 {
+		return nil
+	}
+	config := &corev1.ConfigMap{}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: settings}, config); err != nil {
+		return err
+	}
+	want := string(config.UID) + "/" + config.ResourceVersion
+	if len(app.Status.Configuration) != 1 || app.Status.Configuration[0].ObservedVersion != want {
+		return fmt.Errorf("the version of the ConfigMap is %s, and the status has %+v", want, app.Status.Configuration)
+	}
+	return nil
 }
 
 func (f *fleet) countSlices(ctx context.Context, app *v1alpha1.AppService) (int, error) {

@@ -5,18 +5,22 @@
 // A removal is the DELETE of an object on a member, or a write that scales a Deployment down there.
 // Each must have an intent, which the tests declare: the AppService of the object, by UID, is deleted;
 // or, at a generation that is not older than that of the object, it does not include this cluster,
-// has no ports (for a Service), or has that number of replicas.
+// has no ports (for a Service), or has that number of replicas. A copy of a ConfigMap or a Secret may be
+// deleted while the Deployment that owns it does not name it.
 package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,6 +63,8 @@ type ObjectState struct {
 	App        types.UID // of its AppService, from its annotations
 	Generation int64     // of its AppService when it was last applied
 	Replicas   int32
+	// InUse is set for a copy of a ConfigMap or a Secret if its owner names it.
+	InUse bool
 }
 
 // Ledger records the losses of the members and the intents of the user. It is safe for concurrent
@@ -128,11 +134,20 @@ func (l *Ledger) Figures() Figures {
 		} else {
 			sum.ScaleDowns++
 		}
-		if _, traced := l.trace(lost); !traced {
+		if !l.isTraced(lost) {
 			sum.Untraced = append(sum.Untraced, lost.String())
 		}
 	}
 	return sum
+}
+
+// isTraced reports whether a loss is explained.
+func (w wishes) isTraced(lost loss) bool {
+	if copies[lost.Resource] != "" {
+		return lost.Object.Present && !lost.Object.InUse
+	}
+	_, traced := w.trace(lost)
+	return traced
 }
 
 // trace returns the intent that explains a loss, and false if there is none.
@@ -183,8 +198,14 @@ var Kinds = map[string]schema.GroupVersionKind{
 	"services":    {Version: "v1", Kind: "Service"},
 }
 
+// copies are the Kinds of what travels with an AppService.
+var copies = map[string]string{"configmaps": "ConfigMap", "secrets": "Secret"}
+
 // ReadObject reads the object of a request. An object that cannot be read is not present.
 func ReadObject(from client.Reader, r Request) ObjectState {
+	if kind := copies[r.Resource]; kind != "" && r.Name != "" {
+		return readCopy(from, kind, r)
+	}
 	kind, known := Kinds[r.Resource]
 	if !known || r.Name == "" {
 		return ObjectState{}
@@ -198,4 +219,25 @@ func ReadObject(from client.Reader, r Request) ObjectState {
 	generation, _ := strconv.ParseInt(annotations[v1alpha1.AnnotationGeneration], 10, 64) // 0 if missing: every intent is newer
 	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")         // a Service has none
 	return ObjectState{Present: true, App: types.UID(annotations[v1alpha1.AnnotationUID]), Generation: generation, Replicas: int32(replicas)}
+}
+
+// readCopy reads a copy of a ConfigMap or a Secret, and whether the Deployment that owns it names it.
+func readCopy(from client.Reader, kind string, r Request) ObjectState {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: kind})
+	if err := from.Get(context.Background(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, object); err != nil {
+		return ObjectState{}
+	}
+	state := ObjectState{Present: true}
+	for _, owner := range object.OwnerReferences {
+		deployment := &unstructured.Unstructured{}
+		deployment.SetGroupVersionKind(Kinds["deployments"])
+		if err := from.Get(context.Background(), client.ObjectKey{Namespace: r.Namespace, Name: owner.Name}, deployment); err != nil || deployment.GetUID() != owner.UID {
+			continue
+		}
+		template, _, _ := unstructured.NestedMap(deployment.Object, "spec", "template")
+		encoded, err := json.Marshal(template)
+		state.InUse = state.InUse || err != nil || strings.Contains(string(encoded), strconv.Quote(r.Name))
+	}
+	return state
 }

@@ -60,6 +60,20 @@ func TestTrace(t *testing.T) {
 			}
 		})
 	}
+	for name, test := range map[string]struct {
+		object ObjectState
+		want   bool
+	}{
+		"a copy that its Deployment does not name": {ObjectState{Present: true}, true},
+		"a copy that its Deployment names":         {ObjectState{Present: true, InUse: true}, false},
+		"a copy that is not present":               {ObjectState{}, false},
+	} {
+		for _, resource := range []string{"configmaps", "secrets"} {
+			if got := (wishes{}).isTraced(deleted(1, resource, "east", test.object)); got != test.want {
+				t.Errorf("%s: traced is %t", name, got)
+			}
+		}
+	}
 	_, traced := (wishes{intents: intents[:3]}).trace(scaledDown(9, 1, owned(1)))
 	if !traced {
 		t.Error("the last intent does not explain a loss a long time later")
