@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,8 @@ const replicas = 2
 type app struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
+	// Settings is the ConfigMap of the hub that the pods read, or "". The naked writer has none.
+	Settings string `json:"settings,omitempty"`
 }
 
 // batch returns AppServices with numbered names.
@@ -63,7 +66,27 @@ func namesOf(apps []app) map[string]bool {
 
 // appService returns the AppService.
 func (a app) appService() *v1alpha1.AppService {
-	return framework.NewAppService(namespace, a.Name, framework.Image(a.Image), framework.Replicas(replicas), framework.Env("MODE", "production"))
+	return framework.NewAppService(namespace, a.Name, framework.Image(a.Image), framework.Replicas(replicas), framework.Env("MODE", "production"), a.configure)
+}
+
+// configure makes the pods read the ConfigMap, if there is one.
+func (a app) configure(s *v1alpha1.AppServiceSpec) {
+	if a.Settings == "" {
+		return
+	}
+	s.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: a.Settings}}}}
+	s.Configuration = []v1alpha1.ConfigurationSource{{Kind: v1alpha1.ConfigurationConfigMap, Name: a.Settings}}
+}
+
+// settingsSize is the size of a ConfigMap.
+const settingsSize = 4 << 10
+
+// newSettings returns a ConfigMap of the hub with another content for each version.
+func newSettings(name, version string) *corev1.ConfigMap {
+	object := &corev1.ConfigMap{Data: map[string]string{"version": version, "filler": strings.Repeat("x", settingsSize)}}
+	object.Namespace, object.Name = namespace, name
+	object.Labels = map[string]string{v1alpha1.LabelPropagate: "true"}
+	return object
 }
 
 // render returns the Deployment and the Service, as the operator applies them to a member.

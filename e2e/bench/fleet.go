@@ -14,10 +14,12 @@ type fleet struct {
 	dir      string   // of temporary files
 	profiles string   // the directory of profiles, or nothing
 	flags    []string // of the operator
-	group    *machine.Group
-	servers  *servers
-	observer *observer
-	kubelets *kubelets
+	// propagates is set if ConfigMaps travel in a scenario.
+	propagates bool
+	group      *machine.Group
+	servers    *servers
+	observer   *observer
+	kubelets   *kubelets
 }
 
 // writer is what is measured: the operator, or the naked writer.
@@ -36,7 +38,7 @@ func withFleet(ctx context.Context, s settings, do func(context.Context, *fleet)
 	if err != nil {
 		return err
 	}
-	f := &fleet{dir: dir, group: &machine.Group{}, observer: newObserver(), flags: s.flags}
+	f := &fleet{dir: dir, group: &machine.Group{}, observer: newObserver(), flags: s.flags, propagates: s.has("B12", "B13")}
 	if s.profile {
 		f.profiles = s.out
 	}

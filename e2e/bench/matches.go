@@ -30,6 +30,15 @@ func hasImage(apps []app) func(change) bool {
 	}
 }
 
+// hasRevision matches the Deployments of AppServices with a revision.
+func hasRevision(apps []app, revision string) func(change) bool {
+	names := namesOf(apps)
+	return func(c change) bool {
+		deployment, ok := c.object.(*appsv1.Deployment)
+		return ok && !c.gone && names[c.name] && deployment.Annotations[v1alpha1.AnnotationRevision] == revision
+	}
+}
+
 // isAppService matches AppServices for which a function returns true.
 func isAppService(apps []app, is func(*v1alpha1.AppService) bool) func(change) bool {
 	names := namesOf(apps)

@@ -50,6 +50,9 @@ func (o *operator) start() error {
 		"--kubeconfig=" + hub, "--allow-loopback-members", "--leader-elect=false",
 		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=" + address(ports[1]),
 	}, o.fleet.flags...)
+	if o.fleet.propagates {
+		args = append(args, "--propagate-from="+namespace)
+	}
 	cmd := exec.Command(o.program, args...)
 	if o.fleet.profiles != "" {
 		o.profiler = address(ports[2])

@@ -193,6 +193,11 @@ func (r *run) operator(ctx context.Context, o *operator) error {
 			return err
 		}
 	}
+	if r.has("B12", "B13") {
+		if err := r.withConfiguration(ctx, o); err != nil {
+			return err
+		}
+	}
 	if r.has("B11") {
 		if err := r.besideCrowd(ctx, o); err != nil {
 			return fmt.Errorf("B11: %w", err)
