@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -38,8 +39,11 @@ func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in
 	decision, err := r.options.Sources.Decide(ctx, sources.Request{
 		App: in.App, Revisions: known.revisions, Serials: serialsOnMembers(*in), Now: time.Now(),
 	})
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
 		return false, fmt.Errorf("decide the configuration: %w", err)
+	} else if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Decide the configuration; the clusters keep theirs, and it is tried again")
+		decision, in.IsUndecided = undecided(in.App), true
 	}
 	if in.HasMissingSlices { // what lost entries need is not known
 		decision.Prune = nil
@@ -51,6 +55,21 @@ func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in
 	hasOtherTemplate := in.Revision == 0 || isRetry || !known.isCurrent
 	in.IsSpecPending = hasOtherTemplate && mustWait
 	return (hasOtherTemplate || decision.NeedsRevision) && !mustWait, nil
+}
+
+// undecidedRetry is the time until another decision after an error.
+const undecidedRetry = 5 * time.Second
+
+// undecided returns the decision that changes nothing. A source that cannot be read, or a snapshot that
+// cannot be created, must not stop anything else: the status of the clusters, or the division of the
+// replicas.
+func undecided(app *v1alpha1.AppService) configuration.Decision {
+	return configuration.Decision{
+		Status:       app.Status.Configuration,
+		Configured:   meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured),
+		Blocker:      &configuration.Problem{Reason: v1alpha1.ReasonConfigurationChanged, Message: "the hub gave no answer about the configuration, so there is no new revision: it is tried again"},
+		RecheckAfter: undecidedRetry,
+	}
 }
 
 // serialsOnMembers returns the highest serials that members have reported for their copies of sources
@@ -109,7 +128,7 @@ func awaitsFirstContent(in rollout.Input) bool {
 // finishConfiguration is called after the status with a decision was written, or if there was nothing
 // to write. What cannot be deleted is tried again with the next plan.
 func (r *Reconciler) finishConfiguration(ctx context.Context, in rollout.Input) {
-	if in.Configuration == nil {
+	if in.Configuration == nil || in.IsUndecided {
 		return
 	}
 	if err := r.options.Sources.Written(ctx, in.App, *in.Configuration); err != nil {
