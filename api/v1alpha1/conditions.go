@@ -137,8 +137,9 @@ const (
 	// ReasonTooLarge: the AppService would have more than 2 MiB of configuration, or more than 64
 	// sources. Make them smaller, or divide the AppService.
 	ReasonTooLarge = "TooLarge"
-	// ReasonConfigurationForbidden: the operator has no permission for this kind in the namespace.
-	// Grant the permissions in config/propagation.
+	// ReasonConfigurationForbidden: the operator has no permission for this kind in the namespace, a
+	// quota or an admission policy refuses the snapshot, or the key cannot be used. Grant the
+	// permissions in config/propagation, or do what the message says.
 	ReasonConfigurationForbidden = "ConfigurationForbidden"
 	// ReasonPropagationDisabled: the flag --propagate-from of the operator does not name the
 	// namespace.

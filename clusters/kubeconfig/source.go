@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,6 +93,23 @@ type Sources []Source
 // HasNamespace reports whether any of the sources is in a namespace.
 func (s Sources) HasNamespace(namespace string) bool {
 	return slices.ContainsFunc(s, func(source Source) bool { return source.Namespace == namespace })
+}
+
+// MaySelect reports whether a source may select a Secret, from its metadata. A Secret of Cluster API
+// is recognized by its name, because its type is not in the metadata.
+func (s Sources) MaySelect(secret metav1.Object) bool {
+	return slices.ContainsFunc(s, func(source Source) bool {
+		if secret.GetNamespace() != source.Namespace {
+			return false
+		}
+		switch source.Format {
+		case FormatClusterAPI:
+			return strings.HasSuffix(secret.GetName(), clusterAPISuffix)
+		case FormatArgoCD:
+			return argoCDSelector.Matches(labels.Set(secret.GetLabels()))
+		}
+		return source.Selector.Matches(labels.Set(secret.GetLabels()))
+	})
 }
 
 // MemberSecret is a Secret that describes a member.

@@ -76,6 +76,10 @@ func TestSource_returns_the_name_of_the_member(t *testing.T) {
 			if got := test.source.member(test.secret); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
+			maySelect := Sources{test.source}.MaySelect(test.secret)
+			if isElsewhere := test.secret.Namespace != test.source.Namespace; test.want != "" && !maySelect || isElsewhere && maySelect {
+				t.Errorf("MaySelect returns %t", maySelect)
+			}
 		})
 	}
 }

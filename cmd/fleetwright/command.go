@@ -20,6 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
 // options are the values of the flags.
@@ -39,6 +40,8 @@ type options struct {
 	probeInterval           time.Duration
 	secretGrace             time.Duration
 	sliceThreshold          int
+	propagateFrom           string
+	propagated              sources.Namespaces
 	metricsAddress          string
 	probeAddress            string
 	leaderElect             bool
@@ -101,6 +104,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.DurationVar(&o.probeInterval, "member-probe-interval", clusters.DefaultProbeInterval, "interval of the health probes of a member; three consecutive failures make it unreachable")
 	f.IntVar(&o.sliceThreshold, "slice-threshold", appslice.DefaultThreshold, "`number` of entries of one AppService above which they move from its status to AppServiceSlices")
 	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; a MemberCluster with settings of an administrator is kept permanently")
+	f.StringVar(&o.propagateFrom, "propagate-from", "", "`namespaces` on the hub whose labelled ConfigMaps and Secrets may travel with AppServices (spec.configuration), separated by commas, or * for all; empty disables it. The permissions are in config/propagation")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics server; 0 disables it")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "use leader election, so that only one of several replicas is active")
@@ -138,6 +142,10 @@ func (o *options) check() error {
 	}
 	if err := o.traces.check(); err != nil {
 		return err
+	}
+	var err error
+	if o.propagated, err = sources.ParseNamespaces(o.propagateFrom); err != nil {
+		return fmt.Errorf("--propagate-from %s: %w", o.propagateFrom, err)
 	}
 	return o.findSources()
 }

@@ -134,6 +134,8 @@ func TestInvalid_options_are_reported_in_one_line(t *testing.T) {
 		"an interval of 0":                {[]string{"--member-probe-interval", "0s"}, "--member-probe-interval"},
 		"a Secret grace of 0":             {[]string{"--secret-grace", "0s"}, "--secret-grace"},
 		"a slice threshold of 0":          {[]string{"--slice-threshold", "0"}, "--slice-threshold 0: want 1 to 1300, because more entries may not fit into one object of the hub"},
+		"a bad namespace":                 {[]string{"--propagate-from", "shop,Bad"}, `--propagate-from shop,Bad: "Bad" is not the name of a namespace: use names that are separated by commas, or * for all`},
+		"all namespaces and another":      {[]string{"--propagate-from", "*,shop"}, `--propagate-from *,shop: * is all namespaces: remove the others`},
 		"a slice threshold of 5000":       {[]string{"--slice-threshold", "5000"}, "--slice-threshold 5000: want 1 to 1300, because more entries may not fit into one object of the hub"},
 		"a negative interval":             {[]string{"--member-probe-interval", "-1s"}, "--member-probe-interval"},
 		"a QPS of 0":                      {[]string{"--member-qps", "0"}, "--member-qps"},

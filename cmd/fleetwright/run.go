@@ -33,6 +33,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/clusterprofile"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/planner"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/internal/rewind"
 )
@@ -91,7 +92,11 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	observations := planner.NewObservations()
 	older := templates.NewReader(hub.GetAPIReader())
 	deliverer := delivery.New(hub, hubID, older, observations)
-	planned, err := planner.SetupWithManager(hub, observations, planner.Options{SliceThreshold: o.sliceThreshold, Templates: older})
+	configuration, err := o.newSources(hub)
+	if err != nil {
+		return err
+	}
+	planned, err := planner.SetupWithManager(hub, observations, planner.Options{SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration})
 	err = errors.Join(
 		err,
 		planner.SetupCounterWithManager(hub),
@@ -125,6 +130,16 @@ func registerWhileLeading(collector prometheus.Collector) manager.RunnableFunc {
 		metrics.Registry.Unregister(collector)
 		return nil
 	}
+}
+
+// newSources returns the sources of spec.configuration, which only the leader watches. Without
+// namespaces, nothing is started.
+func (o *options) newSources(hub manager.Manager) (*sources.Sources, error) {
+	configuration, err := sources.New(hub.GetConfig(), sources.Options{Namespaces: o.propagated, OperatorNamespace: o.secretNamespace, IsKubeconfig: o.sources.MaySelect})
+	if err != nil || o.propagated.IsEmpty() {
+		return configuration, err
+	}
+	return configuration, hub.Add(configuration)
 }
 
 // publishProfiles publishes a ClusterProfile for each member if the flag is set.

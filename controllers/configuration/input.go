@@ -78,6 +78,9 @@ type Source struct {
 	IsLabelled bool
 	// IsKubeconfig is set if the source is a Secret with the kubeconfig of a member.
 	IsKubeconfig bool
+	// Problem is why the source cannot be read, or its snapshot cannot be created, until somebody
+	// changes something. It is nil if there is none.
+	Problem *Problem
 
 	// Digest is the digest of the content of this version, or the zero value if it was not read.
 	// What was read of a version must be given until the source has another version.

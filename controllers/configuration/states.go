@@ -26,6 +26,8 @@ func (in Input) obstacle(s *source) *Problem {
 		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("nothing may leave namespace %s, because it is that of Fleetwright: create the AppService in another namespace", in.App.Namespace)}
 	case s.hub.Presence == PresenceForbidden:
 		return &Problem{v1alpha1.ReasonConfigurationForbidden, fmt.Sprintf("Fleetwright has no permission for %ss in namespace %s: ask an administrator to grant config/propagation there", s.Kind, in.App.Namespace)}
+	case s.hub.Problem != nil:
+		return s.hub.Problem
 	case s.hub.IsKubeconfig:
 		return &Problem{v1alpha1.ReasonTypeRefused, fmt.Sprintf("%s has the kubeconfig of a member, and must not leave the hub: remove it from spec.configuration", s.describe())}
 	case s.hub.Presence == PresenceAbsent && s.name == "":

@@ -65,6 +65,11 @@ func TestStates(t *testing.T) {
 		}, reason: v1alpha1.ReasonTypeRefused, first: "Secret tls has the kubeconfig of a member, and must not leave the hub: remove it from spec.configuration"},
 		"the namespace of Fleetwright": {ref: tls, happen: func(h *hub) { h.OperatorNamespace = "shop" }, reason: v1alpha1.ReasonTypeRefused,
 			first: "nothing may leave namespace shop, because it is that of Fleetwright: create the AppService in another namespace"},
+		"what the hub refuses": {ref: tls, happen: func(h *hub) {
+			h.change(tls, func(s *configuration.Source) {
+				s.Problem = &configuration.Problem{Reason: v1alpha1.ReasonConfigurationForbidden, Message: "the quota is used up"}
+			})
+		}, reason: v1alpha1.ReasonConfigurationForbidden, first: "the quota is used up"},
 		"larger than allowed": {ref: settings, happen: func(h *hub) { h.put(settings, text(strings.Repeat("x", configuration.MaxSize+1))) }, reason: v1alpha1.ReasonTooLarge,
 			first: "with ConfigMap settings, the configuration would have 2097153 bytes, and 2097152 are allowed: make it smaller, or divide the AppService"},
 	} {

@@ -10,10 +10,10 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 )
 
-// input returns the input of a decision, without sources and snapshots.
-func (s *Sources) input(request Request) configuration.Input {
+// newInput returns the input of a decision, without sources and snapshots.
+func newInput(request Request) configuration.Input {
 	app := request.App
-	in := configuration.Input{
+	return configuration.Input{
 		App: client.ObjectKeyFromObject(app), UID: app.UID,
 		Spec:      configuration.TemplateOf(app.Spec),
 		Status:    app.Status.Configuration,
@@ -25,10 +25,6 @@ func (s *Sources) input(request Request) configuration.Input {
 		Serials:   request.Serials,
 		Now:       request.Now,
 	}
-	if s != nil {
-		in.OperatorNamespace = s.options.OperatorNamespace
-	}
-	return in
 }
 
 // inUse returns the revisions that clusters have, or may get.

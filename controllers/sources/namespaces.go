@@ -47,3 +47,11 @@ func (n Namespaces) IsEmpty() bool { return !n.isAll && len(n.names) == 0 }
 
 // Has reports whether a namespace is one of them.
 func (n Namespaces) Has(namespace string) bool { return n.isAll || slices.Contains(n.names, namespace) }
+
+// watched returns the namespaces to watch; "" is all.
+func (n Namespaces) watched() []string {
+	if n.isAll {
+		return []string{""}
+	}
+	return n.names
+}

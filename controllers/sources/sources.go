@@ -2,12 +2,19 @@ package sources
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -31,23 +38,104 @@ type Options struct {
 // Sources knows the sources and the snapshots on the hub. A nil *Sources is valid: no namespace may
 // be used. It is safe for concurrent use, but not for the same AppService.
 type Sources struct {
-	options Options
+	options  Options
+	hub      *hubClient
+	key      *keyStore
+	contents *contents
+	lookups  *lookups
+	watches  []*watch
+	// events counts the events of all watches.
+	events atomic.Uint64
+
+	mu     sync.Mutex
+	apps   map[types.NamespacedName]*appState
+	users  map[objectKey]map[types.NamespacedName]struct{} // the AppServices of each source
+	queues []queue
 }
 
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 // New returns the sources on a hub. Without namespaces, it never sends a request.
-func New(_ *rest.Config, options Options) (*Sources, error) {
-	return &Sources{options: options}, nil
+func New(hub *rest.Config, options Options) (*Sources, error) {
+	s := &Sources{options: options, lookups: newLookups(), apps: map[types.NamespacedName]*appState{}, users: map[objectKey]map[types.NamespacedName]struct{}{}}
+	if options.Namespaces.IsEmpty() {
+		return s, nil
+	}
+	var err error
+	if s.hub, err = newHubClient(hub); err != nil {
+		return nil, err
+	}
+	s.key = &keyStore{hub: s.hub, namespace: options.OperatorNamespace}
+	s.contents = &contents{hub: s.hub}
+	for _, kind := range kinds {
+		for _, namespace := range options.Namespaces.watched() {
+			if err := s.addWatch(kind, namespace); err != nil {
+				return nil, fmt.Errorf("watch the %ss in namespace %q: %w", kind, namespace, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *Sources) addWatch(kind v1alpha1.ConfigurationKind, namespace string) error {
+	w, err := newWatch(s.hub.metadata, kind, namespace)
+	if err != nil {
+		return err
+	}
+	w.accessChanged = func() { s.enqueueUsers(w) }
+	_, err = w.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, isInitial bool) {
+			if !isInitial { // what was decided before the watch was synced is decided again then
+				s.observe(kind, object, false)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			if resourceVersion(before) != resourceVersion(after) {
+				s.observe(kind, after, false)
+			}
+		},
+		DeleteFunc: func(object any) { s.observe(kind, object, true) },
+	})
+	s.watches = append(s.watches, w)
+	return err
+}
+
+func resourceVersion(object any) string {
+	return object.(*metav1.PartialObjectMetadata).ResourceVersion
 }
 
 // Start watches until the context ends. Without namespaces, it starts nothing.
 func (s *Sources) Start(ctx context.Context) error {
-	<-ctx.Done()
+	if s == nil {
+		return nil
+	}
+	var running sync.WaitGroup
+	for _, w := range s.watches {
+		running.Go(func() { w.informer.RunWithContext(ctx) })
+		running.Go(func() {
+			if cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
+				s.enqueueUsers(w)
+			}
+		})
+	}
+	running.Wait()
 	return nil
 }
 
 // Listen enqueues the AppServices whose decision may differ, because a source or a snapshot has
 // changed, or because it can be read now or not any more. It returns immediately.
-func (s *Sources) Listen(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (s *Sources) Listen(ctx context.Context, to queue) error {
+	if s == nil || s.options.Namespaces.IsEmpty() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues = append(s.queues, to)
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.queues = slices.DeleteFunc(s.queues, func(q queue) bool { return q == to })
+	})
 	return nil
 }
 
@@ -63,22 +151,177 @@ type Request struct {
 	Now time.Time
 }
 
+// maxRounds is how often is decided until nothing has to be read or created any more.
+const maxRounds = 20
+
 // Decide decides until nothing has to be read any more, and creates the snapshots of the decision.
-// It never returns an error that has content of a source.
-func (s *Sources) Decide(_ context.Context, request Request) (configuration.Decision, error) {
-	in := s.input(request)
-	for _, ref := range in.Refs() {
-		in.Sources[ref] = configuration.Source{Presence: configuration.PresenceDisabled}
+// If the hub refuses something, the decision says so. An error may be temporary. It never has
+// content of a Secret.
+func (s *Sources) Decide(ctx context.Context, request Request) (configuration.Decision, error) {
+	in := newInput(request)
+	if s == nil || !s.options.Namespaces.Has(request.App.Namespace) {
+		for _, ref := range in.Refs() {
+			in.Sources[ref] = configuration.Source{Presence: configuration.PresenceDisabled}
+		}
+		in.Snapshots = named(in)
+		return configuration.Decide(in), nil
 	}
-	in.Snapshots = named(in)
-	return configuration.Decide(in), nil
+	in.OperatorNamespace = s.options.OperatorNamespace
+	r := &round{Sources: s, app: request.App, state: s.register(request.App, in.Refs()), in: in}
+	if err := r.gather(ctx); err != nil {
+		return configuration.Decision{}, err
+	}
+	for range maxRounds {
+		decision := configuration.Decide(r.in)
+		isDone, err := r.carryOut(ctx, decision)
+		if err != nil {
+			return configuration.Decision{}, err
+		}
+		if isDone {
+			decision.RecheckAfter = r.recheckAfter(decision.RecheckAfter)
+			return decision, nil
+		}
+	}
+	return configuration.Decision{}, errors.New("the sources of configuration change while they are read")
 }
 
 // Written must be called after the status with a decision was written, or if there was nothing to
 // write. It keeps the memory of the decision, and deletes the snapshots that nothing names.
-func (s *Sources) Written(context.Context, *v1alpha1.AppService, configuration.Decision) error {
-	return nil
+func (s *Sources) Written(ctx context.Context, app *v1alpha1.AppService, decision configuration.Decision) error {
+	state := s.stateOf(app)
+	if state == nil {
+		return nil
+	}
+	state.memory = decision.Memory
+	return s.prune(ctx, app, state, decision.Prune)
 }
 
 // Forget drops what is known about an AppService that does not exist any more.
-func (s *Sources) Forget(types.NamespacedName) {}
+func (s *Sources) Forget(app types.NamespacedName) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state := s.apps[app]; state != nil {
+		s.setUser(app, state.refs, nil)
+		delete(s.apps, app)
+	}
+}
+
+// register notes which sources an AppService uses, before they are looked up, so that no change is
+// missed. It returns what is known about the AppService.
+func (s *Sources) register(app *v1alpha1.AppService, refs []configuration.Ref) *appState {
+	key := client.ObjectKeyFromObject(app)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.apps[key]
+	if state == nil || state.uid != app.UID {
+		var before []configuration.Ref
+		if state != nil {
+			before = state.refs
+		}
+		state = newAppState(app.UID)
+		state.refs = before
+		s.apps[key] = state
+	}
+	s.setUser(key, state.refs, refs)
+	state.setRefs(refs)
+	return state
+}
+
+// setUser updates the users of sources. The caller holds the lock.
+func (s *Sources) setUser(app types.NamespacedName, before, after []configuration.Ref) {
+	for _, ref := range before {
+		source := objectKey{ref.Kind, app.Namespace, ref.From}
+		if slices.Contains(after, ref) {
+			continue
+		}
+		if delete(s.users[source], app); len(s.users[source]) == 0 {
+			delete(s.users, source)
+		}
+	}
+	for _, ref := range after {
+		source := objectKey{ref.Kind, app.Namespace, ref.From}
+		if s.users[source] == nil {
+			s.users[source] = map[types.NamespacedName]struct{}{}
+		}
+		s.users[source][app] = struct{}{}
+	}
+}
+
+// stateOf returns what is known about an AppService, or nil.
+func (s *Sources) stateOf(app *v1alpha1.AppService) *appState {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state := s.apps[client.ObjectKeyFromObject(app)]; state != nil && state.uid == app.UID {
+		return state
+	}
+	return nil
+}
+
+// observe enqueues the AppServices of a source or of a snapshot after an event.
+func (s *Sources) observe(kind v1alpha1.ConfigurationKind, event any, isDeleted bool) {
+	if last, isUnknown := event.(cache.DeletedFinalStateUnknown); isUnknown {
+		event = last.Obj
+	}
+	object, isMetadata := event.(*metav1.PartialObjectMetadata)
+	if !isMetadata {
+		return
+	}
+	source := objectKey{kind, object.Namespace, object.Name}
+	s.events.Add(1)
+	s.lookups.drop(source)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	affected := make([]types.NamespacedName, 0, len(s.users[source])+1)
+	for app := range s.users[source] {
+		affected = append(affected, app)
+	}
+	if name := object.Labels[v1alpha1.LabelAppService]; name != "" && configuration.IsSnapshot(object.Name) {
+		owner := types.NamespacedName{Namespace: object.Namespace, Name: name}
+		if state := s.apps[owner]; state != nil && !state.isOwnWrite(kind, object, isDeleted) {
+			affected = append(affected, owner)
+		}
+	}
+	s.enqueue(affected)
+}
+
+// enqueueUsers enqueues the AppServices that use a source of a watch.
+func (s *Sources) enqueueUsers(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	affected := map[types.NamespacedName]struct{}{}
+	for source, apps := range s.users {
+		if source.kind == w.kind && w.has(source.namespace) {
+			for app := range apps {
+				affected[app] = struct{}{}
+			}
+		}
+	}
+	for app := range affected {
+		s.enqueue([]types.NamespacedName{app})
+	}
+}
+
+// enqueue adds AppServices to all queues. The caller holds the lock; a queue does not block.
+func (s *Sources) enqueue(apps []types.NamespacedName) {
+	for _, to := range s.queues {
+		for _, app := range apps {
+			to.Add(reconcile.Request{NamespacedName: app})
+		}
+	}
+}
+
+// watchOf returns the watch of a kind in a namespace, or nil.
+func (s *Sources) watchOf(kind v1alpha1.ConfigurationKind, namespace string) *watch {
+	for _, w := range s.watches {
+		if w.kind == kind && w.has(namespace) {
+			return w
+		}
+	}
+	return nil
+}

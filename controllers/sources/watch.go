@@ -1,0 +1,145 @@
+package sources
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+)
+
+// byAppService is an index of snapshots, by the namespace and name of their AppService.
+const byAppService = "appservice"
+
+// watch watches the metadata of the labelled objects of one kind, in one namespace or in all. It
+// tries again forever: a permission that is missing affects only this kind and these namespaces.
+type watch struct {
+	kind      v1alpha1.ConfigurationKind
+	namespace string // "" is all
+	informer  cache.SharedIndexInformer
+	// accessChanged is called when the hub begins or ends to forbid list or watch.
+	accessChanged func()
+
+	mu sync.Mutex
+	// isListForbidden and isWatchForbidden are the results of the last requests.
+	isListForbidden, isWatchForbidden bool
+}
+
+func newWatch(reader metadata.Interface, kind v1alpha1.ConfigurationKind, namespace string) (*watch, error) {
+	w := &watch{kind: kind, namespace: namespace}
+	resource := reader.Resource(resourceOf(kind)).Namespace(namespace)
+	w.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = v1alpha1.LabelPropagate
+			list, err := resource.List(quietly(ctx), options)
+			w.record(&w.isListForbidden, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			options.LabelSelector = v1alpha1.LabelPropagate
+			events, err := resource.Watch(quietly(ctx), options)
+			w.record(&w.isWatchForbidden, err)
+			return events, err
+		},
+	}, reader), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{byAppService: appServicesOf})
+	if err := w.informer.SetTransform(strip); err != nil {
+		return nil, err
+	}
+	return w, w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if !apierrors.IsForbidden(err) { // the AppServices report it
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		}
+	})
+}
+
+// record notes whether the hub has forbidden a request. Other errors say nothing about it.
+func (w *watch) record(isForbidden *bool, err error) {
+	if err != nil && !apierrors.IsForbidden(err) {
+		return
+	}
+	w.mu.Lock()
+	before := w.isListForbidden || w.isWatchForbidden
+	*isForbidden = err != nil
+	after := w.isListForbidden || w.isWatchForbidden
+	w.mu.Unlock()
+	if before != after {
+		klog.Background().Info("The permission to list and watch sources of configuration has changed", "kind", w.kind, "namespace", w.namespace, "forbidden", after)
+		w.accessChanged()
+	}
+}
+
+// isForbidden reports whether the hub forbids list or watch.
+func (w *watch) isForbidden() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.isListForbidden || w.isWatchForbidden
+}
+
+// has reports whether a namespace is watched.
+func (w *watch) has(namespace string) bool { return w.namespace == "" || w.namespace == namespace }
+
+// get returns a labelled object, or nil.
+func (w *watch) get(namespace, name string) *metav1.PartialObjectMetadata {
+	found, exists, err := w.informer.GetStore().GetByKey(namespace + "/" + name)
+	if err != nil || !exists {
+		return nil
+	}
+	return found.(*metav1.PartialObjectMetadata)
+}
+
+// snapshots returns the objects with the label of an AppService and the names of snapshots.
+func (w *watch) snapshots(namespace, app string) []configuration.Snapshot {
+	found, err := w.informer.GetIndexer().ByIndex(byAppService, namespace+"/"+app)
+	if err != nil {
+		return nil // the index exists
+	}
+	all := make([]configuration.Snapshot, 0, len(found))
+	for _, object := range found {
+		all = append(all, configuration.SnapshotOf(w.kind, object.(*metav1.PartialObjectMetadata)))
+	}
+	slices.SortFunc(all, func(a, b configuration.Snapshot) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// appServicesOf returns the AppService of a snapshot, for the index.
+func appServicesOf(object any) ([]string, error) {
+	metadata, isMetadata := object.(*metav1.PartialObjectMetadata)
+	if !isMetadata || metadata.Labels[v1alpha1.LabelAppService] == "" || !configuration.IsSnapshot(metadata.Name) {
+		return nil, nil
+	}
+	return []string{metadata.Namespace + "/" + metadata.Labels[v1alpha1.LabelAppService]}, nil
+}
+
+// strip removes what is not needed. The annotation last-applied-configuration of kubectl has the
+// content.
+func strip(object any) (any, error) {
+	metadata, isMetadata := object.(*metav1.PartialObjectMetadata)
+	if !isMetadata {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: *stripped(&metadata.ObjectMeta)}, nil
+}
+
+// stripped returns the metadata that are needed.
+func stripped(all *metav1.ObjectMeta) *metav1.ObjectMeta {
+	needed := &metav1.ObjectMeta{
+		Namespace: all.Namespace, Name: all.Name, UID: all.UID, ResourceVersion: all.ResourceVersion,
+		CreationTimestamp: all.CreationTimestamp, Labels: all.Labels, OwnerReferences: all.OwnerReferences,
+	}
+	for _, annotation := range []string{v1alpha1.AnnotationDigest, v1alpha1.AnnotationSource, v1alpha1.AnnotationType, v1alpha1.AnnotationSize, v1alpha1.AnnotationSerial} {
+		if value, exists := all.Annotations[annotation]; exists {
+			metav1.SetMetaDataAnnotation(needed, annotation, value)
+		}
+	}
+	return needed
+}
