@@ -127,8 +127,15 @@ type RolloutStatus struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
+	// If the spec waits for a source of its configuration, it is the revision before that edit.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+	// ChangedSources are the names of the sources whose content the revision changes.
+	// It is empty if the revision changes anything else compared with the stable revision.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	ChangedSources []string `json:"changedSources,omitempty"`
 	// LatestRevision is the latest revision, if the spec has returned to an older one.
 	// A new revision gets a higher number.
 	// +optional

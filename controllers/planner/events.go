@@ -59,6 +59,13 @@ func (r *Reconciler) announceRollout(in rollout.Input, decision rollout.Decision
 	}
 }
 
+// announceConfiguration emits an event for each change of the configuration.
+func (r *Reconciler) announceConfiguration(in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) {
+	for _, step := range status.ConfigurationSteps(in, decision, next) {
+		r.event(in.App, nil, step.Bad, step.Reason, planAction, step.Message)
+	}
+}
+
 // namesOf returns the first names and the number of the others.
 func namesOf(clusters []string) string {
 	names := strings.Join(clusters[:min(len(clusters), maxNames)], ", ")

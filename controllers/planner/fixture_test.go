@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
 // patience is the time limit for every expected state. Only a failing test uses it up.
@@ -33,6 +34,8 @@ type fixture struct {
 	*plannerRun
 	app     *v1alpha1.AppService
 	options Options
+	// propagation are the options of the sources. Without namespaces, there are none.
+	propagation sources.Options
 	// revision is the number of the revision that the planner has for the spec.
 	revision int64
 }
@@ -120,9 +123,11 @@ func (s *fixture) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	s.must(err)
-	_, err = SetupWithManager(manager, p.observations, s.options)
-	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
+	options := s.options
+	options.Sources = s.newSources(ctx, hubConfig)
+	_, err = SetupWithManager(manager, p.observations, options)
+	s.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Start(ctx) }()
 	p.client = manager.GetClient()

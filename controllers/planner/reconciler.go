@@ -36,6 +36,7 @@ type Reconciler struct {
 	events       events.EventRecorder
 	observations *Observations
 	store        *store
+	histories    *histories
 	throttle     throttle
 	// observedSince returns when this process began to plan. A replica that does not lead observes
 	// nothing.
@@ -48,7 +49,7 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 	return &Reconciler{
 		observedSince: sync.OnceValue(func() metav1.Time { return metav1.Now().Rfc3339Copy() }),
 		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, templates: cmp.Or(options.Templates, templates.NewReader(live)), events: events, observations: observations,
-		store: newStore(hub, live), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
+		store: newStore(hub, live), histories: newHistories(), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 	}
 }
 
@@ -67,6 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.hub.Get(ctx, request.NamespacedName, app, client.UnsafeDisableDeepCopy); err != nil {
 		r.observations.forgetApp(request.NamespacedName)
 		r.store.forgetDeleted(request.NamespacedName)
+		r.histories.forget(request.NamespacedName)
+		r.options.Sources.Forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx, record := tracing.Start(ctx, tracing.Work{Name: "plan", App: app, Settled: isSettled(app)})
@@ -132,6 +135,10 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	if err := r.revise(ctx, app, &in); err != nil {
 		return reconcile.Result{}, err
 	}
+	if awaitsFirstContent(in) {
+		r.finishConfiguration(ctx, in)
+		return reconcile.Result{RequeueAfter: cmp.Or(in.Configuration.RecheckAfter, staleRetry)}, nil
+	}
 	return r.decide(ctx, have, in, gathering)
 }
 
@@ -162,7 +169,8 @@ func (r *Reconciler) decide(ctx context.Context, have stored, in rollout.Input, 
 	if err := r.store.deleteLeftovers(ctx, app); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: decision.RecheckAfter}, nil
+	r.finishConfiguration(ctx, in)
+	return reconcile.Result{RequeueAfter: recheckAfter(in, decision)}, nil
 }
 
 // gather reads the inputs of the status and computes the plan. All plans share the members, which
@@ -217,17 +225,18 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	r.telemetry.recordStatus(app, next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.announce(in, next)
+	r.announceConfiguration(in, decision, next)
 	r.announceRollout(in, decision)
 	r.telemetry.recordRollout(in.App, decision)
 	return nil
 }
 
 // withLimits returns the current status with those parts of the next one that limit later plans and
-// delivery: counted removals, planned specs, accepted stamps, that the hub is behind a cluster, and
-// the revision.
+// delivery: counted removals, planned specs, accepted stamps, that the hub is behind a cluster, the
+// revision, and the snapshots of the configuration.
 func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
 	wasPaused := current.Rollout.Paused
-	current.Rollout = next.Rollout
+	current.Rollout, current.Configuration = next.Rollout, next.Configuration
 	current.Rollout.Paused = wasPaused || next.Rollout.Paused // until the clocks that start again are written
 	current.Removals, current.PlannedSpecs, current.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
 	current.Summary.HubBehind = max(current.Summary.HubBehind, next.Summary.HubBehind)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/templates"
@@ -21,47 +22,82 @@ const maxTakenNames = 100
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;create;delete
 
-// revise sets the revision that has the template of the AppService. If the history does not have it,
-// it is stored, before a status names it. The history is read from the API server, and only after an
-// edit or for a retry: at rest the status names the revision of the spec.
+// revise sets the revision that has the template of the AppService, and the present snapshots of its
+// configuration. If the history does not have it, it is stored, before a status names it. Without
+// configuration, the history is read from the API server only after an edit or for a retry: at rest
+// the status names the revision of the spec.
 func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input) error {
 	in.Revision = app.Status.Rollout.Revision
 	isRetry := rollout.RetriesRevision(app)
-	if in.IsDeleting() || in.Revision > 0 && !isEdited(app) && !isRetry {
+	isNeeded := in.Revision == 0 || isEdited(app) || isRetry
+	if in.IsDeleting() {
 		return r.checkStable(ctx, in)
 	}
-	var stored appsv1.ControllerRevisionList
-	if err := r.live.List(ctx, &stored, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
-		return r.reportRevisionsRefused(ctx, app, fmt.Errorf("read the revisions: %w", err))
-	}
-	history := revision.HistoryOf(app, stored.Items)
-	next := history.NextFor(in.App, in.HighestRevision(), isRetry)
-	if !next.IsStored {
+	var snapshots []configuration.Named
+	if hasConfiguration(app) {
 		var err error
-		if next.Number, err = r.storeRevision(ctx, app, next.Number); err != nil {
+		if isNeeded, err = r.configure(ctx, app, in, isRetry); err != nil {
+			return err
+		}
+		snapshots = in.Configuration.Configuration
+	}
+	if !isNeeded {
+		return r.checkStable(ctx, in)
+	}
+	history, err := r.listRevisions(ctx, app)
+	if err != nil {
+		return r.reportRevisionsRefused(ctx, app, err)
+	}
+	next := history.NextFor(in.App, snapshots, in.HighestRevision(), isRetry)
+	if !next.IsStored {
+		stored, err := r.storeRevision(ctx, app, snapshots, next.Number)
+		if err != nil {
+			r.histories.forget(client.ObjectKeyFromObject(app))
 			return r.reportRevisionsRefused(ctx, app, err)
 		}
+		next.Number, history = stored.Number, history.With(stored)
 	}
-	in.Revision = next.Number
+	in.Revision, in.ChangedSources = next.Number, next.ChangedSources
+	in.IsRevisionMissing = false // its snapshots exist: they are those of the decision
 	switch {
 	case next.IsRetry:
 		in.Origin = rollout.RevisionRetried
 	case next.IsUndo:
 		in.Origin = rollout.RevisionUndone
 	}
-	for _, superfluous := range history.Superfluous(in.App, next.Number) {
-		only := client.Preconditions{UID: new(superfluous.UID)}
-		if err := r.hub.Delete(ctx, superfluous, only); client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Delete an old revision; the next edit tries again", "controllerRevision", superfluous.Name)
-		}
+	history = r.deleteSuperfluous(ctx, history, history.Superfluous(in.App, next.Number))
+	if hasConfiguration(app) {
+		r.histories.remember(app, history, next.Number)
 	}
 	return r.checkStable(ctx, in)
+}
+
+// listRevisions reads the revisions of an AppService from the API server.
+func (r *Reconciler) listRevisions(ctx context.Context, app *v1alpha1.AppService) (revision.History, error) {
+	var stored appsv1.ControllerRevisionList
+	if err := r.live.List(ctx, &stored, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
+		return revision.History{}, fmt.Errorf("read the revisions: %w", err)
+	}
+	return revision.HistoryOf(app, stored.Items), nil
+}
+
+// deleteSuperfluous deletes old revisions, and returns the history without those that are deleted.
+func (r *Reconciler) deleteSuperfluous(ctx context.Context, history revision.History, superfluous []*appsv1.ControllerRevision) revision.History {
+	for _, object := range superfluous {
+		only := client.Preconditions{UID: new(object.UID)}
+		if err := r.hub.Delete(ctx, object, only); client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Delete an old revision; the next edit tries again", "controllerRevision", object.Name)
+			continue
+		}
+		history = history.Without(object)
+	}
+	return history
 }
 
 // checkStable sets whether the stable revision is missing, to which a rollout may return.
 func (r *Reconciler) checkStable(ctx context.Context, in *rollout.Input) error {
 	stable := in.App.Status.Rollout.StableRevision
-	if in.IsDeleting() || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
+	if in.IsDeleting() || in.IsStableMissing || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
 		return nil
 	}
 	_, err := r.templates.Revision(ctx, in.App, stable)
@@ -75,34 +111,39 @@ func (r *Reconciler) reportRevisionsRefused(ctx context.Context, app *v1alpha1.A
 	return r.reportRefusal(ctx, app, app.ResourceVersion, app.Status, v1alpha1.ReasonRevisionsRefused, refusal)
 }
 
-// storeRevision stores the template of an AppService as a revision with this number, or with the
-// next one whose name nobody has. It returns the number.
-func (r *Reconciler) storeRevision(ctx context.Context, app *v1alpha1.AppService, first int64) (int64, error) {
+// storeRevision stores the template of an AppService and these snapshots as a revision with this
+// number, or with the next one whose name nobody has.
+func (r *Reconciler) storeRevision(ctx context.Context, app *v1alpha1.AppService, snapshots []configuration.Named, first int64) (revision.Stored, error) {
 	for number := first; number < first+maxTakenNames; number++ {
-		next, err := revision.New(app, number, nil)
+		next, err := revision.New(app, number, snapshots)
 		if err != nil {
-			return 0, err
+			return revision.Stored{}, err
 		}
 		if err := r.hub.Create(ctx, next); err == nil {
-			return number, nil
+			return revision.Read(app, next)
 		} else if !apierrors.IsAlreadyExists(err) {
-			return 0, fmt.Errorf("store revision %d: %w", number, err)
+			return revision.Stored{}, fmt.Errorf("store revision %d: %w", number, err)
 		}
-		isSame, err := r.isStored(ctx, app, next)
-		if err != nil || isSame {
-			return number, err
+		stored, err := r.findStored(ctx, app, next)
+		if err != nil {
+			return revision.Stored{}, err
+		} else if stored != nil && stored.Is(app, snapshots) {
+			return *stored, nil
 		}
 	}
-	return 0, errors.New("store a revision: other objects have the names " + revision.Name(app.Name, first) + " and later")
+	return revision.Stored{}, errors.New("store a revision: other objects have the names " + revision.Name(app.Name, first) + " and later")
 }
 
-// isStored reports whether the hub has this revision: the response to its creation was lost, or its
-// label was removed.
-func (r *Reconciler) isStored(ctx context.Context, app *v1alpha1.AppService, want *appsv1.ControllerRevision) (bool, error) {
+// findStored returns the revision that the hub has with the name of another, or nil if it is no
+// revision of the AppService. The response to its creation was lost, or its label was removed.
+func (r *Reconciler) findStored(ctx context.Context, app *v1alpha1.AppService, want *appsv1.ControllerRevision) (*revision.Stored, error) {
 	existing := &appsv1.ControllerRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), existing); err != nil {
-		return false, fmt.Errorf("read ControllerRevision %s: %w", want.Name, err)
+		return nil, fmt.Errorf("read ControllerRevision %s: %w", want.Name, err)
 	}
 	stored, err := revision.Read(app, existing)
-	return err == nil && revision.HasTemplate(app.Spec, stored.Template), nil
+	if err != nil {
+		return nil, nil //nolint:nilerr // another object has the name
+	}
+	return &stored, nil
 }

@@ -52,6 +52,7 @@ func SetupWithManager(hub manager.Manager, observations *Observations, options O
 		Watches(&v1alpha1.MemberCluster{}, r.enqueueAffected()).
 		Watches(&v1alpha1.AppServiceSlice{}, r.enqueueForeignChanges()).
 		WatchesRawSource(source.Func(observations.listen)).
+		WatchesRawSource(source.Func(options.Sources.Listen)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: order.WorkQueue}).
 		Complete(r)
 }

@@ -2,20 +2,20 @@
 //
 // The template of an AppService is the part of its spec that defines its pods or its Service. The
 // other fields define how many pods run, where, and by which policy. A changed template becomes a
-// revision, with a number. Revisions are stored as ControllerRevisions, as those of a DaemonSet.
+// revision, with a number, and so do other snapshots of its configuration. Revisions are stored as ControllerRevisions, as those of a DaemonSet.
 //
 // # Usage
 //
 //	history := revision.HistoryOf(app, controllerRevisions)
-//	next := history.NextFor(app, onMembers, isRetry)
+//	next := history.NextFor(app, snapshots, onMembers, isRetry)
 //	if !next.IsStored {
-//		stored, err := revision.New(app, next.Number) // create it, before the status that names it
+//		stored, err := revision.New(app, next.Number, snapshots) // create it, before the status that names it
 //	}
 //	history.Superfluous(app, next.Number) // delete these
 //
 // # Invariants
 //
-//   - A number is never used for two templates. The next number is higher than all numbers in the
+//   - A number is never used for two templates, or for other snapshots. The next number is higher than all numbers in the
 //     history, in the status, in its entries and on members that were found running the AppService.
 //   - Templates are compared as values, after they are decoded. So a field that a new version of
 //     Fleetwright adds does not cause a revision.

@@ -124,7 +124,7 @@ func HistoryOf(app *v1alpha1.AppService, objects []appsv1.ControllerRevision) Hi
 			history.revisions = append(history.revisions, stored)
 		}
 	}
-	slices.SortFunc(history.revisions, func(a, b Stored) int { return cmp.Compare(b.Number, a.Number) })
+	slices.SortFunc(history.revisions, newestFirst)
 	return history
 }
 
@@ -137,39 +137,100 @@ type Next struct {
 	IsUndo bool
 	// IsRetry is set if the revision is new, and has the template of the failed revision.
 	IsRetry bool
+	// ChangedSources are the names of the sources whose snapshots differ from those of the stable
+	// revision, or else of the revision of the status. They are empty if the template differs too.
+	ChangedSources []string
 }
 
-// NextFor returns the revision with the template of an AppService. This is the stable revision or
-// that of the status, if it has the template; or a later one that no status names: it was stored
-// before a crash, or the status was lost. Any other template gets a new number, and so does that of
-// the status if it is retried. Members have reported the numbers up to onMembers, which are not used
-// again.
-func (h History) NextFor(app *v1alpha1.AppService, onMembers int64, isRetry bool) Next {
+// NextFor returns the revision with the template of an AppService and with these snapshots. This is
+// the stable revision or that of the status, if it has both; or a later one that no status names: it
+// was stored before a crash, or the status was lost. Anything else gets a new number, and so does the
+// revision of the status if it is retried. Members have reported the numbers up to onMembers, which
+// are not used again.
+func (h History) NextFor(app *v1alpha1.AppService, snapshots []configuration.Named, onMembers int64, isRetry bool) Next {
 	state := app.Status.Rollout
-	isRetry = isRetry && h.has(state.Revision, app)
+	isRetry = isRetry && h.has(state.Revision, app, snapshots)
 	newest := slices.Max(append(inUse(app), state.Revision, state.LatestRevision, state.StableRevision, state.FailedRevision))
 	named := newest
 	if state.Revision == 0 { // the status was lost, and members may run the revision of the spec
 		named = 0
 	}
-	if !isRetry && state.StableRevision != 0 && h.has(state.StableRevision, app) {
+	if !isRetry && state.StableRevision != 0 && h.has(state.StableRevision, app, snapshots) {
 		return Next{Number: state.StableRevision, IsStored: true}
 	}
-	isUndo := state.PreviousRevision != 0 && h.has(state.PreviousRevision, app)
+	next := Next{
+		IsUndo:         state.PreviousRevision != 0 && h.has(state.PreviousRevision, app, snapshots),
+		IsRetry:        isRetry,
+		ChangedSources: h.changedSources(cmp.Or(state.StableRevision, state.Revision), app, snapshots),
+	}
 	for _, stored := range h.revisions {
 		isCurrent := stored.Number == state.Revision && !isRetry
-		if (isCurrent || stored.Number > named) && HasTemplate(app.Spec, stored.Template) {
-			return Next{Number: stored.Number, IsStored: true, IsUndo: isUndo && !isCurrent, IsRetry: isRetry}
+		if (isCurrent || stored.Number > named) && stored.Is(app, snapshots) {
+			next.Number, next.IsStored, next.IsUndo = stored.Number, true, next.IsUndo && !isCurrent
+			return next
 		}
 	}
-	return Next{Number: max(h.highest, newest, onMembers) + 1, IsUndo: isUndo, IsRetry: isRetry}
+	next.Number = max(h.highest, newest, onMembers) + 1
+	return next
 }
 
-// has reports whether the revision with this number is stored and has the template of an AppService.
-func (h History) has(number int64, app *v1alpha1.AppService) bool {
-	return slices.ContainsFunc(h.revisions, func(stored Stored) bool {
-		return stored.Number == number && HasTemplate(app.Spec, stored.Template)
-	})
+// Is reports whether a revision has the template of an AppService, and these snapshots.
+func (s Stored) Is(app *v1alpha1.AppService, snapshots []configuration.Named) bool {
+	return configuration.SameSnapshots(s.Configuration, snapshots) && HasTemplate(app.Spec, s.Template)
+}
+
+// Find returns the revision with this number, or nil if it is not stored.
+func (h History) Find(number int64) *Stored {
+	for i := range h.revisions {
+		if h.revisions[i].Number == number {
+			return &h.revisions[i]
+		}
+	}
+	return nil
+}
+
+// All returns the revisions, newest first. They must not be modified.
+func (h History) All() []Stored { return h.revisions }
+
+// With returns the history with another revision.
+func (h History) With(another Stored) History {
+	h.revisions = slices.Concat([]Stored{another}, h.revisions)
+	slices.SortFunc(h.revisions, newestFirst)
+	h.highest = max(h.highest, another.Number)
+	return h
+}
+
+// Without returns the history without the revision of a ControllerRevision.
+func (h History) Without(deleted *appsv1.ControllerRevision) History {
+	h.revisions = slices.DeleteFunc(slices.Clone(h.revisions), func(s Stored) bool { return s.Object == deleted })
+	return h
+}
+
+func newestFirst(a, b Stored) int { return cmp.Compare(b.Number, a.Number) }
+
+// has reports whether the revision with this number is stored, and has the template of an AppService
+// and these snapshots.
+func (h History) has(number int64, app *v1alpha1.AppService, snapshots []configuration.Named) bool {
+	stored := h.Find(number)
+	return stored != nil && stored.Is(app, snapshots)
+}
+
+// changedSources returns the names of the sources whose snapshots differ from those of a revision,
+// sorted. It returns none if the template of the AppService differs too.
+func (h History) changedSources(number int64, app *v1alpha1.AppService, snapshots []configuration.Named) []string {
+	before := h.Find(number)
+	if before == nil || !HasTemplate(app.Spec, before.Template) {
+		return nil
+	}
+	var names []string
+	for _, named := range slices.Concat(snapshots, before.Configuration) {
+		isInBoth := slices.Contains(snapshots, named) && slices.Contains(before.Configuration, named)
+		if !isInBoth && !slices.Contains(names, named.From) {
+			names = append(names, named.From)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Superfluous returns the ControllerRevisions to delete when the AppService gets this revision. The

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 )
 
 func newApp(image string) *v1alpha1.AppService {
@@ -73,7 +74,7 @@ func TestNextFor(t *testing.T) {
 			for _, number := range c.entries {
 				app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Revision: number})
 			}
-			next := HistoryOf(app, c.objects).NextFor(app, c.onMembers, false)
+			next := HistoryOf(app, c.objects).NextFor(app, nil, c.onMembers, false)
 			if next.Number != c.want || next.IsStored == c.wantStore {
 				t.Errorf("NextFor returns %+v; want %d, stored %t", next, c.want, !c.wantStore)
 			}
@@ -140,8 +141,63 @@ func TestNextFor_in_a_rollout(t *testing.T) {
 			app := newApp(c.image)
 			app.Status.Rollout = c.state
 			app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "east", Revision: c.state.StableRevision}}
-			if got := HistoryOf(app, c.objects).NextFor(app, 0, c.isRetry); got != c.want {
+			if got := HistoryOf(app, c.objects).NextFor(app, nil, 0, c.isRetry); !cmp.Equal(got, c.want) {
 				t.Errorf("NextFor returns %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// named returns the snapshot of the ConfigMap with this name.
+func named(from, snapshot string) configuration.Named {
+	return configuration.Named{Kind: v1alpha1.ConfigurationConfigMap, From: from, Snapshot: snapshot}
+}
+
+// A content that comes back is an undo, as a template is.
+func TestNextFor_compares_the_snapshots(t *testing.T) {
+	list := func(snapshots ...configuration.Named) []configuration.Named { return snapshots }
+	storedWith := func(number int64, image string, snapshots ...configuration.Named) appsv1.ControllerRevision {
+		object, err := New(newApp(image), number, snapshots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *object
+	}
+	old, flags := named("settings", "web-settings-1.snapshot"), named("flags", "web-flags-1.snapshot")
+	bad, last := named("settings", "web-settings-2.snapshot"), named("settings", "web-settings-0.snapshot")
+	objects := []appsv1.ControllerRevision{
+		storedWith(6, "web:1", last, flags), storedWith(7, "web:1", old, flags), storedWith(8, "web:1", flags, bad), storedWith(9, "web:2", flags, bad),
+	}
+	staged := v1alpha1.RolloutStatus{Revision: 8, StableRevision: 7, PreviousRevision: 6, FailedRevision: 8}
+	for name, c := range map[string]struct {
+		image     string
+		snapshots []configuration.Named
+		state     v1alpha1.RolloutStatus
+		isRetry   bool
+		objects   []appsv1.ControllerRevision
+		want      Next
+	}{
+		"nothing has changed": {"web:1", list(bad, flags), staged, false, objects[:3], Next{Number: 8, IsStored: true, ChangedSources: []string{"settings"}}},
+		"another content":     {"web:1", list(named("settings", "3"), flags), staged, false, objects[:3], Next{Number: 9, ChangedSources: []string{"settings"}}},
+		"two other contents":  {"web:1", list(named("settings", "3"), named("flags", "2")), staged, false, objects[:3], Next{Number: 9, ChangedSources: []string{"flags", "settings"}}},
+		"an optional source that exists now": {"web:1", list(old, flags, named("new", "1")), staged, false, objects[:3],
+			Next{Number: 9, ChangedSources: []string{"new"}}},
+		"another content and template": {"web:3", list(named("settings", "3"), flags), staged, false, objects[:3], Next{Number: 9}},
+		"the stable content":           {"web:1", list(flags, old), staged, false, objects[:3], Next{Number: 7, IsStored: true}},
+		"the content before that":      {"web:1", list(last, flags), staged, false, objects[:3], Next{Number: 9, IsUndo: true, ChangedSources: []string{"settings"}}},
+		"a retry":                      {"web:1", list(bad, flags), staged, true, objects[:3], Next{Number: 9, IsRetry: true, ChangedSources: []string{"settings"}}},
+		"a retry with another content": {"web:1", list(named("settings", "3"), flags), staged, true, objects[:3], Next{Number: 9, ChangedSources: []string{"settings"}}},
+		"a crash before the status":    {"web:2", list(bad, flags), staged, false, objects, Next{Number: 9, IsStored: true}},
+		"a crash, and another content": {"web:2", list(old, flags), staged, false, objects, Next{Number: 10}},
+		"the status is lost":           {"web:1", list(bad, flags), v1alpha1.RolloutStatus{}, false, objects[:3], Next{Number: 8, IsStored: true}},
+		"without a stable revision":    {"web:1", list(bad, flags), v1alpha1.RolloutStatus{Revision: 7}, false, objects[1:2], Next{Number: 8, ChangedSources: []string{"settings"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newApp(c.image)
+			app.Status.Rollout = c.state
+			got := HistoryOf(app, c.objects).NextFor(app, c.snapshots, 0, c.isRetry)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("next (-want +got):\n%s", diff)
 			}
 		})
 	}

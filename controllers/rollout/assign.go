@@ -11,7 +11,7 @@ func (r *revisions) assignNew() {
 			continue
 		}
 		isDone := r.status.Phase == v1alpha1.RolloutCompleted || r.isRollingOut() && c.stage.status.Phase == v1alpha1.StageCompleted
-		if isDone {
+		if isDone && !r.in.IsRevisionMissing {
 			r.assign(c, r.status.Revision)
 		} else {
 			r.assign(c, r.stable())
@@ -27,10 +27,15 @@ func (r *revisions) stable() int64 {
 	return r.status.StableRevision
 }
 
+// isMissing reports whether no cluster may get a revision, because a snapshot of it is missing.
+func (r *revisions) isMissing(revision int64) bool {
+	return r.in.IsRevisionMissing && revision == r.in.Revision
+}
+
 // assign sets the desired revision of a cluster in a rollout.
 func (r *revisions) assign(c *stagedCluster, revision int64) {
 	e := &c.entry
-	if revision == 0 || e.Revision == revision {
+	if revision == 0 || e.Revision == revision || r.isMissing(revision) {
 		return
 	}
 	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision

@@ -8,7 +8,7 @@ func (r *revisions) assignAtOnce() {
 	before := r.status
 	r.status = v1alpha1.RolloutStatus{
 		Revision: r.in.Revision, LatestRevision: before.LatestRevision, StableRevision: before.StableRevision,
-		PreviousRevision: before.PreviousRevision, FailedRevision: before.FailedRevision,
+		PreviousRevision: before.PreviousRevision, FailedRevision: before.FailedRevision, ChangedSources: before.ChangedSources,
 	}
 	hasFailed := r.in.Revision == before.FailedRevision
 	if hasFailed { // only another template ends it
@@ -18,10 +18,13 @@ func (r *revisions) assignAtOnce() {
 	for _, c := range r.clusters {
 		c.entry.UnavailableSince, c.entry.Impaired, c.entry.Stage = nil, false, ""
 		revision := r.in.Revision
-		if hasFailed {
+		switch {
+		case hasFailed:
 			revision = r.revisionAfterFailure(c)
+		case r.isMissing(revision) && c.entry.Revision == 0: // a new cluster gets the one that exists
+			revision = r.stable()
 		}
-		if !r.isFrozen && revision != 0 && revision != c.entry.Revision {
+		if !r.isFrozen && revision != 0 && revision != c.entry.Revision && !r.isMissing(revision) {
 			r.in.reassign(c.entryPlan, revision)
 		}
 	}

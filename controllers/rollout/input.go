@@ -7,6 +7,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
@@ -25,9 +26,24 @@ type Input struct {
 	Revision int64
 	// Origin says where the revision comes from, if the status does not have it yet.
 	Origin RevisionOrigin
-	// IsStableMissing is set if the ControllerRevision of the stable revision is missing. No cluster
-	// gets this revision then.
+	// ChangedSources are the names of the sources whose content a new revision changes, if it changes
+	// nothing else.
+	ChangedSources []string
+	// IsStableMissing is set if the ControllerRevision of the stable revision is missing, or a snapshot
+	// that it names. No cluster gets this revision then.
 	IsStableMissing bool
+	// IsRevisionMissing is set if a snapshot that the revision names is missing. No cluster gets this
+	// revision then, and those that have it keep it.
+	IsRevisionMissing bool
+	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
+	// configuration, and while the AppService is being deleted.
+	Configuration *configuration.Decision
+	// IsUndecided is set if nothing could be decided, because of an error that may be temporary.
+	// Configuration repeats the status then.
+	IsUndecided bool
+	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration.
+	// Revision is the one before that edit then, or 0.
+	IsSpecPending bool
 	// ObservedSince is when this process began to observe the members. Deadlines do not count the
 	// time before it, because nothing may have been delivered then. It may be zero.
 	ObservedSince metav1.Time

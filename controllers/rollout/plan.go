@@ -61,7 +61,8 @@ func Plan(in Input) Decision {
 	notes := in.scaleDown(plans)
 	// 5. Start removals as far as the policies allow.
 	removals, removalNotes := in.remove(plans)
-	// 6. While the hub is behind a cluster, explain that on all entries.
+	// 6. Explain on entries what they wait for: while the hub is behind a cluster, on all entries.
+	in.explainPending(plans)
 	in.holdBehind(plans)
 	// 7. Set the transition time on entries whose phase changed.
 	entries := in.finish(plans)

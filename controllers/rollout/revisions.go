@@ -49,6 +49,9 @@ func (in Input) planRevisions(plans []entryPlan) *revisions {
 	r.hold(plans)
 	r.keepLatest()
 	r.adoptStable()
+	if r.status.Revision != in.Revision {
+		r.status.ChangedSources = in.ChangedSources
+	}
 	if in.App.Spec.Rollout == nil {
 		r.assignAtOnce()
 		return r

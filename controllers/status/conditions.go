@@ -15,18 +15,21 @@ import (
 
 // conditions returns the conditions Placed and Ready. It also returns Suspended, Reconciling and
 // Stalled, each only while it is True; at most one of Reconciling and Stalled is True. With
-// spec.rollout, it returns RolledOut. An AppService that is being deleted has neither Placed nor
-// RolledOut.
+// spec.rollout, it returns RolledOut, and with spec.configuration, Configured. An AppService that is
+// being deleted has none of Placed, RolledOut and Configured.
 func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) []metav1.Condition {
 	staged := in.rolloutReport(entries)
 	conditions := in.readiness(entries, sum, staged)
 	if staged != nil && in.App.Spec.Rollout != nil {
 		conditions = append(conditions, staged.rolledOut())
 	}
+	if in.Configuration != nil && in.Configuration.Configured != nil {
+		conditions = append(conditions, *in.Configuration.Configured)
+	}
 	return conditions
 }
 
-// readiness returns all conditions but RolledOut. The first problem that blocks changes decides
+// readiness returns all conditions but RolledOut and Configured. The first problem that blocks changes decides
 // Ready; without one, the rollout and the worst of the entries do.
 func (in report) readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, staged *rolloutReport) []metav1.Condition {
 	if in.IsDeleting() {

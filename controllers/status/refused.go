@@ -34,7 +34,7 @@ func WithRefusal(app *v1alpha1.AppService, current v1alpha1.AppServiceStatus, re
 	in := report{Input: rollout.Input{App: app, Now: now}}
 	next := current
 	next.Conditions = slices.DeleteFunc(slices.Clone(current.Conditions), func(c metav1.Condition) bool {
-		return c.Type != v1alpha1.ConditionPlaced && c.Type != v1alpha1.ConditionSuspended
+		return !slices.Contains([]string{v1alpha1.ConditionPlaced, v1alpha1.ConditionSuspended, v1alpha1.ConditionConfigured}, c.Type)
 	})
 	refused := []metav1.Condition{
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message),

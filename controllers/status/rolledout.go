@@ -21,10 +21,26 @@ type rolloutReport struct {
 
 // rolloutReport returns what the conditions say about the rollout, or nil if they say nothing. A
 // revision that failed is reported even if spec.rollout was removed afterwards, because the
-// clusters do not run the spec.
+// clusters do not run the spec. So is a spec, or a content, that has no revision yet.
 func (in report) rolloutReport(entries []v1alpha1.ClusterStatus) *rolloutReport {
+	if in.IsDeleting() {
+		return nil
+	}
+	ofRevision := in.revisionReport(entries)
+	if wait := in.configurationWait(); wait != nil {
+		if ofRevision != nil && !ofRevision.isOver && in.Revision != 0 {
+			wait.message += "; " + ofRevision.message
+		}
+		return wait
+	}
+	return ofRevision
+}
+
+// revisionReport returns what the conditions say about the rollout of the revision, or nil if they say
+// nothing.
+func (in report) revisionReport(entries []v1alpha1.ClusterStatus) *rolloutReport {
 	hasFailed := hasFailed(in.Rollout.Phase)
-	if in.IsDeleting() || in.App.Spec.Rollout == nil && !hasFailed {
+	if in.App.Spec.Rollout == nil && !hasFailed {
 		return nil
 	}
 	var r rolloutReport

@@ -13,11 +13,21 @@ import (
 // The messages of a rollout contain no times, so that they change only when a user would notice.
 // Where a user can do something, they end with that, literally.
 
+// target returns the revision that the clusters get, and what it changes if that is only the
+// configuration: "revision 8 (configuration: settings)".
+func (in report) target() string {
+	name := "revision " + strconv.FormatInt(in.Rollout.Revision, 10)
+	if changed := in.Rollout.ChangedSources; len(changed) > 0 {
+		name += fmt.Sprintf(" (configuration: %s)", rollout.CapNames(changed))
+	}
+	return name
+}
+
 // completedMessage reports a revision that went through all stages.
 func (in report) completedMessage(n revisionCounts) string {
-	message := fmt.Sprintf("revision %d runs on %s", in.Rollout.Revision, rollout.CountClusters(n.all))
+	message := fmt.Sprintf("%s runs on %s", in.target(), rollout.CountClusters(n.all))
 	if late := n.all - n.target; late > 0 {
-		message = fmt.Sprintf("revision %d went through all stages; %d of %s %s not run it yet", in.Rollout.Revision, late, rollout.CountClusters(n.all), verb(late, "does", "do"))
+		message = fmt.Sprintf("%s went through all stages; %d of %s %s not run it yet", in.target(), late, rollout.CountClusters(n.all), verb(late, "does", "do"))
 		if in.Rollout.Paused {
 			message += ", because " + in.pauseMessage()
 		}
@@ -37,19 +47,19 @@ func (in report) completedMessage(n revisionCounts) string {
 // progressMessage reports how far a stage is.
 func (in report) progressMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
 	if stage == nil || stage.Phase == v1alpha1.StageAwaitingApproval {
-		return fmt.Sprintf("revision %d%s has not begun%s", in.Rollout.Revision, in.stageName(stage), in.held(n))
+		return fmt.Sprintf("%s%s has not begun%s", in.target(), in.stageName(stage), in.held(n))
 	}
-	return fmt.Sprintf("revision %d%s: %d of %s %s updated, %d %s available%s%s", in.Rollout.Revision, in.stageName(stage),
+	return fmt.Sprintf("%s%s: %d of %s %s updated, %d %s available%s%s", in.target(), in.stageName(stage),
 		stage.UpToDate, rollout.CountClusters(stage.Clusters), verb(stage.UpToDate, "is", "are"), stage.Available, verb(stage.Available, "is", "are"), failedIn(stage), in.held(n))
 }
 
 func (in report) soakingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
-	return fmt.Sprintf("revision %d%s: %s%s, soaking for %d s%s; %s to end the stage now", in.Rollout.Revision, in.stageName(stage),
+	return fmt.Sprintf("%s%s: %s%s, soaking for %d s%s; %s to end the stage now", in.target(), in.stageName(stage),
 		availableIn(stage), failedIn(stage), in.soakSeconds(stage), in.held(n), in.promote(stage))
 }
 
 func (in report) approvalMessage(stage *v1alpha1.RolloutStageStatus) string {
-	return fmt.Sprintf("revision %d waits for approval of stage %s (%s): %s", in.Rollout.Revision, stage.Name, rollout.CountClusters(stage.Clusters),
+	return fmt.Sprintf("%s waits for approval of stage %s (%s): %s", in.target(), stage.Name, rollout.CountClusters(stage.Clusters),
 		annotate(v1alpha1.AnnotationApprove, in.Rollout.Revision, stage.Name))
 }
 
@@ -58,12 +68,12 @@ func (in report) approvalMessage(stage *v1alpha1.RolloutStageStatus) string {
 func (in report) waitingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
 	switch {
 	case n.all == 0:
-		return fmt.Sprintf("revision %d waits for a cluster: the condition Placed says why there is none", in.Rollout.Revision)
+		return fmt.Sprintf("%s waits for a cluster: the condition Placed says why there is none", in.target())
 	case stage == nil:
-		return fmt.Sprintf("revision %d went through all stages, but is available on no cluster: fix the clusters that are not Ready, or change the spec", in.Rollout.Revision)
+		return fmt.Sprintf("%s went through all stages, but is available on no cluster: fix the clusters that are not Ready, or change the spec", in.target())
 	}
-	return fmt.Sprintf("revision %d%s: %s%s, and too few others can be updated: fix the clusters that are not Ready, or %s",
-		in.Rollout.Revision, in.stageName(stage), availableIn(stage), failedIn(stage), in.promote(stage))
+	return fmt.Sprintf("%s%s: %s%s, and too few others can be updated: fix the clusters that are not Ready, or %s",
+		in.target(), in.stageName(stage), availableIn(stage), failedIn(stage), in.promote(stage))
 }
 
 // pauseMessage says why a rollout is paused and how to continue it.
@@ -100,10 +110,16 @@ func (in report) returningMessage(n revisionCounts) string {
 }
 
 func (in report) returnedMessage() string {
+	if in.Configuration != nil {
+		return fmt.Sprintf("the spec has the template and the configuration of revision %d again", in.Rollout.StableRevision)
+	}
 	return fmt.Sprintf("the spec has the template of revision %d again", in.Rollout.StableRevision)
 }
 
 func (in report) stableMissingMessage() string {
+	if in.Configuration != nil && len(in.Configuration.Lost) > 0 {
+		return fmt.Sprintf("a snapshot of revision %d was deleted: the condition Configured says what to do, or change the spec", in.Rollout.StableRevision)
+	}
 	return fmt.Sprintf("ControllerRevision %s-%d is missing or was changed: change the spec", in.App.Name, in.Rollout.StableRevision)
 }
 
@@ -126,13 +142,13 @@ func (in report) haltedMessage() string {
 func (in report) failure() string {
 	s := in.Rollout
 	if s.FailedStage == "" {
-		return fmt.Sprintf("revision %d was aborted", s.Revision)
+		return in.target() + " was aborted"
 	}
 	where := " in stage " + s.FailedStage
 	if s.FailedStage == rollout.RestStage && !in.hasNamedStages() {
 		where = ""
 	}
-	return fmt.Sprintf("revision %d failed%s (%s: %s)", s.Revision, where, strings.Join(s.FailedClusters, ", "), in.failedReason())
+	return fmt.Sprintf("%s failed%s (%s: %s)", in.target(), where, strings.Join(s.FailedClusters, ", "), in.failedReason())
 }
 
 // failedReason returns why the revision failed. A cluster that failed at the deadline may have no

@@ -34,12 +34,12 @@ func RolloutSteps(from rollout.Input, decision rollout.Decision) []RolloutStep {
 // rolloutStep returns the step for a transition.
 func (in report) rolloutStep(transition rollout.Transition) RolloutStep {
 	stage := in.stage(transition.Stage)
-	revision := fmt.Sprintf("revision %d%s", in.Rollout.Revision, in.stageName(&stage))
+	revision := in.target() + in.stageName(&stage)
 	switch transition.Type {
 	case rollout.RolloutStarted:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutStarted, Message: in.startedMessage()}
 	case rollout.Superseded:
-		return RolloutStep{Reason: v1alpha1.ReasonSuperseded, Message: fmt.Sprintf("revision %d replaces revision %d, whose rollout was not over", in.Rollout.Revision, transition.Revision)}
+		return RolloutStep{Reason: v1alpha1.ReasonSuperseded, Message: fmt.Sprintf("%s replaces revision %d, whose rollout was not over", in.target(), transition.Revision)}
 	case rollout.StageStarted:
 		return RolloutStep{Reason: v1alpha1.ReasonStageStarted, Message: fmt.Sprintf("%s: the rollout begins on %s", revision, rollout.CountClusters(stage.Clusters))}
 	case rollout.ApprovalNeeded:
@@ -73,11 +73,11 @@ func (in report) startedMessage() string {
 	case s.Revision == in.App.Status.Rollout.StableRevision:
 		return in.returningMessage(in.countRevisions(in.Entries))
 	case s.Undo:
-		return fmt.Sprintf("revision %d has the template of revision %d, so it needs no approval and does not soak", s.Revision, s.PreviousRevision)
+		return fmt.Sprintf("%s has the template of revision %d, so it needs no approval and does not soak", in.target(), s.PreviousRevision)
 	case s.StableRevision == 0:
-		return fmt.Sprintf("revision %d is the first one", s.Revision)
+		return in.target() + " is the first one"
 	default:
-		return fmt.Sprintf("revision %d is to replace revision %d", s.Revision, s.StableRevision)
+		return fmt.Sprintf("%s is to replace revision %d", in.target(), s.StableRevision)
 	}
 }
 

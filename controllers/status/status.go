@@ -40,6 +40,7 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 		Summary:            summary,
 		Placement:          in.placement(),
 		Rollout:            in.Rollout,
+		Configuration:      in.configuration(next),
 		Removals:           in.Removals,
 		PlannedSpecs:       in.PlannedSpecs,
 		AcceptedStamps:     in.AcceptedStamps,
@@ -89,7 +90,7 @@ func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSum
 			continue
 		}
 		sum.Clusters++
-		if in.isUpToDate(entry) {
+		if in.isUpToDate(entry) && !in.IsSpecPending {
 			upToDate++
 		}
 		sum.Replicas = addSaturating(sum.Replicas, entry.Replicas)

@@ -1173,6 +1173,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStatus
   map:
     fields:
+    - name: changedSources
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: failedClusters
       type:
         list:

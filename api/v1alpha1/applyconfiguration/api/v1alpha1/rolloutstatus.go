@@ -18,7 +18,11 @@ type RolloutStatusApplyConfiguration struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
+	// If the spec waits for a source of its configuration, it is the revision before that edit.
 	Revision *int64 `json:"revision,omitempty"`
+	// ChangedSources are the names of the sources whose content the revision changes.
+	// It is empty if the revision changes anything else compared with the stable revision.
+	ChangedSources []string `json:"changedSources,omitempty"`
 	// LatestRevision is the latest revision, if the spec has returned to an older one.
 	// A new revision gets a higher number.
 	LatestRevision *int64 `json:"latestRevision,omitempty"`
@@ -64,6 +68,16 @@ func RolloutStatus() *RolloutStatusApplyConfiguration {
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithRevision(value int64) *RolloutStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithChangedSources adds the given value to the ChangedSources field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ChangedSources field.
+func (b *RolloutStatusApplyConfiguration) WithChangedSources(values ...string) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		b.ChangedSources = append(b.ChangedSources, values[i])
+	}
 	return b
 }
 

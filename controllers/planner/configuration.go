@@ -1,0 +1,147 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/sources"
+)
+
+// hasConfiguration reports whether an AppService has configuration, or had it when its status was
+// written. All others are planned without any of this.
+func hasConfiguration(app *v1alpha1.AppService) bool {
+	return len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
+}
+
+// configure decides about the configuration of an AppService, and stores the snapshots of the
+// decision. It reports whether the spec needs another revision than that of the status, and may have
+// it now.
+//
+// That the status has the present generation does not mean that the spec has a revision: the spec may
+// wait for a source. So its template is compared with that of the revision.
+func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, isRetry bool) (bool, error) {
+	known, isValid := r.histories.of(app)
+	if !isValid {
+		history, err := r.listRevisions(ctx, app)
+		if err != nil {
+			return false, r.reportRevisionsRefused(ctx, app, err)
+		}
+		known = r.histories.remember(app, history, in.Revision)
+	}
+	decision, err := r.options.Sources.Decide(ctx, sources.Request{
+		App: in.App, Revisions: known.revisions, Serials: serialsOnMembers(*in), Now: time.Now(),
+	})
+	if err != nil && ctx.Err() != nil {
+		return false, fmt.Errorf("decide the configuration: %w", err)
+	} else if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Decide the configuration; the clusters keep theirs, and it is tried again")
+		decision, in.IsUndecided = undecided(in.App), true
+	}
+	if in.HasMissingSlices { // what lost entries need is not known
+		decision.Prune = nil
+	}
+	in.Configuration = &decision
+	in.IsRevisionMissing = known.isLost(in.Revision, decision.Lost)
+	in.IsStableMissing = known.isLost(app.Status.Rollout.StableRevision, decision.Lost)
+	mustWait := decision.Blocker != nil || decision.IsCollecting
+	hasOtherTemplate := in.Revision == 0 || isRetry || !known.isCurrent
+	in.IsSpecPending = hasOtherTemplate && mustWait
+	return (hasOtherTemplate || decision.NeedsRevision) && !mustWait, nil
+}
+
+// undecidedRetry is the time until another decision after an error.
+const undecidedRetry = 5 * time.Second
+
+// undecided returns the decision that changes nothing. A source that cannot be read, or a snapshot that
+// cannot be created, must not stop anything else: the status of the clusters, or the division of the
+// replicas.
+func undecided(app *v1alpha1.AppService) configuration.Decision {
+	return configuration.Decision{
+		Status:       app.Status.Configuration,
+		Configured:   meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured),
+		Blocker:      &configuration.Problem{Reason: v1alpha1.ReasonConfigurationChanged, Message: "the hub gave no answer about the configuration, so there is no new revision: it is tried again"},
+		RecheckAfter: undecidedRetry,
+	}
+}
+
+// serialsOnMembers returns the highest serials that members have reported for their copies of sources
+// that are updated in place.
+func serialsOnMembers(in rollout.Input) map[configuration.Ref]int64 {
+	type copyOf struct {
+		kind v1alpha1.ConfigurationKind
+		name string
+	}
+	highest := map[copyOf]int64{}
+	for cluster := range in.Observations {
+		if seen := in.ObservationOf(cluster); seen != nil {
+			for _, held := range seen.Configuration {
+				of := copyOf{held.Kind, held.Copy}
+				highest[of] = max(highest[of], held.Serial)
+			}
+		}
+	}
+	if len(highest) == 0 {
+		return nil
+	}
+	serials := map[configuration.Ref]int64{}
+	for _, ref := range refsOf(in.App) {
+		id := configuration.Identity{Namespace: in.App.Namespace, AppService: in.App.Name, Ref: ref}
+		if serial := highest[copyOf{ref.Kind, configuration.InPlaceCopy(id)}]; serial > 0 {
+			serials[ref] = serial
+		}
+	}
+	return serials
+}
+
+// refsOf returns the sources that the spec or the status of an AppService names. One may be named
+// twice.
+func refsOf(app *v1alpha1.AppService) []configuration.Ref {
+	var refs []configuration.Ref
+	for _, source := range app.Spec.Configuration {
+		refs = append(refs, configuration.Ref{Kind: source.Kind, From: cmp.Or(source.From, source.Name)})
+	}
+	for _, override := range app.Spec.Overrides {
+		for _, changed := range override.Configuration {
+			refs = append(refs, configuration.Ref{Kind: changed.Kind, From: changed.From})
+		}
+	}
+	for _, status := range app.Status.Configuration {
+		refs = append(refs, configuration.Ref{Kind: status.Kind, From: status.From})
+	}
+	return refs
+}
+
+// awaitsFirstContent reports whether nothing is known yet about what the clusters are to run, because
+// changes are collected for a moment. The status that follows says more.
+func awaitsFirstContent(in rollout.Input) bool {
+	return in.Revision == 0 && in.Configuration != nil && in.Configuration.IsCollecting
+}
+
+// finishConfiguration is called after the status with a decision was written, or if there was nothing
+// to write. What cannot be deleted is tried again with the next plan.
+func (r *Reconciler) finishConfiguration(ctx context.Context, in rollout.Input) {
+	if in.Configuration == nil || in.IsUndecided {
+		return
+	}
+	if err := r.options.Sources.Written(ctx, in.App, *in.Configuration); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Delete snapshots that nothing names; the next plan tries again")
+	}
+}
+
+// recheckAfter returns when to plan again although no input changes: the earlier time of both
+// decisions, or 0.
+func recheckAfter(in rollout.Input, decision rollout.Decision) time.Duration {
+	after := decision.RecheckAfter
+	if in.Configuration != nil && in.Configuration.RecheckAfter > 0 && (after == 0 || in.Configuration.RecheckAfter < after) {
+		after = in.Configuration.RecheckAfter
+	}
+	return after
+}
