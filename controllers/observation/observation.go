@@ -41,6 +41,9 @@ type Observation struct {
 	Replicas, ReadyReplicas int32
 	// Addresses are the external addresses of the Service, sorted, at most eight.
 	Addresses []string
+	// Configuration are the serials of the InPlace copies that the member has, sorted by kind and
+	// name. It is empty without any.
+	Configuration []ConfigurationSerial
 	// GoneSince is set if no object is left on the member. It is the LastTransitionTime of the
 	// Removing entry that the observation answers.
 	GoneSince metav1.Time
@@ -51,11 +54,22 @@ type Observation struct {
 	Found bool
 }
 
+// ConfigurationSerial is the content that an InPlace copy has on a member.
+type ConfigurationSerial struct {
+	// Kind is ConfigMap or Secret.
+	Kind v1alpha1.ConfigurationKind
+	// Copy is the name of the copy on the member.
+	Copy string
+	// Serial is the serial of its content.
+	Serial int64
+}
+
 // Same reports whether two observations are equal.
 func (o Observation) Same(other Observation) bool {
-	addresses := slices.Equal(o.Addresses, other.Addresses)
+	slicesAreEqual := slices.Equal(o.Addresses, other.Addresses) && slices.Equal(o.Configuration, other.Configuration)
 	o.Addresses, other.Addresses = nil, nil
-	return addresses && reflect.DeepEqual(o, other)
+	o.Configuration, other.Configuration = nil, nil
+	return slicesAreEqual && reflect.DeepEqual(o, other)
 }
 
 // maxPods is more than a cluster can have. It keeps the sums over all clusters within the limits of
