@@ -88,7 +88,9 @@ func copyOf(app *v1alpha1.AppService, entry v1alpha1.ConfigurationSource, snapsh
 		}
 		copied.Snapshot, copied.Serial = app.Status.Configuration[i].Snapshot, app.Status.Configuration[i].Serial
 	} else {
-		i := slices.IndexFunc(snapshots, func(n configuration.Named) bool { return n.Kind == entry.Kind && n.From == entry.From && n.Snapshot != "" })
+		i := slices.IndexFunc(snapshots, func(n configuration.Named) bool {
+			return n.Kind == entry.Kind && n.From == entry.From && n.Snapshot != ""
+		})
 		if i < 0 {
 			return Copy{}, fmt.Errorf("%w of %s %s in the revision", ErrNoSnapshot, entry.Kind, entry.From)
 		}
