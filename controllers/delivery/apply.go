@@ -160,6 +160,8 @@ func (r *reconciler) record(ctx context.Context, t task, kind string, result obj
 		t.memory.setPruned(kind, *result.Pruned)
 	}
 	switch result.Action {
+	case object.Recorded:
+		t.memory.copies.noteRecorded(result.Object.GetGeneration(), result.Generation)
 	case object.Created:
 		t.memory.unseen[kind] = time.Now()
 	case object.Corrected:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,6 +38,28 @@ type copyMemory struct {
 	serials map[copies.Key]int64
 	// nextPrune is when to try again to delete copies, after it failed.
 	nextPrune time.Time
+	// sameSpec are the first and the last of the last generations of the Deployment that differ only in
+	// its record.
+	sameSpec struct{ first, last int64 }
+}
+
+// noteRecorded records that the record of a Deployment was written.
+func (m *copyMemory) noteRecorded(before, after int64) {
+	if after == 0 {
+		return
+	}
+	if m.sameSpec.last != before {
+		m.sameSpec.first = before
+	}
+	m.sameSpec.last = after
+}
+
+// withObserved makes the status of a Deployment count although its record has changed since. A change
+// of annotations raises the generation. Without this, each would look like a rollout for a moment.
+func (m *copyMemory) withObserved(deployment *appsv1.Deployment) {
+	if deployment != nil && deployment.UID == m.owner && deployment.Generation == m.sameSpec.last && deployment.Status.ObservedGeneration >= m.sameSpec.first {
+		deployment.Status.ObservedGeneration = max(deployment.Status.ObservedGeneration, deployment.Generation)
+	}
 }
 
 const notThere = -1

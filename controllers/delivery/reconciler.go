@@ -124,6 +124,9 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 		t.memory = r.memories.of(app)
 	}
 	t.objects, err = r.reader.fromCache(ctx, app)
+	if t.memory != nil {
+		t.memory.copies.withObserved(t.objects.deployment)
+	}
 	return t, err
 }
 

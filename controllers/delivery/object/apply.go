@@ -64,19 +64,19 @@ func needsRecord(facts Facts) bool {
 
 // writeRecord applies a Deployment that lacks nothing but its record of copies. It applies the version
 // that was compared: the replicas of any other version may be those of an autoscaler. If the member
-// has another version, the watch brings the next try.
-func (m *Member) writeRecord(ctx context.Context, facts Facts, found difference) error {
+// has another version, the watch brings the next try. It returns the new generation of the Deployment:
+// a change of its annotations raises it.
+func (m *Member) writeRecord(ctx context.Context, facts Facts, found difference) (generation int64, err error) {
 	stamped := stamp(facts, found.desired)
 	stamped.SetUID(facts.Existing.GetUID())
 	stamped.SetResourceVersion(facts.Existing.GetResourceVersion())
-	return client.IgnoreNotFound(ignoreConflict(m.apply(ctx, stamped)))
-}
-
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
+	switch err := m.apply(ctx, stamped); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil:
+		return 0, err
 	}
-	return err
+	return stamped.GetGeneration(), nil
 }
 
 // needsStamp reports whether an object has a stamp that the hub cannot account for. Such a stamp

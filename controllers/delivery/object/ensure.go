@@ -101,6 +101,9 @@ type Result struct {
 	PreviousUID types.UID
 	// UID is the UID of a Created object.
 	UID types.UID
+	// Generation is the generation of a Deployment after it was Recorded, or 0 if the member has
+	// another version of it.
+	Generation int64
 	// Blocker is set if the action is Blocked.
 	Blocker *Blocker
 	// AppliedHash is the hash of the object that was applied; empty if none was.
@@ -145,7 +148,8 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 	if found.missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
 		result := Result{Action: Unchanged, Object: facts.Existing.Object}
 		if needsRecord(facts) {
-			if err := m.writeRecord(ctx, facts, found); err != nil {
+			var err error
+			if result.Generation, err = m.writeRecord(ctx, facts, found); err != nil {
 				return Result{}, err
 			}
 			result.Action = Recorded
