@@ -25,9 +25,25 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 	if err := r.reader.addOptional(ctx, t, desired); err != nil {
 		return false, err
 	}
+	var outdated error // why a copy keeps an older content
+	deploymentIsUnchanged := false
 	steps := []func() (bool, error){
 		func() (bool, error) { return r.deleteOptional(ctx, t, desired) },
-		func() (bool, error) { return r.ensure(ctx, t, desired.Deployment) },
+		func() (_ bool, err error) { outdated, err = r.applyCopies(ctx, t); return false, err },
+		func() (bool, error) {
+			result, err := r.ensureResult(ctx, t, desired.Deployment)
+			if err != nil {
+				return false, err
+			}
+			deploymentIsUnchanged = result.Action == object.Unchanged
+			switch {
+			case result.Action == object.Created:
+				err = r.applyCopiesOfNew(ctx, t, result.UID)
+			case result.Action == object.Adopted && result.PreviousUID == "":
+				err = r.applyCopiesOfNew(ctx, t, result.Object.GetUID())
+			}
+			return result.IsChange(), err
+		},
 		func() (bool, error) { return r.applyService(ctx, t, desired.Service) },
 	}
 	for _, k := range optionalKinds {
@@ -41,14 +57,22 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 			return changed, err
 		}
 	}
-	return changed, nil
+	if outdated != nil || changed || !deploymentIsUnchanged || !t.hasCopies() {
+		return changed, outdated
+	}
+	// The Deployment in the cache has its desired state and its record.
+	if r.pruneCopies(ctx, t) {
+		_, err = r.ensure(ctx, t, desired.Deployment) // with the shorter record
+	}
+	t.forgetGone()
+	return false, err
 }
 
 // render returns the desired objects of a task.
 func render(t task, hubID string) (workload.Workload, error) {
 	app := *t.app
 	app.Spec = *t.spec
-	desired, err := workload.Render(&app, t.entry, t.member, hubID, nil)
+	desired, err := workload.Render(&app, t.entry, t.member, hubID, t.copyNames)
 	if workload.IsInvalid(err) {
 		return desired, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}
@@ -79,10 +103,20 @@ func (r *reconciler) applyService(ctx context.Context, t task, desired *unstruct
 // ensure ensures one object, and records what came of it. It reports whether the member may have
 // changed.
 func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
+	result, err := r.ensureResult(ctx, t, desired)
+	return result.IsChange(), err
+}
+
+// ensureResult ensures one object, and returns what came of it.
+func (r *reconciler) ensureResult(ctx context.Context, t task, desired *unstructured.Unstructured) (object.Result, error) {
 	kind := desired.GetKind()
 	existing := t.objects.facts[kind]
 	if t.memory.awaitsCache(kind, existing) {
-		return false, errStale
+		return object.Result{}, errStale
+	}
+	record := ""
+	if kind == "Deployment" && t.hasCopies() {
+		record = t.copyRecord().String()
 	}
 	if existing == nil && isOptional(kind) {
 		t.memory.created[kind] = true
@@ -98,6 +132,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		Pruned:          t.memory.pruned[kind],
 		Complete:        t.memory.complete[kind],
 		CorrectionDelay: t.memory.drift.wait(time.Now()),
+		Copies:          record,
 		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
 		OnRestart: func(existing client.Object, change string) {
 			r.announcer.announce(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
@@ -106,13 +141,13 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 	}, desired)
 	t.memory.complete[kind] = result.Complete
 	if err != nil {
-		return false, err
+		return object.Result{}, err
 	}
 	r.record(ctx, t, kind, result)
 	if result.Action == object.Blocked {
-		return false, result.Blocker
+		return object.Result{}, result.Blocker
 	}
-	return result.Action != object.Unchanged, nil
+	return result, nil
 }
 
 // record remembers, counts and announces what was done to an object.
@@ -125,6 +160,8 @@ func (r *reconciler) record(ctx context.Context, t task, kind string, result obj
 		t.memory.setPruned(kind, *result.Pruned)
 	}
 	switch result.Action {
+	case object.Recorded:
+		t.memory.copies.noteRecorded(result.Object.GetGeneration(), result.Generation)
 	case object.Created:
 		t.memory.unseen[kind] = time.Now()
 	case object.Corrected:

@@ -34,7 +34,10 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 	}
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{"region": "eu"}}}
 	app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: mc.Name, Generation: 1, Revision: 1, Replicas: 3}}
-	r := delivererOf(hubCached, testHubID, newRecorder()).reconciler("east", member)
+	r, err := delivererOf(hubCached, testHubID, newRecorder()).reconciler("east", member)
+	if err != nil {
+		b.Fatal(err)
+	}
 	reconcile := func() error {
 		t := task{app: app, entry: app.Status.Cluster(mc.Name), member: mc, memory: r.memories.of(app)}
 		var err error

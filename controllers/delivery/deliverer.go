@@ -27,7 +27,9 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
@@ -54,6 +56,7 @@ type Deliverer struct {
 	verifier *verifier
 	// templates are shared by all members.
 	templates *templates.Reader
+	snapshots *snapshots.Reader
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
@@ -71,6 +74,7 @@ func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Re
 		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		templates:   older,
+		snapshots:   snapshots.NewReader(hub.GetAPIReader()),
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
@@ -100,7 +104,10 @@ func Mapper() *meta.DefaultRESTMapper {
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
 	skip := true // one name for the metrics of all members
 	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
-	r := d.reconciler(name, member)
+	r, err := d.reconciler(name, member)
+	if err != nil {
+		return err
+	}
 	c, err := controller.NewTypedUnmanaged("delivery", controller.TypedOptions[mcreconcile.Request]{
 		SkipNameValidation:      &skip,
 		MaxConcurrentReconciles: workers,
@@ -147,7 +154,11 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	return nil
 }
 
-func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) *reconciler {
+func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) (*reconciler, error) {
+	writer, err := copies.NewWriter(member.GetConfig(), member.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
 	e := newEngagement(d.reporter)
 	toRequests := toApp(name)
 	enqueue := func(o client.Object) {
@@ -174,6 +185,8 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		cluster:    name.String(),
 		reader:     reader,
 		templates:  d.templates,
+		snapshots:  d.snapshots,
+		copies:     writer,
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,
@@ -182,7 +195,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),
 			cluster: name.String(), reader: reader, objects: objects, announcer: announcer,
 		},
-	}
+	}, nil
 }
 
 // logger adds the AppService to every line.

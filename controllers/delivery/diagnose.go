@@ -23,6 +23,8 @@ const (
 	// that goes well takes no longer. The interval then doubles, up to maxListing. After a change
 	// of the Deployment or of the diagnosis, it is at most maxListingOfChanged.
 	firstListing, maxListingOfChanged, maxListing = 5 * time.Second, time.Minute, 5 * time.Minute
+	// A pod that has no volumes after longVolumeWait may lack one for good.
+	longVolumeWait = time.Minute
 	// maxPods is how many pods are listed.
 	maxPods = 50
 	// maxEvents is how many events of one pod are listed.
@@ -36,6 +38,8 @@ type podDiagnosis struct {
 	listed, next    time.Time
 	interval        time.Duration
 	reason, message string
+	// waitsForVolumes is set if a pod has waited for its volumes for long.
+	waitsForVolumes bool
 }
 
 // forGeneration returns the diagnosis, or an empty one if it is of another generation.
@@ -52,7 +56,7 @@ func (p podDiagnosis) isChanged(deployment *appsv1.Deployment) bool {
 }
 
 // with returns the diagnosis after the pods were listed.
-func (p podDiagnosis) with(deployment *appsv1.Deployment, reason, message string, now time.Time) podDiagnosis {
+func (p podDiagnosis) with(deployment *appsv1.Deployment, reason, message string, waitsForVolumes bool, now time.Time) podDiagnosis {
 	limit := maxListing
 	if p.isChanged(deployment) || reason != p.reason || message != p.message {
 		limit = maxListingOfChanged
@@ -60,7 +64,7 @@ func (p podDiagnosis) with(deployment *appsv1.Deployment, reason, message string
 	interval := min(2*p.interval, limit)
 	return podDiagnosis{
 		generation: p.generation, deployment: deployment.ResourceVersion,
-		listed: now, next: now.Add(interval), interval: interval, reason: reason, message: message,
+		listed: now, next: now.Add(interval), interval: interval, reason: reason, message: message, waitsForVolumes: waitsForVolumes,
 	}
 }
 
@@ -85,8 +89,8 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 		last.next = soon
 	}
 	if !now.Before(last.next) {
-		reason, message := p.list(ctx, t.objects.deployment)
-		last = last.with(t.objects.deployment, reason, message, now)
+		reason, message, waitsForVolumes := p.list(ctx, t.objects.deployment, now)
+		last = last.with(t.objects.deployment, reason, message, waitsForVolumes, now)
 	}
 	t.memory.pods = last
 	if last.message != "" {
@@ -95,27 +99,31 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 	return seen, last.next.Sub(now)
 }
 
-// list lists the pods of a Deployment once, and returns why they are not ready.
-func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
+// list lists the pods of a Deployment once, and returns why they are not ready, and whether one of
+// them waits for its volumes for long.
+func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment, now time.Time) (reason, message string, waitsForVolumes bool) {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector) // an adopted one has its own
 	if err != nil {
-		return "", ""
+		return "", "", false
 	}
 	var pods corev1.PodList
 	err = p.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods))
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"
+		return "", "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member", false
 	case err != nil:
-		return "", "" // they are listed again
+		return "", "", false // they are listed again
+	}
+	if first, _ := diagnosis.WaitingForVolumes(pods.Items); first != nil {
+		waitsForVolumes = now.Sub(first.CreationTimestamp.Time) >= longVolumeWait
 	}
 	switch reason, message = diagnosis.MostSevere(pods.Items); reason {
 	case "", v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady:
 		if cause, detail := p.mountFailure(ctx, pods.Items); cause != "" || reason == "" {
-			return cause, detail
+			return cause, detail, waitsForVolumes
 		}
 	}
-	return reason, message
+	return reason, message, waitsForVolumes
 }
 
 // mountFailure returns why pods wait for their volumes, such as for a ConfigMap that the member

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/workorder"
@@ -139,6 +140,7 @@ func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppSer
 	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
 		before.Status.IsHubBehind() == after.Status.IsHubBehind() && // on any cluster: it stops all clusters
 		before.Status.ClustersIn == after.Status.ClustersIn &&
+		sameInPlace(before.Status.Configuration, after.Status.Configuration) &&
 		before.Status.HasSortedClusters() // otherwise members may not have found their entries
 	key := client.ObjectKeyFromObject(after)
 	d.dispatchEntries(key, before.Status.Clusters, after.Status.Clusters, same)
@@ -149,6 +151,21 @@ func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppSer
 	case lineage.IsRecorded(after) && !lineage.IsRecorded(before): // the slices may have been seen before this status
 		d.dispatchSliced(ctx, after, func(entry v1alpha1.ClusterStatus) bool { return entry.Generation == after.Generation })
 	}
+}
+
+// sameInPlace reports whether the sources that are updated in place have the same contents. All
+// clusters get another content at once. That of other sources belongs to revisions.
+func sameInPlace(before, after []v1alpha1.ConfigurationStatus) bool {
+	contents := func(all []v1alpha1.ConfigurationStatus) map[configuration.Ref]string {
+		found := map[configuration.Ref]string{}
+		for _, source := range all {
+			if source.Serial > 0 {
+				found[configuration.Ref{Kind: source.Kind, From: source.From}] = fmt.Sprint(source.Snapshot, source.Serial)
+			}
+		}
+		return found
+	}
+	return maps.Equal(contents(before), contents(after))
 }
 
 // dispatchEntries enqueues an AppService on each member whose entry changed, and on each member

@@ -39,6 +39,8 @@ func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconc
 		return reconcile.Result{}, nil // the engagement has ended, or the hub's next event is on its way
 	case errors.As(err, &blocker):
 		return r.reportBlocked(ctx, t, blocker)
+	case refusedCopy(err) != nil:
+		return r.reportBlocked(ctx, t, refusedCopy(err))
 	case templates.IsMissing(err):
 		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonRevisionMissing, Message: "the cluster keeps what it runs: " + err.Error()})
 	case isFenced(err), apierrors.IsConflict(err):

@@ -41,6 +41,7 @@ type memory struct {
 	pruned  map[string]object.Pruned
 	drift   driftBackoff
 	pods    podDiagnosis
+	copies  copyMemory
 	removal removal
 }
 

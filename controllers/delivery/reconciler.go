@@ -14,11 +14,15 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 const (
@@ -48,6 +52,8 @@ type reconciler struct {
 	templates  *templates.Reader
 	objects    *object.Member
 	remover    remover
+	snapshots  *snapshots.Reader
+	copies     *copies.Writer
 	announcer  announcer
 	tombstones tombstones
 	engagement *engagement
@@ -63,8 +69,12 @@ type task struct {
 	entry   *v1alpha1.ClusterStatus
 	member  *v1alpha1.MemberCluster // nil if the hub has none
 	objects objects
-	memory  *memory            // nil without an entry
-	traced  *tracing.Reconcile // nil without an AppService
+	memory  *memory // nil without an entry
+	// copies are the copies of ConfigMaps and Secrets that the member needs, and copyNames has their
+	// names for the pod template. Both are empty if nothing travels with the AppService.
+	copies    []workload.Copy
+	copyNames workload.Copies
+	traced    *tracing.Reconcile // nil without an AppService
 }
 
 // Reconcile makes the member run what the entry of one AppService says.
@@ -114,6 +124,9 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 		t.memory = r.memories.of(app)
 	}
 	t.objects, err = r.reader.fromCache(ctx, app)
+	if t.memory != nil {
+		t.memory.copies.withObserved(t.objects.deployment)
+	}
 	return t, err
 }
 
@@ -127,12 +140,13 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	case remove:
 		return r.remove(ctx, t)
 	}
+	var snapshots []configuration.Named
 	if intent == maintain {
 		desired, err := r.templates.DesiredFor(ctx, t.app, t.entry)
 		if err != nil {
 			return r.handleError(ctx, t, err)
 		}
-		t.spec = &desired.Spec
+		t.spec, snapshots = &desired.Spec, desired.Configuration
 	}
 	if blocker := t.objects.blocker(t.spec); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
@@ -144,6 +158,10 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	}
 	if intent == observeOnly {
 		return r.observe(ctx, t, t.entry.ObservedGeneration)
+	}
+	t, err := withConfiguration(t, snapshots)
+	if err != nil {
+		return r.handleError(ctx, t, err)
 	}
 	return r.maintain(ctx, t)
 }
@@ -163,7 +181,11 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 		// The watch brings the outcome, unless an admission webhook has undone the change at once.
 		return reconcile.Result{RequeueAfter: appliedPoll}, nil
 	}
-	return r.observe(ctx, t, t.app.Generation)
+	result, err := r.observe(ctx, t, t.app.Generation)
+	if wait := time.Until(t.memory.copies.nextPrune); err == nil && wait > 0 {
+		result.RequeueAfter = cmp.Or(min(result.RequeueAfter, wait), wait)
+	}
+	return result, err
 }
 
 // errStale is returned when the member's cache does not show yet what was applied a moment ago.

@@ -28,7 +28,13 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	listed := t.memory.pods.listed
 	seen, again := podReader{r.reader.live}.diagnose(ctx, t, seen)
+	if t.memory.pods.listed.After(listed) {
+		if err := r.restoreCopies(ctx, t); err != nil {
+			return r.handleError(ctx, t, err)
+		}
+	}
 	seen, again = t.memory.withPruned(seen, again)
 	r.report(t, seen)
 	return reconcile.Result{RequeueAfter: again}, nil
@@ -39,6 +45,7 @@ func (r *reconciler) report(t task, seen observation.Observation) {
 	seen.UID, seen.Generation, seen.Message = t.app.UID, t.entry.Generation, sanitize(seen.Message)
 	if t.objects.isOwned("Deployment") {
 		seen = seen.WithCounts(t.objects.deployment)
+		seen.Configuration = t.objects.serials()
 	}
 	if t.objects.isOwned("Service") {
 		seen = seen.WithService(t.objects.service)

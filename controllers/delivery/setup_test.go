@@ -259,7 +259,8 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	ctx, cancel := context.WithTimeout(s.Context(), timeout)
 	defer cancel()
 	reported := newRecorder()
-	r := delivererOf(hub, testHubID, reported).reconciler(s.clusterName(), member)
+	r, err := delivererOf(hub, testHubID, reported).reconciler(s.clusterName(), member)
+	s.must(err)
 	result, err := r.Reconcile(ctx, requestFor(s.clusterName(), s.key()))
 	return reported.last(s.key(), s.cluster), result, err
 }
@@ -274,7 +275,9 @@ type testReconciler struct {
 
 func (s *setup) newReconciler() *testReconciler {
 	reported := newRecorder()
-	return &testReconciler{s, delivererOf(hubCached, testHubID, reported).reconciler(s.clusterName(), s.member), reported}
+	r, err := delivererOf(hubCached, testHubID, reported).reconciler(s.clusterName(), s.member)
+	s.must(err)
+	return &testReconciler{s, r, reported}
 }
 
 func (w *testReconciler) reconcileOnce() (observation.Observation, reconcile.Result) {

@@ -45,7 +45,7 @@ func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Se
 	setMap(w.Deployment, selector, "spec", "selector")
 	pods, _, _ := unstructured.NestedStringMap(w.Deployment.Object, "spec", "template", "metadata", "labels")
 	if !keepsLabels {
-		for label := range labelsOf(deployment.Name) {
+		for label := range Labels(deployment.Name) {
 			delete(pods, label)
 		}
 	}

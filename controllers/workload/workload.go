@@ -139,9 +139,10 @@ func Selector(name string) map[string]string {
 }
 
 // labels returns the labels of every object and pod of the AppService.
-func labels(app *v1alpha1.AppService) map[string]string { return labelsOf(app.Name) }
+func labels(app *v1alpha1.AppService) map[string]string { return Labels(app.Name) }
 
-func labelsOf(name string) map[string]string {
+// Labels returns the labels of every object of the AppService with this name.
+func Labels(name string) map[string]string {
 	return map[string]string{
 		labelName:                name,
 		v1alpha1.LabelManagedBy:  v1alpha1.ManagedBy,

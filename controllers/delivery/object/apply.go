@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +37,7 @@ func (m *Member) dryRun(ctx context.Context, desired *unstructured.Unstructured)
 }
 
 // stamp returns the object with the stamp of the AppService's present state. A Deployment also gets
-// the revision of the entry. Both are not compared: an edit that changes nothing on a member costs
+// the revision of the entry, and the record of copies. The stamp and the revision are not compared: an edit that changes nothing on a member costs
 // no write, nor does a new version of the operator.
 func stamp(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	stamped := workload.Stamp(desired, facts.App.Generation)
@@ -44,9 +45,38 @@ func stamp(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstru
 	maps.Copy(annotations, lineage.For(facts.App).Annotations())
 	if desired.GetKind() == "Deployment" {
 		annotations[v1alpha1.AnnotationRevision] = strconv.FormatInt(facts.Entry.Revision, 10)
+		// An empty record replaces one that another manager has written, which would stay otherwise.
+		if facts.Copies != "" || facts.Existing != nil && facts.Existing.GetAnnotations()[v1alpha1.AnnotationCopies] != "" {
+			annotations[v1alpha1.AnnotationCopies] = facts.Copies
+		}
 	}
 	stamped.SetAnnotations(annotations)
 	return stamped
+}
+
+// needsRecord reports whether a Deployment of the AppService has another record of copies than it must
+// have.
+func needsRecord(facts Facts) bool {
+	existing := facts.Existing
+	return isDeployment(existing.Object) && existing.IsOwned() && !existing.IsBeingDeleted() &&
+		existing.GetAnnotations()[v1alpha1.AnnotationCopies] != facts.Copies
+}
+
+// writeRecord applies a Deployment that lacks nothing but its record of copies. It applies the version
+// that was compared: the replicas of any other version may be those of an autoscaler. If the member
+// has another version, the watch brings the next try. It returns the new generation of the Deployment:
+// a change of its annotations raises it.
+func (m *Member) writeRecord(ctx context.Context, facts Facts, found difference) (generation int64, err error) {
+	stamped := stamp(facts, found.desired)
+	stamped.SetUID(facts.Existing.GetUID())
+	stamped.SetResourceVersion(facts.Existing.GetResourceVersion())
+	switch err := m.apply(ctx, stamped); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return stamped.GetGeneration(), nil
 }
 
 // needsStamp reports whether an object has a stamp that the hub cannot account for. Such a stamp

@@ -27,7 +27,7 @@ func (m *Member) create(ctx context.Context, facts Facts, desired *unstructured.
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Action: Created, AppliedHash: hashOf(desired)}, nil
+	return Result{Action: Created, AppliedHash: hashOf(desired), UID: stamped.GetUID()}, nil
 }
 
 // createOnly returns an object whose apply fails if there is an object of that name. The cache is

@@ -54,6 +54,9 @@ type Facts struct {
 	Complete *Comparison
 	// CorrectionDelay is how long drift must not be corrected.
 	CorrectionDelay time.Duration
+	// Copies is the record of copies that the Deployment must have; empty if there are none. It is
+	// compared with the record that the Deployment has, and a difference is no drift.
+	Copies string
 	// Verify reads the hub live, and fails if the hub does not confirm what is about to be done.
 	// Adoption cannot be undone, so a cache is not enough for it.
 	Verify func(context.Context) error
@@ -76,6 +79,9 @@ const (
 	Created Action = "Created"
 	// Updated: the desired state had changed.
 	Updated Action = "Updated"
+	// Recorded: only the record of copies differed. The pods of the Deployment stay, so it is no
+	// change for those who watch its rollout.
+	Recorded Action = "Recorded"
 	// Corrected: another manager had changed the object. Managers and Fields name it.
 	Corrected Action = "Corrected"
 	// Adopted: the object was unmanaged, or had a PreviousUID.
@@ -93,6 +99,11 @@ type Result struct {
 	Managers, Fields string
 	// PreviousUID is the UID of the AppService that an Adopted object was inherited from.
 	PreviousUID types.UID
+	// UID is the UID of a Created object.
+	UID types.UID
+	// Generation is the generation of a Deployment after it was Recorded, or 0 if the member has
+	// another version of it.
+	Generation int64
 	// Blocker is set if the action is Blocked.
 	Blocker *Blocker
 	// AppliedHash is the hash of the object that was applied; empty if none was.
@@ -102,6 +113,11 @@ type Result struct {
 	// Complete is the comparison if it found nothing to do, and need not be repeated; otherwise
 	// nil.
 	Complete *Comparison
+}
+
+// IsChange reports whether the member may have changed, other than by a record.
+func (r Result) IsChange() bool {
+	return r.Action != "" && r.Action != Unchanged && r.Action != Recorded
 }
 
 func blocked(blocker *Blocker) (Result, error) {
@@ -122,7 +138,7 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 		return blocked(facts.Existing.Blocker(facts.App.Spec.ConflictPolicy))
 	}
 	comparison := comparisonOf(facts, desired)
-	if comparison.isRepeated(facts.Complete) && !needsStamp(facts.App, facts.Existing.Object) {
+	if comparison.isRepeated(facts.Complete) && !needsStamp(facts.App, facts.Existing.Object) && !needsRecord(facts) {
 		return Result{Action: Unchanged, Object: facts.Existing.Object, Complete: comparison}, nil
 	}
 	found, err := m.compare(ctx, facts, desired)
@@ -131,6 +147,13 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 	}
 	if found.missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
 		result := Result{Action: Unchanged, Object: facts.Existing.Object}
+		if needsRecord(facts) {
+			var err error
+			if result.Generation, err = m.writeRecord(ctx, facts, found); err != nil {
+				return Result{}, err
+			}
+			result.Action = Recorded
+		}
 		if found.complete {
 			result.Complete, result.Pruned = comparison, &Pruned{}
 		}

@@ -1,0 +1,330 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// maxSerials is how many serials of a member are reported: more than an AppService has sources.
+const maxSerials = 64
+
+// copyMemory is what this process knows about the copies that a Deployment owns. The record in the
+// Deployment says the rest.
+type copyMemory struct {
+	owner types.UID // of the Deployment
+	// serials has the serial of each copy that is there, which is 0 for a Versioned one, and notThere
+	// for one that is not.
+	serials map[copies.Key]int64
+	// nextPrune is when to try again to delete copies, after it failed.
+	nextPrune time.Time
+	// sameSpec are the first and the last of the last generations of the Deployment that differ only in
+	// its record.
+	sameSpec struct{ first, last int64 }
+}
+
+// noteRecorded records that the record of a Deployment was written.
+func (m *copyMemory) noteRecorded(before, after int64) {
+	if after == 0 {
+		return
+	}
+	if m.sameSpec.last != before {
+		m.sameSpec.first = before
+	}
+	m.sameSpec.last = after
+}
+
+// withObserved makes the status of a Deployment count although its record has changed since. A change
+// of annotations raises the generation. Without this, each would look like a rollout for a moment.
+func (m *copyMemory) withObserved(deployment *appsv1.Deployment) {
+	if deployment != nil && deployment.UID == m.owner && deployment.Generation == m.sameSpec.last && deployment.Status.ObservedGeneration >= m.sameSpec.first {
+		deployment.Status.ObservedGeneration = max(deployment.Status.ObservedGeneration, deployment.Generation)
+	}
+}
+
+const notThere = -1
+
+// withConfiguration returns the task with the copies that the member needs. The snapshots are those of
+// its revision.
+func withConfiguration(t task, named []configuration.Named) (task, error) {
+	if len(t.spec.Configuration) == 0 {
+		return t, nil
+	}
+	app := *t.app
+	app.Spec = *t.spec
+	var err error
+	t.copyNames, t.copies, err = workload.Configuration(&app, t.member, named)
+	switch {
+	case workload.IsInvalid(err):
+		return t, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
+	case errors.Is(err, workload.ErrNoSnapshot):
+		return t, &object.Blocker{Reason: v1alpha1.ReasonSnapshotMissing, Message: "the cluster keeps what it runs: " + err.Error()}
+	}
+	return t, err
+}
+
+// needs reports whether the member needs a copy.
+func (t task) needs(key copies.Key) bool {
+	return slices.ContainsFunc(t.copies, func(c workload.Copy) bool { return copies.KeyOf(c) == key })
+}
+
+// hasCopies reports whether the AppService has or had copies on the member.
+func (t task) hasCopies() bool {
+	return len(t.copies) > 0 || len(t.memory.copies.serials) > 0 || t.objects.isManaged() && t.objects.deployment.Annotations[v1alpha1.AnnotationCopies] != ""
+}
+
+// recordedCopies returns the copies that the Deployment in the member's cache lists.
+func (o objects) recordedCopies() copies.Record {
+	if deployment := o.facts["Deployment"]; deployment == nil || !deployment.IsManagedByThisHub() {
+		return nil
+	}
+	return copies.ParseRecord(o.deployment.Annotations[v1alpha1.AnnotationCopies])
+}
+
+// serials returns the serials in the record of the Deployment.
+func (o objects) serials() []observation.ConfigurationSerial {
+	var serials []observation.ConfigurationSerial
+	for _, recorded := range o.recordedCopies() {
+		if recorded.Serial > 0 && len(serials) < maxSerials {
+			serials = append(serials, observation.ConfigurationSerial{Kind: v1alpha1.ConfigurationKind(recorded.Kind), Copy: recorded.Name, Serial: recorded.Serial})
+		}
+	}
+	slices.SortFunc(serials, func(a, b observation.ConfigurationSerial) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Copy, b.Copy))
+	})
+	return serials
+}
+
+// copyRecord returns the record that the Deployment must have: what it lists already, what this
+// process knows, and what the member needs.
+func (t task) copyRecord() copies.Record {
+	record, known := t.objects.recordedCopies(), t.memory.copies.serials
+	for _, key := range slices.SortedFunc(maps.Keys(known), compareKeys) {
+		if known[key] != notThere {
+			record = record.With(copies.Recorded{Key: key, Serial: known[key]})
+		}
+	}
+	record = record.Without(func(key copies.Key) bool {
+		serial, isKnown := known[key]
+		return isKnown && serial == notThere && !t.needs(key)
+	})
+	for _, needed := range t.copies {
+		if _, found := record.Serial(copies.KeyOf(needed)); !found {
+			record = record.With(copies.Recorded{Key: copies.KeyOf(needed), Serial: needed.Serial})
+		}
+	}
+	return record.Bounded(t.needs)
+}
+
+func compareKeys(a, b copies.Key) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// learnCopies brings what is known of the copies up to date with the Deployment that owns them. The
+// record counts for copies that the Deployment uses. Others may have been deleted by a process that
+// ended before it could write that. It does not count for a Deployment whose copies may never have
+// been applied: one of an earlier AppService, one that has just taken the place of another, and a new
+// one that is not available yet.
+func (t task) learnCopies() {
+	deployment, known := t.objects.deployment, &t.memory.copies
+	isNew := known.owner == "" && deployment.Generation == 1 && !t.objects.hasRolledOut()
+	isTrusted := known.owner == deployment.UID || known.owner == "" && !isNew && t.objects.isOwned("Deployment")
+	if known.owner != deployment.UID {
+		*known = copyMemory{owner: deployment.UID, serials: map[copies.Key]int64{}}
+	}
+	record, uses := t.objects.recordedCopies(), t.usedNames()
+	for _, needed := range t.copies {
+		key := copies.KeyOf(needed)
+		if _, isKnown := known.serials[key]; isKnown {
+			continue
+		}
+		known.serials[key] = notThere
+		if serial, isRecorded := record.Serial(key); isRecorded && isTrusted && uses(key.Name) {
+			known.serials[key] = serial
+		}
+	}
+}
+
+// usedNames returns a function that reports whether the Deployment on the member uses the copy with
+// this name. A copy that no pod refers to is used by the revision that lists it.
+func (t task) usedNames() func(string) bool {
+	if revision.Of(t.objects.deployment) == t.entry.Revision {
+		return func(string) bool { return true }
+	}
+	var template []byte
+	return func(name string) bool {
+		if template == nil {
+			template, _ = json.Marshal(t.objects.deployment.Spec.Template.Spec)
+		}
+		return strings.Contains(string(template), name)
+	}
+}
+
+// applyCopies applies the copies that the Deployment on the member will need, before it is changed. A
+// Deployment that does not exist or is not managed yet comes first, because it owns the copies. If only
+// a newer content is refused for a copy that is there, the rest continues, and the error is returned as
+// outdated.
+func (r *reconciler) applyCopies(ctx context.Context, t task) (outdated, err error) {
+	deployment := t.objects.facts["Deployment"]
+	if !t.hasCopies() || deployment == nil || !deployment.IsManagedByThisHub() || deployment.IsBeingDeleted() {
+		return nil, nil
+	}
+	t.learnCopies()
+	return r.applyMissingCopies(ctx, t)
+}
+
+// applyCopiesOfNew applies the copies of a Deployment that was created or adopted a moment ago.
+func (r *reconciler) applyCopiesOfNew(ctx context.Context, t task, owner types.UID) error {
+	if len(t.copies) == 0 {
+		return nil
+	}
+	t.memory.copies = copyMemory{owner: owner, serials: map[copies.Key]int64{}}
+	for _, needed := range t.copies {
+		t.memory.copies.serials[copies.KeyOf(needed)] = notThere
+	}
+	outdated, err := r.applyMissingCopies(ctx, t)
+	return errors.Join(outdated, err)
+}
+
+// applyMissingCopies applies the needed copies that are not there, or have an older content.
+func (r *reconciler) applyMissingCopies(ctx context.Context, t task) (outdated, err error) {
+	for _, needed := range t.copies {
+		serial := t.memory.copies.serials[copies.KeyOf(needed)]
+		if serial != notThere && serial >= needed.Serial {
+			continue
+		}
+		err := r.applyCopy(ctx, t, needed)
+		switch {
+		case err != nil && serial == notThere:
+			return outdated, err
+		case err != nil:
+			outdated = errors.Join(outdated, err)
+		}
+	}
+	return outdated, nil
+}
+
+// applyCopy applies one copy.
+func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy) error {
+	content, err := r.snapshots.Content(ctx, t.app, v1alpha1.ConfigurationKind(needed.Kind), needed.Snapshot)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	err = r.copies.Apply(ctx, copies.Object{
+		Key:        copies.KeyOf(needed),
+		Namespace:  t.app.Namespace,
+		AppService: t.app.Name,
+		Deployment: t.memory.copies.owner,
+		Content:    content.Fields(needed.Serial == 0),
+	})
+	measureApply(r.cluster, err, time.Since(begin))
+	if err != nil {
+		return err
+	}
+	t.memory.copies.serials[copies.KeyOf(needed)] = needed.Serial
+	ctrl.LoggerFrom(ctx).Info("Applied", "kind", needed.Kind, "name", needed.Name, "serial", needed.Serial)
+	return nil
+}
+
+// pruneCopies deletes the copies that the member does not need any more, after the rollout of the
+// Deployment is complete there: until then, a pod of an older revision may restart. The Deployment in
+// the member's cache has every desired field. It reports whether it deleted any.
+func (r *reconciler) pruneCopies(ctx context.Context, t task) (pruned bool) {
+	isNeeded := func(recorded copies.Recorded) bool { return t.needs(recorded.Key) }
+	record := t.objects.recordedCopies()
+	if !slices.ContainsFunc(record, func(recorded copies.Recorded) bool { return !isNeeded(recorded) }) || !t.objects.hasRolledOut() {
+		return false
+	}
+	known := &t.memory.copies
+	if time.Now().Before(known.nextPrune) {
+		return false
+	}
+	for _, recorded := range record {
+		if isNeeded(recorded) || known.serials[recorded.Key] == notThere {
+			continue
+		}
+		if err := r.copies.Delete(ctx, t.app.Namespace, recorded.Key, known.owner); err != nil {
+			ctrl.LoggerFrom(ctx).Info("Cannot delete a copy", "kind", recorded.Kind, "name", recorded.Name, "reason", redact(err))
+			known.nextPrune = time.Now().Add(blockerRetry)
+			return pruned
+		}
+		pruned = true
+		known.serials[recorded.Key] = notThere
+		ctrl.LoggerFrom(ctx).Info("Deleted", "kind", recorded.Kind, "name", recorded.Name)
+	}
+	return pruned
+}
+
+// forgetGone forgets the copies that are gone and that the record does not list.
+func (t task) forgetGone() {
+	record := t.objects.recordedCopies()
+	maps.DeleteFunc(t.memory.copies.serials, func(key copies.Key, serial int64) bool {
+		_, isRecorded := record.Serial(key)
+		return serial == notThere && !isRecorded && !t.needs(key)
+	})
+}
+
+// restoreCopies applies the copies again that may be missing according to what was found in the pods.
+// A member that has a newer content than the hub keeps it.
+func (r *reconciler) restoreCopies(ctx context.Context, t task) error {
+	if !t.objects.isOwned("Deployment") || t.memory.copies.owner != t.objects.deployment.UID {
+		return nil
+	}
+	found := t.memory.pods
+	var errs error
+	for _, needed := range t.copies {
+		if !found.suspects(needed, t.objects.deployment.Spec.Template.Spec) || t.memory.copies.serials[copies.KeyOf(needed)] > needed.Serial {
+			continue
+		}
+		errs = errors.Join(errs, r.applyCopy(ctx, t, needed))
+	}
+	return errs
+}
+
+// suspects reports whether pods may wait for a copy: the kubelet names it, they wait for volumes for
+// long, or they cannot pull their image and need it for that.
+func (p podDiagnosis) suspects(needed workload.Copy, pod corev1.PodSpec) bool {
+	switch p.reason {
+	case v1alpha1.ReasonContainerConfig, v1alpha1.ReasonFailedMount:
+		if strings.Contains(p.message, needed.Name) {
+			return true
+		}
+	case v1alpha1.ReasonImagePullBackOff:
+		return needed.Kind == workload.Secret && slices.Contains(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: needed.Name})
+	}
+	return p.waitsForVolumes
+}
+
+// refusedCopy returns why a cluster stops at a copy that its member refuses, or nil.
+func refusedCopy(err error) *object.Blocker {
+	var answer *copies.Error
+	switch {
+	case errors.As(err, &answer) && answer.IsRefused():
+		return &object.Blocker{Reason: v1alpha1.ReasonConfigurationRefused, Message: fmt.Sprintf(
+			"%v; the Deployment stays as it is: if permissions are missing, apply config/member/configuration to the member, otherwise see its quotas and admission policies", answer)}
+	case snapshots.IsMissing(err):
+		return &object.Blocker{Reason: v1alpha1.ReasonSnapshotMissing, Message: "the cluster keeps what it runs: " + err.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package copies
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// metadataOnly asks for an answer without content. The member's connection accepts only JSON, so the
+// metadata client of client-go, which prefers another format, cannot be used.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// Writer writes copies to one member. It is safe for concurrent use.
+type Writer struct{ core *rest.RESTClient }
+
+// NewWriter returns a Writer that uses the client of a member. It sends no request.
+func NewWriter(config *rest.Config, client *http.Client) (*Writer, error) {
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	core, err := rest.RESTClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("make the client for copies: %w", err)
+	}
+	return &Writer{core}, nil
+}
+
+// Object is a copy to apply.
+type Object struct {
+	Key
+	Namespace  string
+	AppService string
+	// Deployment is the UID of the Deployment that owns the copy. It has the name of the AppService.
+	Deployment types.UID
+	// Content are the fields beside the metadata as JSON, without braces.
+	Content []byte
+}
+
+// Apply creates a copy, or makes it have the content and the owner. It needs no right to read.
+func (w *Writer) Apply(ctx context.Context, object Object) error {
+	body, err := object.encode()
+	if err != nil {
+		return err
+	}
+	err = w.request(w.core.Patch(types.ApplyYAMLPatchType), object.Namespace, object.Key).
+		Param("fieldManager", v1alpha1.ManagedBy).Param("force", "true").Body(body).Do(silent(ctx)).Error()
+	return describe("apply", object.Key, err)
+}
+
+// Delete deletes a copy if the Deployment owns it. Anybody may change the record in the Deployment,
+// so it is no reason to delete an object. The owner and the UID are those in the answer to an empty
+// patch, because there is no right to read. A copy that is gone, or has another owner, is success.
+func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID) error {
+	answer, err := w.request(w.core.Patch(types.MergePatchType), namespace, of).
+		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return describe("look up", of, err)
+	}
+	var found metav1.PartialObjectMetadata
+	if json.Unmarshal(answer, &found) != nil {
+		return fmt.Errorf("look up %s %s: the answer is not JSON", of.Kind, of.Name)
+	}
+	if len(found.OwnerReferences) != 1 || found.OwnerReferences[0].UID != deployment || found.UID == "" {
+		return nil
+	}
+	options, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: metav1.NewUIDPreconditions(string(found.UID)),
+	})
+	if err != nil {
+		return err
+	}
+	err = w.request(w.core.Delete(), namespace, of).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(options).Do(silent(ctx)).Error()
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another object has taken its place
+		return nil
+	}
+	return describe("delete", of, err)
+}
+
+func (w *Writer) request(request *rest.Request, namespace string, of Key) *rest.Request {
+	resource := "configmaps"
+	if of.Kind == workload.Secret {
+		resource = "secrets"
+	}
+	return request.Namespace(namespace).Resource(resource).Name(of.Name).SetHeader("Accept", metadataOnly)
+}
+
+// silent returns a context without a logger: client-go logs requests and answers at a high
+// verbosity, and the answer of an admission webhook may quote a Secret.
+func silent(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
+
+// encode returns the object as it is applied. The content is not decoded.
+func (o Object) encode() ([]byte, error) {
+	metadata, err := json.Marshal(map[string]any{
+		"namespace": o.Namespace,
+		"name":      o.Name,
+		"labels":    workload.Labels(o.AppService),
+		// Without blockOwnerDeletion, which needs another permission on some clusters.
+		"ownerReferences": []map[string]any{{"apiVersion": "apps/v1", "kind": "Deployment", "name": o.AppService, "uid": o.Deployment}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the metadata of %s %s: %w", o.Kind, o.Name, err)
+	}
+	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":%s,%s}`, o.Kind, metadata, o.Content), nil
+}
+
+// Error is an answer of the member to a request for a copy. Of an answer about a Secret it has only
+// the reason and the code, because the message of an admission webhook may quote content.
+type Error struct {
+	// Key is the copy.
+	Key
+	verb   string
+	status metav1.Status
+}
+
+// Error describes the answer.
+func (e *Error) Error() string {
+	answer := e.status.Message
+	if answer == "" {
+		answer = fmt.Sprintf("the member answered %d %s", e.status.Code, e.status.Reason)
+	}
+	return fmt.Sprintf("%s %s %s: %s", e.verb, e.Kind, e.Name, answer)
+}
+
+// Status returns the answer, so that the functions of apierrors can be used.
+func (e *Error) Status() metav1.Status { return e.status }
+
+// IsRefused reports whether the member refuses the copy until somebody changes something: for
+// permissions, a quota or an admission policy, or because the object is invalid.
+func (e *Error) IsRefused() bool {
+	return e.status.Code >= 400 && e.status.Code < 500 &&
+		!apierrors.IsConflict(e) && !apierrors.IsTooManyRequests(e) && !apierrors.IsUnauthorized(e) && !apierrors.IsNotFound(e) && !apierrors.IsTimeout(e) &&
+		!apierrors.HasStatusCause(e, corev1.NamespaceTerminatingCause)
+}
+
+// describe returns an error of a request with what it was about, and without the content of a Secret.
+func describe(verb string, of Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	var answered apierrors.APIStatus
+	if !errors.As(err, &answered) {
+		return fmt.Errorf("%s %s %s: %w", verb, of.Kind, of.Name, err) // of the connection
+	}
+	status := answered.Status()
+	if of.Kind == workload.Secret {
+		status = withoutMessage(status)
+	}
+	return &Error{Key: of, verb: verb, status: status}
+}
+
+// withoutMessage returns a status with what can have no content: the reason, the code and the delay.
+func withoutMessage(status metav1.Status) metav1.Status {
+	kept := metav1.Status{Status: status.Status, Code: status.Code, Reason: metav1.StatusReason(known(string(status.Reason)))}
+	if status.Details != nil {
+		kept.Details = &metav1.StatusDetails{RetryAfterSeconds: status.Details.RetryAfterSeconds}
+		for _, cause := range status.Details.Causes {
+			if cause.Type == corev1.NamespaceTerminatingCause {
+				kept.Details.Causes = []metav1.StatusCause{{Type: cause.Type}}
+			}
+		}
+	}
+	return kept
+}
+
+// known returns a reason that Kubernetes knows, or "": a webhook chooses the reason too.
+func known(reason string) string {
+	switch metav1.StatusReason(reason) {
+	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
+		metav1.StatusReasonConflict, metav1.StatusReasonInvalid, metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout,
+		metav1.StatusReasonTooManyRequests, metav1.StatusReasonBadRequest, metav1.StatusReasonMethodNotAllowed,
+		metav1.StatusReasonNotAcceptable, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnsupportedMediaType,
+		metav1.StatusReasonInternalError, metav1.StatusReasonExpired, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonStoreReadError:
+		return reason
+	}
+	return ""
+}

@@ -1,0 +1,454 @@
+package delivery
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+)
+
+// A new cluster gets the Deployment first, because it owns the copies. Then nothing is sent or read
+// any more, also by another process. The member grants no right to read.
+func TestCopies_of_a_new_cluster(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	c.expectReferences()
+	c.expectReport(c.readyWith(1))
+	want := []string{
+		"PATCH deployments/web", "POST namespaces/" + c.app.Namespace, "PATCH configmaps/" + c.ofSettings(),
+		"PATCH secrets/" + c.ofDB(), "PATCH secrets/" + c.ofRegistry(), "PATCH services/web",
+	}
+	if c.ofDB() > c.ofRegistry() {
+		want[3], want[4] = want[4], want[3]
+	}
+	got := c.sent.writes()
+	for i := range got {
+		if strings.HasPrefix(got[i], "POST namespaces") {
+			got[i] = want[1]
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+
+	secret := &corev1.Secret{}
+	c.must(onMember.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: c.ofDB()}, secret))
+	deployment := c.deployment()
+	owner := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: deployment.UID}}
+	if diff := cmp.Diff(owner, secret.OwnerReferences); diff != "" {
+		t.Errorf("owner (-want +got):\n%s", diff)
+	}
+	if secret.Immutable == nil || !*secret.Immutable || secret.Type != corev1.SecretTypeOpaque {
+		t.Errorf("the Secret has the type %s, immutable %v", secret.Type, secret.Immutable)
+	}
+	c.must(onMember.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: c.ofRegistry()}, secret))
+	if secret.Immutable != nil && *secret.Immutable {
+		t.Error("the copy that is updated in place is immutable")
+	}
+
+	hubRequests.reset()
+	c.expectAtRestWithCopies()
+	for _, request := range hubRequests.all() {
+		if strings.Contains(request, c.ofDB()) || strings.Contains(request, c.ofSettings()) {
+			t.Errorf("at rest, the hub received %s", request)
+		}
+	}
+	c.expectNoRequests(t, "GET configmaps", "GET secrets")
+}
+
+// readyWith returns the expected report of a Ready member whose Secret registry has this serial.
+func (c *configured) readyWith(serial int64) observation.Observation {
+	c.Helper()
+	want := c.ready()
+	want.Configuration = []observation.ConfigurationSerial{{Kind: v1alpha1.ConfigurationSecret, Copy: c.ofRegistry(), Serial: serial}}
+	return want
+}
+
+// expectAtRestWithCopies checks that nothing is sent, as expectAtRestAlsoAfterRestart.
+func (c *configured) expectAtRestWithCopies() {
+	c.Helper()
+	c.sent.reset()
+	_, _, err := c.reconcileOnce()
+	c.must(err)
+	c.expectNoRequests(c.T, "PATCH", "POST", "DELETE")
+	c.restart()
+	eventually(c.T, func() error {
+		if c.reported.last(c.key(), c.cluster).Phase != v1alpha1.ClusterReady {
+			return errors.New("not Ready")
+		}
+		return nil
+	})
+	_, _, err = c.reconcileOnce()
+	c.must(err)
+	c.expectNoRequests(c.T, "PATCH", "POST", "DELETE")
+}
+
+// The copies of a revision are there before the Deployment refers to them, and those of the previous
+// revision until its last pod is gone.
+func TestCopies_of_the_previous_revision_outlive_its_pods(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t, paused)
+	c.start()
+	c.planRevision()
+	c.expectReferences()
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	c.completeRollout()
+	c.expectReport(c.readyWith(1))
+	old := c.allCopies("1", "1", "1")
+
+	c.sent.reset()
+	c.sent.answers(func(request string) (*http.Response, error) {
+		if request == "PATCH deployments/web" && len(c.copiesOnMember()) < 4 {
+			c.Error("the Deployment is changed before the member has its copies")
+		}
+		return nil, nil
+	})
+	c.revision++
+	c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
+	c.planRevision()
+	c.expectReferences()
+	both := c.allCopies("2", "1", "1")
+	for name, value := range old {
+		both[name] = value
+	}
+	c.expectCopies(both)
+	if diff := cmp.Diff([]string{"PATCH configmaps/" + c.ofSettings(), "PATCH deployments/web"}, c.sent.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	c.reconcileSeveralTimes()
+	c.expectCopies(both) // the rollout is not complete
+
+	c.sent.reset()
+	c.sent.answers(nil)
+	c.completeRollout()
+	c.expectCopies(c.allCopies("2", "1", "1"))
+	c.expectReport(c.readyWith(1))
+	phases := c.reported.all(c.key(), c.cluster)
+	if last := phases[len(phases)-1]; last.Phase != v1alpha1.ClusterReady {
+		t.Errorf("the deletion of old copies is reported as %s", last.Phase)
+	}
+	c.completeRollout() // the controller observes the new record
+	c.expectAtRestWithCopies()
+}
+
+func sortedKeys(of map[string]string) []string { return slices.Sorted(maps.Keys(of)) }
+
+func (c *configured) reconcileSeveralTimes() {
+	c.Helper()
+	for range 3 {
+		_, _, err := c.reconcileOnce()
+		c.must(err)
+	}
+}
+
+// The process may be killed after each request.
+func TestCopies_are_completed_after_a_crash(t *testing.T) {
+	t.Parallel()
+	down := func(prefix string) func(string) (*http.Response, error) {
+		return func(request string) (*http.Response, error) {
+			if strings.HasPrefix(request, prefix) {
+				return nil, errors.New("the process is killed")
+			}
+			return nil, nil
+		}
+	}
+	t.Run("after the first Deployment, before its copies", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t, paused)
+		c.connect()
+		c.sent.answers(down("PATCH configmaps"))
+		c.planRevision()
+		_, _, _ = c.reconcileOnce()
+		if len(c.copiesOnMember()) > 0 || c.deployment() == nil {
+			t.Fatal("want only the Deployment")
+		}
+		c.restart()
+		c.expectCopies(c.allCopies("1", "1", "1"))
+	})
+	t.Run("after the copies, before the Deployment is changed", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t)
+		c.start()
+		c.planRevision()
+		c.expectReport(c.readyWith(1))
+		c.end()
+		c.connect()
+		c.sent.answers(down("PATCH deployments"))
+		c.revision++
+		c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
+		c.planRevision()
+		_, _, _ = c.reconcileOnce()
+		if found := c.copiesOnMember(); len(found) != 4 {
+			t.Fatalf("the member has %v", sortedKeys(found))
+		}
+		c.restart()
+		c.expectReferences()
+		c.expectCopies(c.allCopies("2", "1", "1"))
+	})
+	t.Run("after the old copies were deleted, before that was written", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t)
+		c.start()
+		c.planRevision()
+		c.expectReport(c.readyWith(1))
+		first := c.allCopies("1", "1", "1")
+		c.end()
+		// The second revision is complete, and only the last request is missing.
+		c.revision++
+		c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
+		c.start()
+		c.planRevision()
+		c.expectCopies(c.allCopies("2", "1", "1"))
+		c.end()
+		deployment := c.deployment()
+		c.changeByOther(deployment, func() {
+			deployment.Annotations[v1alpha1.AnnotationCopies] += "," + strings.Join(sortedKeys(first), ",")
+		})
+		// It returns to the first revision.
+		c.named[slices.IndexFunc(c.named, func(n configuration.Named) bool { return n.From == "settings" })].Snapshot = c.snapshot(v1alpha1.ConfigurationConfigMap, "settings", "1", 0)
+		c.start()
+		c.planConfigured(withRevision(1))
+		c.expectReferences()
+		c.expectCopies(first)
+	})
+}
+
+// A rollback applies the copies of the earlier revision again.
+func TestCopies_of_a_rollback(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	first := slices.Clone(c.named)
+	c.revision++
+	c.change(v1alpha1.ConfigurationSecret, "db", "2")
+	c.planRevision()
+	c.expectReferences()
+	c.expectCopies(c.allCopies("1", "2", "1"))
+	c.named = first
+	c.planConfigured(withRevision(1))
+	c.expectReferences()
+	c.expectCopies(c.allCopies("1", "1", "1"))
+}
+
+// A content that is updated in place reaches the member without a new revision and without new pods.
+func TestCopy_in_place(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	before := c.deployment()
+	c.sent.reset()
+	reports := len(c.reported.all(c.key(), c.cluster))
+
+	c.changeInPlace("registry", "2", 2)
+	c.planConfigured()
+	c.expectReport(c.readyWith(2))
+	c.expectCopies(c.allCopies("1", "1", "2"))
+	after := c.deployment()
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("the Deployment changed (-before +after):\n%s", diff)
+	}
+	for _, seen := range c.reported.all(c.key(), c.cluster)[reports:] {
+		if seen.Phase != v1alpha1.ClusterReady {
+			t.Errorf("reported %s: %s", seen.Phase, seen.Message)
+		}
+	}
+	if diff := cmp.Diff([]string{"PATCH secrets/" + c.ofRegistry(), "PATCH deployments/web"}, c.sent.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	c.expectAtRestWithCopies()
+
+	// The hub was restored: it has serial 1 again.
+	c.sent.reset()
+	c.changeInPlace("registry", "1", 1)
+	c.planConfigured()
+	c.reconcileSeveralTimes()
+	c.expectReport(c.readyWith(2))
+	c.expectCopies(c.allCopies("1", "1", "2"))
+	c.expectNoRequests(t, "PATCH", "POST", "DELETE")
+
+	c.changeInPlace("registry", "3", 3)
+	c.planConfigured()
+	c.expectReport(c.readyWith(3))
+	c.expectCopies(c.allCopies("1", "1", "3"))
+}
+
+// A member that refuses a copy keeps its Deployment. Of an answer about a Secret, only the reason and
+// the code are reported, because an admission webhook may quote content.
+func TestCopies_that_are_refused(t *testing.T) {
+	t.Parallel()
+	t.Run("by missing permissions", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t, paused)
+		granted := c.config
+		c.config = memberConfig
+		c.start()
+		c.planRevision()
+		c.expectRefused("configmaps \"" + c.ofSettings() + "\" is forbidden")
+		c.reconcileSeveralTimes()
+		c.config = granted
+		c.restart()
+		c.expectCopies(c.allCopies("1", "1", "1"))
+	})
+	t.Run("by a webhook that quotes the Secret", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t)
+		c.start()
+		c.planRevision()
+		c.expectReport(c.readyWith(1))
+		before := c.allCopies("1", "1", "1")
+		c.sent.answers(refuse("PATCH secrets/", http.StatusBadRequest, "password "+canary+" is too short"))
+		c.revision++
+		c.change(v1alpha1.ConfigurationSecret, "db", "2")
+		c.planRevision()
+		c.expectRefused("apply Secret " + c.ofDB() + ": the member answered 400")
+		c.expectCopies(before)
+		if got := c.reported.last(c.key(), c.cluster).Message; strings.Contains(got, canary) {
+			t.Errorf("reported %q", got)
+		}
+	})
+}
+
+func (c *configured) expectRefused(message string) {
+	c.Helper()
+	eventually(c.T, func() error {
+		seen := c.reported.last(c.key(), c.cluster)
+		if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonConfigurationRefused || !strings.Contains(seen.Message, message) {
+			return errors.New(string(seen.Phase) + " " + seen.Reason + ": " + seen.Message)
+		}
+		return nil
+	})
+}
+
+// Without a snapshot, the cluster keeps what it runs.
+func TestCopies_without_their_snapshot(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	before := c.deployment()
+	c.revision++
+	c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
+	for _, named := range c.named {
+		if named.From == "settings" {
+			c.must(onHub.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: named.Snapshot}}))
+		}
+	}
+	c.planRevision()
+	eventually(t, func() error {
+		if seen := c.reported.last(c.key(), c.cluster); seen.Reason != v1alpha1.ReasonSnapshotMissing || seen.Phase != v1alpha1.ClusterFailed {
+			return errors.New(seen.Reason + ": " + seen.Message)
+		}
+		return nil
+	})
+	c.expectUnchanged(before)
+}
+
+// The pods say that a copy is missing: it is applied again.
+func TestCopy_that_is_missing_is_applied_again(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.connect()
+	c.planRevision()
+	w := c.newReconciler()
+	w.reconcileOnce()
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	c.must(onMember.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofSettings()}}))
+	c.makeUnavailable()
+	c.sent.reset()
+	w.reconcileOnce()
+	c.createPod(podtest.Waiting("CreateContainerConfigError", `configmap "`+c.ofSettings()+`" not found`))
+	w.makeListingDue()
+	w.reconcileOnce()
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	w.reconcileOnce()
+	if diff := cmp.Diff([]string{"PATCH configmaps/" + c.ofSettings()}, c.sent.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if n := c.sent.count("PATCH configmaps/" + c.ofSettings()); n != 1 {
+		t.Errorf("the copy was applied %d times for one diagnosis", n)
+	}
+}
+
+// The new Deployment owns all copies.
+func TestCopies_of_a_Deployment_that_is_created_again(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	first := c.deployment()
+	c.must(onMember.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "web"}}))
+	eventually(t, func() error {
+		deployment := c.deployment()
+		if deployment == nil || deployment.UID == first.UID {
+			return errors.New("the Deployment is not created again")
+		}
+		secret := &corev1.Secret{}
+		if err := onMember.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: c.ofDB()}, secret); err != nil {
+			return err
+		}
+		if len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != deployment.UID {
+			return errors.New("the Secret has another owner")
+		}
+		return nil
+	})
+}
+
+// The record of a Deployment can be changed by anybody on the member. Only copies that the Deployment
+// owns are deleted.
+func TestRecord_does_not_delete_what_the_Deployment_does_not_own(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "foreign"}}
+	c.must(onMember.Create(t.Context(), foreign))
+	deployment := c.deployment()
+	c.changeByOther(deployment, func() { deployment.Annotations[v1alpha1.AnnotationCopies] += ",Secret/foreign,nonsense" })
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	c.must(onMember.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))
+	c.expectAtRestWithCopies()
+}
+
+// An AppService whose configuration is removed keeps no copy.
+func TestCopies_are_deleted_without_configuration(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	c.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Configuration, app.Spec.EnvFrom, app.Spec.ImagePullSecrets = nil, nil, nil
+	})
+	c.revision, c.named, c.app.Status.Configuration = 2, nil, nil
+	c.planRevision()
+	eventually(t, func() error {
+		if found := c.copiesOnMember(); len(found) > 0 || len(c.recorded()) > 0 {
+			return errors.New(strings.Join(append(sortedKeys(found), c.recorded()...), ", "))
+		}
+		return nil
+	})
+	c.expectAtRestWithCopies()
+}
