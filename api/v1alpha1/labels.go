@@ -15,8 +15,11 @@ const (
 	// LabelVersion is the version of the operator, on the Lease of its leader election.
 	LabelVersion = "app.kubernetes.io/version"
 	// LabelPropagate, on a ConfigMap or Secret of the hub, with the value "true": its owner agrees
-	// that it leaves the hub. Both this label and spec.configuration are needed.
+	// that it leaves the hub. Both this label and spec.configuration are needed. Snapshots have it
+	// with the value [PropagateSnapshot], so that one watch finds both.
 	LabelPropagate = "fleetwright.dev/propagate"
+	// PropagateSnapshot is the value of [LabelPropagate] on a snapshot. It cannot be a source itself.
+	PropagateSnapshot = "snapshot"
 
 	// AnnotationHub is the identity of the hub that owns a member's object. An object of another
 	// hub is never changed.

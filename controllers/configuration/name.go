@@ -22,6 +22,9 @@ const (
 // Name returns the name of the snapshot with this digest.
 func Name(id Identity, digest Digest) string { return stem(id, digest) + snapshotSuffix }
 
+// IsSnapshot reports whether this may be a name of [Name].
+func IsSnapshot(name string) bool { return strings.HasSuffix(name, snapshotSuffix) }
+
 // AbsentName returns the name that a revision has in place of a snapshot while an optional source has
 // never existed. The copy of this name does not exist on any member.
 func AbsentName(id Identity) string { return stem(id, digestOfIdentity(id, "absent")) + absentSuffix }

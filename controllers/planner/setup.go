@@ -19,6 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/workorder"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	// Templates reads older revisions. By default, the planner has a reader of its own, and does not
 	// share what it has read with delivery.
 	Templates *templates.Reader
+	// Sources are the sources of spec.configuration. Without them, nothing may leave the hub.
+	Sources *sources.Sources
 }
 
 // SetupWithManager adds the planner to the hub's manager. It returns the planner's metrics, which

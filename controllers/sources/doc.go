@@ -1,0 +1,2 @@
+// Package sources connects the pure decisions of package configuration with the hub.
+package sources
