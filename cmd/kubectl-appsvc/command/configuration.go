@@ -96,10 +96,17 @@ func (r contentReader) Snapshot(source configuration.Ref, name string) differenc
 	switch {
 	case err != nil:
 		return difference.Content{Name: name, Problem: describeRead(err)}
-	case !metav1.IsControlledBy(found, r.app):
+	case !isSnapshot(r.app, source, found):
 		return difference.Content{Name: name, Problem: "it is not a snapshot of the AppService"}
 	}
 	return difference.Content{Name: name, Known: &found.content}
+}
+
+// isSnapshot reports whether an object is a snapshot of a source of an AppService.
+func isSnapshot(app *v1alpha1.AppService, source configuration.Ref, object client.Object) bool {
+	snapshot := configuration.SnapshotOf(source.Kind, object)
+	id := configuration.Identity{Namespace: app.Namespace, AppService: app.Name, Ref: source}
+	return snapshot.Owner == app.UID && snapshot.Ref == source && snapshot.Name == configuration.Name(id, snapshot.Digest)
 }
 
 // named returns the content that a revision names for a source, or none.

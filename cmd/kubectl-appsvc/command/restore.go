@@ -97,7 +97,7 @@ func (h hub) prepareRestoration(ctx context.Context, app *v1alpha1.AppService, n
 		return r, fmt.Errorf("its snapshot %s does not exist any more", named.Snapshot)
 	case err != nil:
 		return r, fmt.Errorf("read the snapshot %s: %s", named.Snapshot, describe(err))
-	case !metav1.IsControlledBy(snapshot, app):
+	case !isSnapshot(app, refOf(named), snapshot):
 		return r, fmt.Errorf("%s is not a snapshot of AppService %s", named.Snapshot, app.Name)
 	}
 	source, err := h.readCarrier(ctx, named.Kind, app.Namespace, named.From)

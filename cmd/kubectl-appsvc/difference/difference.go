@@ -131,7 +131,7 @@ func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, history []r
 		return desired{}, true
 	}
 	snapshots := snapshotsOf(stored.Configuration)
-	return desired{objects, sourcesOn(member, composed.Spec, func(ref configuration.Ref, isInPlace bool) Content {
+	sources, err := sourcesOn(member, composed.Spec, func(ref configuration.Ref, isInPlace bool) Content {
 		snapshot := snapshots[ref]
 		if isInPlace {
 			snapshot = inPlaceSnapshot(app, ref)
@@ -140,7 +140,11 @@ func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, history []r
 			return Content{}
 		}
 		return contents.Snapshot(ref, snapshot)
-	})}, true
+	})
+	if err != nil { // nothing was applied there
+		return desired{}, true
+	}
+	return desired{objects, sources}, true
 }
 
 // inPlaceSnapshot returns the snapshot of a source that is updated in place, or "" if there is none.
@@ -154,32 +158,42 @@ func inPlaceSnapshot(app *v1alpha1.AppService, ref configuration.Ref) string {
 }
 
 // sourcesOn returns the sources of the configuration that a cluster has, with their contents.
-func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, contentOf func(ref configuration.Ref, isInPlace bool) Content) map[string]source {
+func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, contentOf func(ref configuration.Ref, isInPlace bool) Content) (map[string]source, error) {
+	entries, err := entriesOn(member, spec)
+	if err != nil {
+		return nil, err
+	}
 	sources := map[string]source{}
-	for _, entry := range spec.Configuration {
-		ref := configuration.Ref{Kind: entry.Kind, From: sourceOn(member, spec.Overrides, entry)}
+	for _, entry := range entries {
+		ref := configuration.Ref{Kind: entry.Kind, From: entry.From}
 		isInPlace := configuration.UpdateOf(entry, spec.ImagePullSecrets) == v1alpha1.ConfigurationInPlace
 		sources[string(entry.Kind)+"/"+entry.Name] = source{ref, contentOf(ref, isInPlace)}
 	}
-	return sources
+	return sources, nil
 }
 
-// sourceOn returns the name of the object on the hub whose content an entry has on a cluster. The last
+// entriesOn returns spec.configuration, each entry with the source that it has on a cluster. The last
 // override that matches the cluster decides.
-func sourceOn(member *v1alpha1.MemberCluster, overrides []v1alpha1.Override, entry v1alpha1.ConfigurationSource) string {
-	from := cmp.Or(entry.From, entry.Name)
-	for i := range overrides {
-		matcher, err := placement.CompileMatch("", overrides[i].ClusterMatch)
+func entriesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec) ([]v1alpha1.ConfigurationSource, error) {
+	entries := slices.Clone(spec.Configuration)
+	for i := range entries {
+		entries[i].From = cmp.Or(entries[i].From, entries[i].Name)
+	}
+	for i := range spec.Overrides {
+		override := &spec.Overrides[i]
+		matcher, err := placement.CompileMatch("", override.ClusterMatch)
 		if err != nil || !matcher.Matches(member) {
 			continue
 		}
-		for _, changed := range overrides[i].Configuration {
-			if changed.Kind == entry.Kind && changed.Name == entry.Name {
-				from = changed.From
+		for _, changed := range override.Configuration {
+			at := slices.IndexFunc(entries, func(e v1alpha1.ConfigurationSource) bool { return e.Kind == changed.Kind && e.Name == changed.Name })
+			if at < 0 {
+				return nil, fmt.Errorf("override %s: spec.configuration has no %s %q", override.Name, changed.Kind, changed.Name)
 			}
+			entries[at].From = changed.From
 		}
 	}
-	return from
+	return entries, nil
 }
 
 // wanted returns what the edited AppService has on a cluster, or nothing if it is not placed there.
@@ -193,12 +207,19 @@ func wanted(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, decision p
 	if err != nil {
 		return desired{}, err
 	}
-	return desired{objects, sourcesOn(member, app.Spec, func(ref configuration.Ref, _ bool) Content { return contents.Present(ref) })}, nil
+	sources, err := sourcesOn(member, app.Spec, func(ref configuration.Ref, _ bool) Content { return contents.Present(ref) })
+	return desired{objects, sources}, err
 }
 
-// render returns the objects of an AppService on a cluster as YAML, by KIND/NAME.
+// render returns the objects of an AppService on a cluster as YAML, by KIND/NAME. The pods refer to
+// what travels with the AppService by the names in the spec, because the names of copies change with
+// each content, which is compared by itself.
 func render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) (map[string]string, error) {
-	rendered, err := workload.Render(app, entry, member, "", nil)
+	copies := workload.Copies{}
+	for _, listed := range app.Spec.Configuration {
+		copies[workload.Reference{Kind: workload.Kind(listed.Kind), Name: listed.Name}] = listed.Name
+	}
+	rendered, err := workload.Render(app, entry, member, "", copies)
 	if err != nil {
 		return nil, err
 	}
