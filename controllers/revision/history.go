@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -105,6 +106,14 @@ func Read(app *v1alpha1.AppService, object *appsv1.ControllerRevision) (Stored, 
 		return Stored{}, fmt.Errorf("decode ControllerRevision %s: %w", object.Name, err)
 	}
 	return Stored{Number: number, Template: stored.Spec, Configuration: stored.Configuration, Object: object}, nil
+}
+
+// CheckKnown returns an error if the ControllerRevision has fields that this version of Fleetwright
+// does not know.
+func (s Stored) CheckKnown() error {
+	decoder := json.NewDecoder(bytes.NewReader(s.Object.Data.Raw))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(&content{})
 }
 
 // History has the revisions of an AppService that are stored.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
 // The exit codes of kubectl diff.
@@ -40,6 +41,9 @@ it, and which fields of its objects change. The hub checks the file, and nothing
 
 Without a file, the command shows what the spec asks for that clusters do not have yet, because a
 rollout is in progress or has failed.
+
+The content of ConfigMaps and Secrets in spec.configuration is compared too, with your permissions:
+that of the revision of a cluster with that of the object on the hub. Values of Secrets are hidden.
 
 The exit code is 0 without a difference, 1 with one, and greater than 1 after an error, as that of
 kubectl diff.`,
@@ -115,17 +119,15 @@ func (o *hubOptions) diff(ctx context.Context, name, file string, only []string)
 	if err != nil {
 		return nil, err
 	}
-	templates := map[int64]v1alpha1.AppServiceSpec{}
+	var history []revision.Stored
+	statusOf := after
 	if before != nil {
-		history, err := h.readHistory(ctx, before)
-		if err != nil {
+		statusOf = before
+		if history, err = h.readHistory(ctx, before); err != nil {
 			return nil, err
 		}
-		for _, stored := range history {
-			templates[stored.Number] = stored.Template
-		}
 	}
-	changes, err := difference.Between(before, after, members, templates)
+	changes, err := difference.Between(before, after, members, history, h.contentsOf(ctx, statusOf))
 	if err != nil || len(only) == 0 {
 		return changes, err
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
@@ -25,7 +26,7 @@ func newHistory(o *hubOptions) *cobra.Command {
 		Use:   "history APP [--revision NUMBER]",
 		Short: "List the revisions of an AppService, or show what one changed",
 		Long: `List the revisions of an AppService that the hub has stored. With --revision, show what that
-revision changed, as a diff against the revision before it.`,
+revision changed, as a diff against the revision before it. Values of Secrets are hidden.`,
 		Example: `  kubectl appsvc rollout history web
   kubectl appsvc rollout history web --revision 7`,
 		Args:              cobra.ExactArgs(1),
@@ -44,7 +45,7 @@ revision changed, as a diff against the revision before it.`,
 				return err
 			}
 			if number != 0 {
-				return o.printRevision(stored, number)
+				return o.printRevision(h.contentsOf(command.Context(), app), stored, number)
 			}
 			return o.printHistory(app, stored)
 		},
@@ -84,7 +85,7 @@ func (o *hubOptions) printHistory(app *v1alpha1.AppService, history []revision.S
 		}
 		changed := "first"
 		if i > 0 {
-			changed = listShort(changedFields(history[i-1].Template, stored.Template))
+			changed = listShort(changes(history[i-1], stored))
 		}
 		rows = append(rows, []string{
 			strconv.FormatInt(stored.Number, 10), roles(app.Status.Rollout, stored.Number), strconv.Itoa(on),
@@ -106,6 +107,16 @@ func roles(state v1alpha1.RolloutStatus, number int64) string {
 		}
 	}
 	return strings.Join(found, ",")
+}
+
+// changes returns what differs between two revisions: fields of the spec, and the sources whose
+// content differs.
+func changes(before, after revision.Stored) []string {
+	all := changedFields(before.Template, after.Template)
+	for _, source := range difference.ChangedSources(before.Configuration, after.Configuration) {
+		all = append(all, difference.Resource(source))
+	}
+	return all
 }
 
 // changedFields returns the fields of the spec in which two templates differ.
@@ -158,8 +169,8 @@ func templateText(template v1alpha1.AppServiceSpec) string {
 	return string(content)
 }
 
-// printRevision prints what a revision changed.
-func (o *hubOptions) printRevision(history []revision.Stored, number int64) error {
+// printRevision prints what a revision changed. Values of Secrets are hidden.
+func (o *hubOptions) printRevision(contents contentReader, history []revision.Stored, number int64) error {
 	i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == number })
 	if i < 0 {
 		return errNoRevision(history, number)
@@ -167,8 +178,13 @@ func (o *hubOptions) printRevision(history []revision.Stored, number int64) erro
 	if i == 0 {
 		return o.write(fmt.Sprintf("# revision %d is the oldest that is stored\n%s", number, templateText(history[0].Template)))
 	}
-	before := history[i-1]
-	diff := udiff.Unified(fmt.Sprintf("revision %d", before.Number), fmt.Sprintf("revision %d", number), templateText(before.Template), templateText(history[i].Template))
+	before, after := history[i-1], history[i]
+	was, is := fmt.Sprintf("revision %d", before.Number), fmt.Sprintf("revision %d", number)
+	diff := udiff.Unified(was, is, templateText(before.Template), templateText(after.Template))
+	for _, source := range difference.ChangedSources(before.Configuration, after.Configuration) {
+		name := string(source.Kind) + "/" + source.From
+		diff += difference.OfContent(name, was, is, contents.named(before, source), contents.named(after, source))
+	}
 	return o.write(diff)
 }
 

@@ -1,9 +1,7 @@
 package command
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -18,20 +16,27 @@ import (
 )
 
 func newUndo(o *hubOptions) *cobra.Command {
-	var number int64
-	var isForced bool
+	var request undoRequest
 	command := &cobra.Command{
-		Use:   "undo APP [--to-revision NUMBER]",
+		Use:   "undo APP [--to-revision NUMBER] [--configuration]",
 		Short: "Return the spec to an earlier revision",
 		Long: `Return the template in the spec to that of an earlier revision: the stable one while a rollout is
 in progress or after it failed, and otherwise the stable one before. The other fields, such as
 replicas and placement, keep their values. A return to the stable revision, or to the stable one
 before, needs no approval and does not soak.
 
-Where Git owns the AppService, the command prints what to revert and changes nothing, because
-Argo CD or Flux would change it back.`,
+The revision may have had other content of the ConfigMaps and Secrets in spec.configuration. The
+command names them, and with --configuration it writes that content to these objects on the hub
+again, with your permissions. All AppServices that use such an object then get the content.
+Objects with update InPlace have no revisions, so their content stays.
+
+Where Git owns the AppService or such an object, the command says what to revert and changes
+nothing, because Argo CD or Flux would change it back.`,
 		Example: `  kubectl appsvc rollout undo web
-  kubectl appsvc rollout undo web --to-revision 5`,
+  kubectl appsvc rollout undo web --to-revision 5
+
+  # Also restore the ConfigMaps and Secrets
+  kubectl appsvc rollout undo web --configuration`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.completeApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -39,55 +44,105 @@ Argo CD or Flux would change it back.`,
 			if err != nil {
 				return err
 			}
-			to, err := h.undo(command.Context(), args[0], number, isForced)
-			if err != nil {
-				return err
-			}
-			return o.write(fmt.Sprintf("appservice/%s: the spec has the template of revision %d again (%s)\n", args[0], to.Number, to.Template.Image))
+			return o.undo(command.Context(), h, args[0], request)
 		},
 	}
-	command.Flags().Int64Var(&number, "to-revision", 0, "`number` of the revision to return to")
-	command.Flags().BoolVar(&isForced, "force", false, "change the spec also if Argo CD or Flux owns it")
+	command.Flags().Int64Var(&request.number, "to-revision", 0, "`number` of the revision to return to")
+	command.Flags().BoolVar(&request.hasConfiguration, "configuration", false, "also restore the content of the ConfigMaps and Secrets on the hub")
+	command.Flags().BoolVar(&request.isForced, "force", false, "change the objects also if Argo CD or Flux, or another object, owns them")
 	return command
 }
 
-// undo returns the template in the spec to that of a revision. If another client changes the spec
-// meanwhile, it fails; changes of the status do not matter.
-func (h hub) undo(ctx context.Context, name string, number int64, isForced bool) (to revision.Stored, err error) {
-	generation := int64(0)
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		app, err := h.readApp(ctx, name)
+// undoRequest are the flags of undo.
+type undoRequest struct {
+	number           int64
+	hasConfiguration bool
+	isForced         bool
+}
+
+// undo returns the sources of the configuration to the content of a revision, if the request says so,
+// and then the template in the spec: a changed source is collected for a second, so that both are one
+// revision. If another client changes the spec meanwhile, undo fails; changes of the status do not
+// matter.
+func (o *hubOptions) undo(ctx context.Context, h hub, name string, request undoRequest) error {
+	app, err := h.readApp(ctx, name)
+	if err != nil {
+		return err
+	}
+	history, err := h.readHistory(ctx, app)
+	if err != nil {
+		return err
+	}
+	to, err := undoTarget(app, history, request.number)
+	if err != nil {
+		return err
+	}
+	different := differentSources(app, to)
+	isSpecKept := revision.HasTemplate(app.Spec, to.Template)
+	restore := fmt.Sprintf("kubectl appsvc rollout undo %s --to-revision %d --configuration", name, to.Number)
+	switch {
+	case isSpecKept && len(different) == 0:
+		return fmt.Errorf("the spec of %s has the template of revision %d already", name, to.Number)
+	case isSpecKept && !request.hasConfiguration:
+		return fmt.Errorf("the spec of %s has the template of revision %d already. What differs is the content of %s; to restore it: %s",
+			name, to.Number, listResources(different), restore)
+	}
+	if !isSpecKept && !request.isForced {
+		if err := checkOwner(app, app.Status.Rollout.Revision); err != nil {
+			return err
+		}
+	}
+	if request.hasConfiguration {
+		if err := o.restoreSources(ctx, h, app, to, different, request.isForced); err != nil {
+			return err
+		}
+	}
+	if isSpecKept {
+		return nil
+	}
+	if err := h.restoreTemplate(ctx, app, to.Template); err != nil {
+		return err
+	}
+	o.say("appservice/%s: the spec has the template of revision %d again (%s)", name, to.Number, to.Template.Image)
+	if len(different) > 0 && !request.hasConfiguration {
+		o.note("Revision %d had other content of %s than is in use now. The present content stays; to restore that of the revision: %s",
+			to.Number, listResources(different), restore)
+	}
+	return nil
+}
+
+// restoreTemplate returns the template in the spec to that of a revision, unless somebody has edited
+// the spec since it was read.
+func (h hub) restoreTemplate(ctx context.Context, app *v1alpha1.AppService, template v1alpha1.AppServiceSpec) error {
+	generation := app.Generation
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		current, err := h.readApp(ctx, app.Name)
 		if err != nil {
 			return err
 		}
-		if generation != 0 && app.Generation != generation {
-			return fmt.Errorf("somebody edited %s just now: see kubectl appsvc rollout history %s, and try again", name, name)
+		if current.Generation != generation || current.UID != app.UID {
+			return fmt.Errorf("somebody edited %s just now: see kubectl appsvc rollout history %s, and try again", app.Name, app.Name)
 		}
-		generation = app.Generation
-		history, err := h.readHistory(ctx, app)
-		if err != nil {
-			return err
-		}
-		if to, err = undoTarget(app, history, number); err != nil {
-			return err
-		}
-		if owner := gitOwner(app); owner != "" && !isForced {
-			return fmt.Errorf("%s owns AppService %s and would change it back: run git revert on the commit that created revision %d there (see kubectl appsvc rollout history %s); --force changes the spec here nevertheless",
-				owner, name, app.Status.Rollout.Revision, name)
-		}
-		changed := app.DeepCopy()
-		changed.Spec = revision.Restore(app.Spec, to.Template)
-		return h.Patch(ctx, changed, client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{}), patchOptions)
+		changed := current.DeepCopy()
+		changed.Spec = revision.Restore(current.Spec, template)
+		return h.Patch(ctx, changed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), patchOptions)
 	})
-	return to, err
+}
+
+// checkOwner returns an error if a program applies the AppService from Git.
+func checkOwner(app *v1alpha1.AppService, number int64) error {
+	owner := gitOwner(app)
+	if owner == "" {
+		return nil
+	}
+	return fmt.Errorf("%s owns AppService %s and would change it back: run git revert on the commit that created revision %d there (see kubectl appsvc rollout history %s); --force changes the spec here nevertheless",
+		owner, app.Name, number, app.Name)
 }
 
 // checkKnown returns an error if a revision has fields that this version of the plugin does not know:
 // they would get lost.
 func checkKnown(stored revision.Stored) error {
-	decoder := json.NewDecoder(bytes.NewReader(stored.Object.Data.Raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&v1alpha1.AppService{}); err != nil {
+	if err := stored.CheckKnown(); err != nil {
 		return fmt.Errorf("revision %d was stored by another version of Fleetwright (%w): use the plugin of the version of the operator", stored.Number, err)
 	}
 	return nil
@@ -108,11 +163,8 @@ func undoTarget(app *v1alpha1.AppService, history []revision.Stored, number int6
 		}
 	}
 	i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == number })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return revision.Stored{}, errNoRevision(history, number)
-	case revision.HasTemplate(app.Spec, history[i].Template):
-		return revision.Stored{}, fmt.Errorf("the spec of %s has the template of revision %d already", app.Name, number)
 	}
 	return history[i], checkKnown(history[i])
 }
@@ -125,15 +177,16 @@ var gitOwners = map[string]string{
 	"helm-controller":               "Flux",
 }
 
-// gitOwner returns the program that applies an AppService from Git, or "".
-func gitOwner(app *v1alpha1.AppService) string {
+// gitOwner returns the program that applies an object from Git, or "".
+func gitOwner(object client.Object) string {
+	labels := object.GetLabels()
 	switch {
-	case app.Annotations["argocd.argoproj.io/tracking-id"] != "", app.Labels["argocd.argoproj.io/instance"] != "":
+	case object.GetAnnotations()["argocd.argoproj.io/tracking-id"] != "", labels["argocd.argoproj.io/instance"] != "":
 		return "Argo CD"
-	case app.Labels["kustomize.toolkit.fluxcd.io/name"] != "", app.Labels["helm.toolkit.fluxcd.io/name"] != "":
+	case labels["kustomize.toolkit.fluxcd.io/name"] != "", labels["helm.toolkit.fluxcd.io/name"] != "":
 		return "Flux"
 	}
-	for _, entry := range app.ManagedFields {
+	for _, entry := range object.GetManagedFields() {
 		if owner := gitOwners[entry.Manager]; owner != "" && entry.Subresource == "" {
 			return owner
 		}

@@ -1,14 +1,17 @@
 // Package difference computes what an edit of an AppService changes on each cluster, before it is
 // saved. It is pure: it places and renders with the planner's and delivery's own code.
 //
-//	changes, err := difference.Between(before, after, memberClusters, templates)
+//	changes, err := difference.Between(before, after, memberClusters, history, contents)
 //
 // It compares what the operator applies, not what is on the members: fields that others own there do
-// not appear.
+// not appear. ConfigMaps and Secrets of spec.configuration are compared by their content. Values of
+// Secrets are not shown.
 package difference
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/workload"
@@ -47,10 +51,11 @@ type Cluster struct {
 }
 
 // Between returns the clusters on which an edit of an AppService changes something, sorted by name.
-// The entries of before are in its status; before is nil for a new AppService. templates has the
-// revisions that are stored, by number: a cluster that keeps an older revision is compared with that.
+// The entries of before are in its status; before is nil for a new AppService. history has the
+// revisions that are stored: a cluster that keeps an older revision is compared with that. contents
+// reads the contents of the configuration, and is not used without spec.configuration.
 // An error means that a selector of after is invalid.
-func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluster, templates map[int64]v1alpha1.AppServiceSpec) ([]Cluster, error) {
+func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluster, history []revision.Stored, contents Contents) ([]Cluster, error) {
 	planned := after.DeepCopy()
 	if before != nil {
 		planned.Status = before.Status
@@ -62,17 +67,17 @@ func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluste
 	changes := []Cluster{} // an empty list, not null, as JSON
 	for i := range members {
 		member := &members[i]
-		was, isKnown := given(before, member, templates)
-		is, err := wanted(planned, member, plan.Find(member.Name))
+		was, isKnown := given(before, member, history, contents)
+		is, err := wanted(planned, member, plan.Find(member.Name), contents)
 		change := Cluster{Name: member.Name, Kind: Changed}
 		switch {
 		case err != nil:
 			change.Kind, change.Diff = Invalid, err.Error()
 		case !isKnown:
 			change.Kind, change.Diff = Invalid, "the revision that the cluster runs is not stored any more"
-		case len(was) == 0 && len(is) > 0:
+		case len(was.objects) == 0 && len(is.objects) > 0:
 			change.Kind = Added
-		case len(was) > 0 && len(is) == 0:
+		case len(was.objects) > 0 && len(is.objects) == 0:
 			change.Kind = Removed
 		}
 		if change.Kind != Invalid {
@@ -86,46 +91,135 @@ func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluste
 	return changes, nil
 }
 
-// given returns the objects that the operator gives a cluster now. It returns false if the template of
-// the cluster's revision is not stored.
-func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, templates map[int64]v1alpha1.AppServiceSpec) (map[string]string, bool) {
+// desired is what a cluster is to have.
+type desired struct {
+	// objects are the objects of the AppService as YAML, by KIND/NAME.
+	objects map[string]string
+	// sources are the sources of the configuration, by KIND/NAME of the entry.
+	sources map[string]source
+}
+
+// source is the content of an entry of spec.configuration on a cluster.
+type source struct {
+	configuration.Ref
+	content Content
+}
+
+// given returns what the operator gives a cluster now. It returns false if the cluster's revision is
+// not stored.
+func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, history []revision.Stored, contents Contents) (desired, bool) {
 	if app == nil {
-		return nil, true
+		return desired{}, true
 	}
 	entry := app.Status.Cluster(member.Name)
 	if entry == nil || entry.Phase == v1alpha1.ClusterRemoving {
-		return nil, true
+		return desired{}, true
 	}
-	composed := app
-	if entry.Revision != 0 && entry.Revision != app.Status.Rollout.Revision {
-		template, isStored := templates[entry.Revision]
-		if !isStored {
-			return nil, false
+	composed, stored := app, revision.Stored{}
+	// With configuration, the spec may have no revision yet: it waits for a source.
+	hasConfiguration := len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
+	if entry.Revision != 0 && (entry.Revision != app.Status.Rollout.Revision || hasConfiguration) {
+		i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == entry.Revision })
+		if i < 0 {
+			return desired{}, false
 		}
-		composed = app.DeepCopy()
-		composed.Spec = revision.Compose(app.Spec, template)
+		stored, composed = history[i], app.DeepCopy()
+		composed.Spec = revision.Compose(app.Spec, stored.Template)
 	}
 	objects, err := render(composed, entry, member)
 	if err != nil { // nothing was applied there
-		return nil, true
+		return desired{}, true
 	}
-	return objects, true
+	snapshots := snapshotsOf(stored.Configuration)
+	sources, err := sourcesOn(member, composed.Spec, func(ref configuration.Ref, isInPlace bool) Content {
+		snapshot := snapshots[ref]
+		if isInPlace {
+			snapshot = inPlaceSnapshot(app, ref)
+		}
+		if snapshot == "" {
+			return Content{}
+		}
+		return contents.Snapshot(ref, snapshot)
+	})
+	if err != nil { // nothing was applied there
+		return desired{}, true
+	}
+	return desired{objects, sources}, true
 }
 
-// wanted returns the objects that the edited AppService has on a cluster, or none if it is not placed
-// there.
-func wanted(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, decision placement.Decision) (map[string]string, error) {
-	if !decision.Chosen() {
-		return nil, nil
+// inPlaceSnapshot returns the snapshot of a source that is updated in place, or "" if there is none.
+func inPlaceSnapshot(app *v1alpha1.AppService, ref configuration.Ref) string {
+	for _, status := range app.Status.Configuration {
+		if status.Kind == ref.Kind && status.From == ref.From && !configuration.IsAbsent(status.Snapshot) {
+			return status.Snapshot
+		}
 	}
-	return render(app, &v1alpha1.ClusterStatus{
+	return ""
+}
+
+// sourcesOn returns the sources of the configuration that a cluster has, with their contents.
+func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, contentOf func(ref configuration.Ref, isInPlace bool) Content) (map[string]source, error) {
+	entries, err := entriesOn(member, spec)
+	if err != nil {
+		return nil, err
+	}
+	sources := map[string]source{}
+	for _, entry := range entries {
+		ref := configuration.Ref{Kind: entry.Kind, From: entry.From}
+		isInPlace := configuration.UpdateOf(entry, spec.ImagePullSecrets) == v1alpha1.ConfigurationInPlace
+		sources[string(entry.Kind)+"/"+entry.Name] = source{ref, contentOf(ref, isInPlace)}
+	}
+	return sources, nil
+}
+
+// entriesOn returns spec.configuration, each entry with the source that it has on a cluster. The last
+// override that matches the cluster decides.
+func entriesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec) ([]v1alpha1.ConfigurationSource, error) {
+	entries := slices.Clone(spec.Configuration)
+	for i := range entries {
+		entries[i].From = cmp.Or(entries[i].From, entries[i].Name)
+	}
+	for i := range spec.Overrides {
+		override := &spec.Overrides[i]
+		matcher, err := placement.CompileMatch("", override.ClusterMatch)
+		if err != nil || !matcher.Matches(member) {
+			continue
+		}
+		for _, changed := range override.Configuration {
+			at := slices.IndexFunc(entries, func(e v1alpha1.ConfigurationSource) bool { return e.Kind == changed.Kind && e.Name == changed.Name })
+			if at < 0 {
+				return nil, fmt.Errorf("override %s: spec.configuration has no %s %q", override.Name, changed.Kind, changed.Name)
+			}
+			entries[at].From = changed.From
+		}
+	}
+	return entries, nil
+}
+
+// wanted returns what the edited AppService has on a cluster, or nothing if it is not placed there.
+func wanted(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, decision placement.Decision, contents Contents) (desired, error) {
+	if !decision.Chosen() {
+		return desired{}, nil
+	}
+	objects, err := render(app, &v1alpha1.ClusterStatus{
 		Name: member.Name, Replicas: decision.Replicas, MinReplicas: decision.MinReplicas, MaxReplicas: decision.MaxReplicas,
 	}, member)
+	if err != nil {
+		return desired{}, err
+	}
+	sources, err := sourcesOn(member, app.Spec, func(ref configuration.Ref, _ bool) Content { return contents.Present(ref) })
+	return desired{objects, sources}, err
 }
 
-// render returns the objects of an AppService on a cluster as YAML, by KIND/NAME.
+// render returns the objects of an AppService on a cluster as YAML, by KIND/NAME. The pods refer to
+// what travels with the AppService by the names in the spec, because the names of copies change with
+// each content, which is compared by itself.
 func render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) (map[string]string, error) {
-	rendered, err := workload.Render(app, entry, member, "", nil)
+	copies := workload.Copies{}
+	for _, listed := range app.Spec.Configuration {
+		copies[workload.Reference{Kind: workload.Kind(listed.Kind), Name: listed.Name}] = listed.Name
+	}
+	rendered, err := workload.Render(app, entry, member, "", copies)
 	if err != nil {
 		return nil, err
 	}
@@ -159,21 +253,36 @@ func withoutStamp(object *unstructured.Unstructured) *unstructured.Unstructured 
 	return stripped
 }
 
-// diff returns the differences between objects, in the order of their names.
-func diff(before, after map[string]string) string {
-	var names []string
-	for name := range before {
-		names = append(names, name)
+// diff returns the differences between objects, and then between contents, in the order of their
+// names.
+func diff(before, after desired) string {
+	var b strings.Builder
+	for _, name := range namesOf(before.objects, after.objects) {
+		b.WriteString(udiff.Unified(name+" (now)", name+" (edited)", before.objects[name], after.objects[name]))
 	}
+	for _, name := range namesOf(before.sources, after.sources) {
+		was, is := before.sources[name], after.sources[name]
+		b.WriteString(OfContent(name, was.label(name, "now"), is.label(name, "edited"), was.content, is.content))
+	}
+	return b.String()
+}
+
+// label returns a label of a content, with the source if that has another name than the entry.
+func (s source) label(name, text string) string {
+	if s.From != "" && !strings.HasSuffix(name, "/"+s.From) {
+		return text + ", from " + s.From
+	}
+	return text
+}
+
+// namesOf returns the keys of two maps, sorted.
+func namesOf[V any](before, after map[string]V) []string {
+	names := slices.Sorted(maps.Keys(before))
 	for name := range after {
 		if _, was := before[name]; !was {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	var b strings.Builder
-	for _, name := range names {
-		b.WriteString(udiff.Unified(name+" (now)", name+" (edited)", before[name], after[name]))
-	}
-	return b.String()
+	return names
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
 func newApp(image string, regions ...string) *v1alpha1.AppService {
@@ -41,7 +42,7 @@ func TestBetween(t *testing.T) {
 	overridden.Spec.Overrides = []v1alpha1.Override{{Name: "bad", Patches: []v1alpha1.Patch{{Target: v1alpha1.PatchDeployment, Operations: []v1alpha1.PatchOperation{{Op: "remove", Path: "/spec/none"}}}}}}
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.AppService
-		templates     map[int64]v1alpha1.AppServiceSpec
+		history       []revision.Stored
 		want          map[string]string // by cluster: the kind, and the changed lines
 	}{
 		"the same": {before: on(newApp("web:1", "ap"), "east"), after: newApp("web:1", "ap"), want: map[string]string{}},
@@ -52,14 +53,14 @@ func TestBetween(t *testing.T) {
 		"a new AppService": {after: newApp("web:1", "us"), want: map[string]string{"south": "Added"}},
 		"a cluster with an older revision is compared with that": {
 			before: older, after: newApp("web:2", "ap", "eu"),
-			templates: map[int64]v1alpha1.AppServiceSpec{1: {Image: "web:1"}},
-			want:      map[string]string{"north": "Changed -image: web:1 +image: web:2"}},
+			history: []revision.Stored{{Number: 1, Template: v1alpha1.AppServiceSpec{Image: "web:1"}}},
+			want:    map[string]string{"north": "Changed -image: web:1 +image: web:2"}},
 		"a revision that is not stored": {before: older, after: newApp("web:2", "ap", "eu"), want: map[string]string{"north": "Invalid"}},
 		"an override that cannot be applied": {before: on(newApp("web:1", "ap"), "east"), after: overridden,
 			want: map[string]string{"east": "Invalid"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changes, err := difference.Between(test.before, test.after, members, test.templates)
+			changes, err := difference.Between(test.before, test.after, members, test.history, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +90,7 @@ func changedLines(change difference.Cluster) string {
 }
 
 func TestBetween_with_an_invalid_selector(t *testing.T) {
-	if _, err := difference.Between(nil, newApp("web:1"), nil, nil); err == nil || !strings.Contains(err.Error(), "clusterSelector") {
+	if _, err := difference.Between(nil, newApp("web:1"), nil, nil, nil); err == nil || !strings.Contains(err.Error(), "clusterSelector") {
 		t.Errorf("the error is %v", err)
 	}
 }

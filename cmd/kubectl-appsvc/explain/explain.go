@@ -36,7 +36,8 @@ type Cluster struct {
 type Override struct {
 	// Name is the name of the override.
 	Name string `json:"name"`
-	// Changes are the fields of the override, such as image.
+	// Changes are the fields of the override, such as image, and the sources of the configuration that
+	// it replaces.
 	Changes []string `json:"changes"`
 }
 
@@ -234,6 +235,9 @@ func changesOf(o *v1alpha1.Override) []string {
 		if field.isSet {
 			changes = append(changes, field.name)
 		}
+	}
+	for _, changed := range o.Configuration {
+		changes = append(changes, fmt.Sprintf("%s/%s from %s", strings.ToLower(string(changed.Kind)), changed.Name, changed.From))
 	}
 	return changes
 }

@@ -72,7 +72,26 @@ func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, hubFl
 	if known := status.Summary.LastKnownReadyReplicas; known > 0 {
 		detail.Facts = append(detail.Facts, Fact{"last known ready pods", strconv.Itoa(int(known)) + " on clusters that cannot be observed"})
 	}
+	for _, source := range status.Configuration {
+		detail.Facts = append(detail.Facts, Fact{strings.ToLower(string(source.Kind)) + " " + source.From, describeSource(source)})
+	}
 	return detail
+}
+
+// describeSource says which content of a source of the configuration is in use, and why it is not the
+// present one.
+func describeSource(source v1alpha1.ConfigurationStatus) string {
+	text := cmp.Or(source.Snapshot, "no content yet")
+	if source.UpToDate != "" {
+		text += ", on " + source.UpToDate + " clusters"
+	}
+	if source.Reason != "" {
+		text += "; " + source.Reason
+	}
+	if source.Message != "" {
+		text += ": " + source.Message
+	}
+	return text
 }
 
 // cellDetail returns the detail of an AppService on one cluster without events. The members decide

@@ -134,6 +134,10 @@ func rollingApp() *v1alpha1.AppService {
 					{Name: "(rest)", Phase: v1alpha1.StagePending, Since: noon, Clusters: 1, Failed: 1},
 				},
 			},
+			Configuration: []v1alpha1.ConfigurationStatus{
+				{Kind: v1alpha1.ConfigurationConfigMap, From: "settings", Reason: v1alpha1.ReasonConfigurationMissing, Message: "ConfigMap settings does not exist"},
+				{Kind: v1alpha1.ConfigurationSecret, From: "tls", Snapshot: "web-tls-k2x7m9q4ta.snapshot", UpToDate: "38/40"},
+			},
 			Placement: v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{
 				{Reason: "SelectorMismatch", Count: 12, Examples: []string{"a", "b", "c"}, Requirements: []string{"region=eu"}},
 			}},

@@ -34,10 +34,11 @@ type Options struct {
 }
 
 // Status renders the status of an AppService, whose entries are in status.clusters: the conditions,
-// the stages of its rollout, and a tree of its clusters with what is wrong there.
+// the sources of its configuration that need attention, the stages of its rollout, and a tree of its clusters with what is wrong there.
 func Status(app *v1alpha1.AppService, o Options) string {
 	var b strings.Builder
 	o.writeHead(&b, app)
+	o.writeConfiguration(&b, app)
 	o.writeRollout(&b, app)
 	o.writeClusters(&b, app)
 	for _, note := range o.Notes {
@@ -73,6 +74,36 @@ func (o Options) writeHead(b *strings.Builder, app *v1alpha1.AppService) {
 		if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil && c.Message != message && c.Message != "" {
 			o.writeWrapped(b, "  ", kind+": "+c.Message)
 		}
+	}
+}
+
+// writeConfiguration writes the sources of the configuration whose present content is not in use, and
+// how many clusters have the content of those that are updated in place.
+func (o Options) writeConfiguration(b *strings.Builder, app *v1alpha1.AppService) {
+	var lines []string
+	isExplained := false
+	for _, source := range app.Status.Configuration {
+		isExplained = isExplained || source.Reason != ""
+		name := strings.ToLower(string(source.Kind)) + "/" + source.From
+		if source.UpToDate != "" {
+			lines = append(lines, fmt.Sprintf("%s: %s clusters are up to date", name, source.UpToDate))
+		}
+		if source.Reason != "" {
+			lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s: %s%s: %s", name, source.Reason, o.since(source.Since), source.Message), ": "))
+		}
+	}
+	configured := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured)
+	switch {
+	case configured != nil && configured.Status != metav1.ConditionTrue:
+		fmt.Fprintf(b, "\nConfiguration  %s\n", o.colored(yellow, configured.Reason))
+		if !isExplained { // it is about all sources together
+			lines = append(lines, configured.Message)
+		}
+	case len(lines) > 0:
+		b.WriteString("\nConfiguration\n")
+	}
+	for _, line := range lines {
+		o.writeWrapped(b, "  ", line)
 	}
 }
 
@@ -129,7 +160,11 @@ func NextCommand(app *v1alpha1.AppService) string {
 	state := app.Status.Rollout
 	switch {
 	case state.Phase == v1alpha1.RolloutRolledBack, state.Phase == v1alpha1.RolloutHalted:
-		return rollout("retry", "") + ", or correct the spec"
+		correction := ", or correct the spec"
+		if len(app.Spec.Configuration) > 0 {
+			correction += ", or the content of its ConfigMaps and Secrets"
+		}
+		return rollout("retry", "") + correction
 	case state.Phase != v1alpha1.RolloutProgressing:
 		return ""
 	case IsPaused(app):

@@ -92,7 +92,30 @@ status:
   - {name: south, generation: 3, revision: 2, replicas: 3, readyReplicas: 3, phase: Unknown, lastTransitionTime: "2026-01-02T11:30:00Z", reason: ClusterUnreachable, message: 'MemberCluster south is not Ready; last known: Ready, 3 of 3 replicas ready'}
 `
 
+// configured is an AppService of which one source was deleted, and one is updated in place.
+const configured = `
+metadata: {name: web, namespace: shop, generation: 3}
+spec:
+  image: nginx:1.29.1
+  configuration: [{kind: ConfigMap, name: settings}, {kind: Secret, name: tls, update: InPlace}]
+status:
+  observedGeneration: 3
+  summary: {clusters: 1, ready: 1, replicas: 3, readyReplicas: 3}
+  conditions:
+  - {type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-02T11:50:00Z"}
+  - {type: Configured, status: "False", reason: SourceDeleted, message: "ConfigMap settings was deleted; its last content stays in use: create it again", lastTransitionTime: "2026-01-02T11:50:00Z"}
+  configuration:
+  - {kind: ConfigMap, from: other, snapshot: web-other-5hc9dk2m7t.snapshot}
+  - {kind: ConfigMap, from: settings, snapshot: web-settings-5hc9dk2m7t.snapshot, reason: SourceDeleted, message: "ConfigMap settings was deleted; its last content stays in use: create it again", since: "2026-01-02T11:50:00Z"}
+  - {kind: Secret, from: tls, snapshot: web-tls-k2x7m9q4ta.snapshot, serial: 12, upToDate: 38/40}
+`
+
 func TestStatus(t *testing.T) {
+	tooLarge := appFrom(t, configured)
+	tooLarge.Status.Configuration = nil
+	tooLarge.Status.Conditions[1].Reason, tooLarge.Status.Conditions[1].Message = v1alpha1.ReasonTooLarge, "spec.configuration and the overrides have 65 sources, and 64 are allowed"
+	inPlace := appFrom(t, configured)
+	inPlace.Status.Conditions, inPlace.Status.Configuration = inPlace.Status.Conditions[:1], inPlace.Status.Configuration[2:]
 	many := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	for i := range 10_000 {
 		many.Status.Clusters = append(many.Status.Clusters, v1alpha1.ClusterStatus{Name: fmt.Sprintf("cluster-%05d", i), Replicas: 1, ReadyReplicas: 1, Phase: v1alpha1.ClusterReady})
@@ -109,6 +132,9 @@ func TestStatus(t *testing.T) {
 		"stale":       {app: appFrom(t, rollingOut), options: view.Options{Notes: []string{"the operator has not renewed its Lease for 5m, so what you see may be old: see kubectl get pods -n fleetwright-system"}}},
 		"new":         {app: appFrom(t, "{metadata: {name: web, namespace: shop}, spec: {image: nginx}}")},
 		"many":        {app: many},
+		"configured":  {app: appFrom(t, configured)},
+		"too-large":   {app: tooLarge},
+		"in-place":    {app: inPlace},
 		"rolled-back": {app: appFrom(t, `
 metadata: {name: web, namespace: shop}
 spec: {image: "nginx:bad"}
@@ -152,7 +178,7 @@ spec:
   placement:
     clusterSelector: {matchLabels: {region: eu}, matchExpressions: [{key: tier, operator: NotIn, values: [test]}]}
   overrides:
-  - {name: large, clusterNames: [paris], replicas: 9, image: "nginx:large"}
+  - {name: large, clusterNames: [paris], replicas: 9, image: "nginx:large", configuration: [{kind: ConfigMap, name: settings, from: settings-large}]}
 status:
   clusters:
   - {name: oslo, generation: 1, replicas: 3, readyReplicas: 3, phase: Ready, lastTransitionTime: "2026-01-02T11:58:40Z"}

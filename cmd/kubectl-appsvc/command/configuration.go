@@ -1,0 +1,197 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/revision"
+)
+
+// carrier is a ConfigMap or a Secret of the hub: a source of the configuration, or a snapshot.
+type carrier struct {
+	client.Object
+	content     configuration.Content
+	isImmutable bool
+}
+
+// newCarrier returns an empty ConfigMap or Secret.
+func newCarrier(kind v1alpha1.ConfigurationKind, namespace, name string) client.Object {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	if kind == v1alpha1.ConfigurationSecret {
+		return &corev1.Secret{ObjectMeta: meta}
+	}
+	return &corev1.ConfigMap{ObjectMeta: meta}
+}
+
+// readCarrier reads a ConfigMap or a Secret with the permissions of the caller.
+func (h hub) readCarrier(ctx context.Context, kind v1alpha1.ConfigurationKind, namespace, name string) (carrier, error) {
+	object := newCarrier(kind, namespace, name)
+	if err := h.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return carrier{}, err
+	}
+	return carrierOf(object), nil
+}
+
+// carrierOf returns a ConfigMap or a Secret with its content.
+func carrierOf(object client.Object) carrier {
+	switch typed := object.(type) {
+	case *corev1.ConfigMap:
+		return carrier{object, configuration.OfConfigMap(typed), typed.Immutable != nil && *typed.Immutable}
+	case *corev1.Secret:
+		return carrier{object, configuration.OfSecret(typed), typed.Immutable != nil && *typed.Immutable}
+	}
+	return carrier{Object: object}
+}
+
+// withContent returns a copy of an object with another content. Its type stays.
+func (c carrier) withContent(content configuration.Content) client.Object {
+	changed := c.DeepCopyObject().(client.Object)
+	switch typed := changed.(type) {
+	case *corev1.ConfigMap:
+		typed.Data, typed.BinaryData = map[string]string{}, maps.Clone(content.BinaryData)
+		for key, value := range content.Data {
+			typed.Data[key] = string(value)
+		}
+	case *corev1.Secret:
+		typed.Data = maps.Clone(content.Data)
+	}
+	return changed
+}
+
+// contentReader reads the contents of the configuration of an AppService, each once.
+type contentReader struct {
+	app  *v1alpha1.AppService
+	read func(kind v1alpha1.ConfigurationKind, name string) (carrier, error)
+}
+
+// contentsOf returns a reader of the contents of the configuration of an AppService.
+func (h hub) contentsOf(ctx context.Context, app *v1alpha1.AppService) contentReader {
+	type result struct {
+		found carrier
+		err   error
+	}
+	known := map[configuration.Ref]result{}
+	return contentReader{app, func(kind v1alpha1.ConfigurationKind, name string) (carrier, error) {
+		key := configuration.Ref{Kind: kind, From: name}
+		if _, isKnown := known[key]; !isKnown {
+			found, err := h.readCarrier(ctx, kind, app.Namespace, name)
+			known[key] = result{found, err}
+		}
+		return known[key].found, known[key].err
+	}}
+}
+
+// Snapshot returns the content that a snapshot of a source has.
+func (r contentReader) Snapshot(source configuration.Ref, name string) difference.Content {
+	found, err := r.read(source.Kind, name)
+	switch {
+	case err != nil:
+		return difference.Content{Name: name, Problem: describeRead(err)}
+	case !isSnapshot(r.app, source, found):
+		return difference.Content{Name: name, Problem: "it is not a snapshot of the AppService"}
+	}
+	return difference.Content{Name: name, Known: &found.content}
+}
+
+// isSnapshot reports whether an object is a snapshot of a source of an AppService.
+func isSnapshot(app *v1alpha1.AppService, source configuration.Ref, object client.Object) bool {
+	snapshot := configuration.SnapshotOf(source.Kind, object)
+	id := configuration.Identity{Namespace: app.Namespace, AppService: app.Name, Ref: source}
+	return snapshot.Owner == app.UID && snapshot.Ref == source && snapshot.Name == configuration.Name(id, snapshot.Digest)
+}
+
+// named returns the content that a revision names for a source, or none.
+func (r contentReader) named(stored revision.Stored, source configuration.Ref) difference.Content {
+	for _, named := range stored.Configuration {
+		if refOf(named) == source && !configuration.IsAbsent(named.Snapshot) {
+			return r.Snapshot(source, named.Snapshot)
+		}
+	}
+	return difference.Content{}
+}
+
+// Present returns the content of a source that the next revision has.
+func (r contentReader) Present(source configuration.Ref) difference.Content {
+	status := configurationStatus(r.app, source)
+	last := func() difference.Content {
+		if status.Snapshot == "" || configuration.IsAbsent(status.Snapshot) {
+			return difference.Content{}
+		}
+		return r.Snapshot(source, status.Snapshot)
+	}
+	switch status.Reason {
+	case v1alpha1.ReasonTypeRefused, v1alpha1.ReasonTooLarge, v1alpha1.ReasonNameTaken,
+		v1alpha1.ReasonConfigurationForbidden, v1alpha1.ReasonPropagationDisabled:
+		return last()
+	}
+	found, err := r.read(source.Kind, source.From)
+	switch {
+	case apierrors.IsNotFound(err):
+		return last()
+	case err != nil && status.Snapshot == "":
+		return difference.Content{Name: source.From, Problem: describeRead(err)}
+	case err != nil: // the name is enough to see that nothing changes
+		return difference.Content{Name: status.Snapshot, Problem: describeRead(err)}
+	case !isPropagated(found):
+		return last()
+	case versionOf(found) == status.ObservedVersion:
+		return difference.Content{Name: status.Snapshot, Known: &found.content}
+	}
+	return difference.Content{Name: "the content of " + difference.Resource(source), Known: &found.content}
+}
+
+// isPropagated reports whether the owner of an object agrees that it leaves the hub.
+func isPropagated(object client.Object) bool {
+	return object.GetLabels()[v1alpha1.LabelPropagate] == "true"
+}
+
+// versionOf returns the version of a source as in status.configuration.
+func versionOf(object client.Object) string {
+	return string(object.GetUID()) + "/" + object.GetResourceVersion()
+}
+
+// configurationStatus returns what the status says about a source, or only its name.
+func configurationStatus(app *v1alpha1.AppService, source configuration.Ref) v1alpha1.ConfigurationStatus {
+	for _, status := range app.Status.Configuration {
+		if status.Kind == source.Kind && status.From == source.From {
+			return status
+		}
+	}
+	return v1alpha1.ConfigurationStatus{Kind: source.Kind, From: source.From}
+}
+
+// describeRead says why an object could not be read.
+func describeRead(err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return "you have no permission to read it"
+	case apierrors.IsNotFound(err):
+		return "it does not exist any more"
+	}
+	return describe(err)
+}
+
+// withoutContent returns an error of a write without a message that may quote the content of a
+// Secret, such as that of an admission webhook.
+func withoutContent(kind v1alpha1.ConfigurationKind, err error) error {
+	if reason := apierrors.ReasonForError(err); kind == v1alpha1.ConfigurationSecret && reason != metav1.StatusReasonUnknown {
+		return fmt.Errorf("the hub refuses it (%s)", reason)
+	}
+	return err
+}
+
+// setType sets the type of a Secret that does not exist yet.
+func setType(object client.Object, kind corev1.SecretType) {
+	if secret, isSecret := object.(*corev1.Secret); isSecret {
+		secret.Type = kind
+	}
+}
