@@ -219,15 +219,13 @@ func (f *fleet) logLines(name string) []string {
 func (f *fleet) awaitUsed(t *testing.T, c *framework.Cluster, roles ...string) {
 	t.Helper()
 	var granted []string
-	for _, role := range roles {
-		a := &access{clusters: []*framework.Cluster{c}, clusterRole: role}
-		more, err := a.grants(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, g := range more {
-			granted = append(granted, g.String())
-		}
+	a := &access{clusters: []*framework.Cluster{c}, clusterRoles: roles}
+	all, err := a.grants(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range all {
+		granted = append(granted, g.String())
 	}
 	f.Eventually(t, "the operator to use every grant of "+c.Name(), func(context.Context) error {
 		used := map[string]bool{}

@@ -42,18 +42,18 @@ func verifyPrivileges(ctx context.Context, code int) error {
 	}
 	all := code == 0 && unfiltered && !isSubset()
 	hub := &access{clusters: []*framework.Cluster{f.Hub}, account: environment.OperatorAccount,
-		clusterRole: "fleetwright", role: client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright"}}
+		clusterRoles: []string{"fleetwright", "fleetwright-propagation"}, roles: []string{"fleetwright", "fleetwright-configuration-key"}}
 	members := &access{clusters: slices.Collect(maps.Values(f.Members)), account: environment.MemberAccount,
-		clusterRole: "fleetwright-member", role: client.ObjectKey{Namespace: environment.SecretNamespace, Name: "fleetwright-token"}}
+		clusterRoles: []string{"fleetwright-member", "fleetwright-member-configuration"}, roles: []string{"fleetwright-token"}}
 	return errors.Join(hub.verify(ctx, "hub", all), members.verify(ctx, "member", all))
 }
 
 // access is a ServiceAccount on clusters that grant it the same permissions.
 type access struct {
-	clusters    []*framework.Cluster
-	account     string
-	clusterRole string
-	role        client.ObjectKey
+	clusters     []*framework.Cluster
+	account      string
+	clusterRoles []string
+	roles        []string // in the namespace of the operator
 }
 
 func (a *access) verify(ctx context.Context, kind string, all bool) error {
@@ -99,13 +99,19 @@ func (a *access) verify(ctx context.Context, kind string, all bool) error {
 }
 
 // grants returns all grants of the roles on the first cluster.
-func (a *access) grants(ctx context.Context) ([]grant, error) {
-	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
-	err := a.clusters[0].Client.Get(ctx, client.ObjectKey{Name: a.clusterRole}, clusterRole)
-	if a.role.Name != "" {
-		err = errors.Join(err, a.clusters[0].Client.Get(ctx, a.role, role))
+func (a *access) grants(ctx context.Context) (all []grant, err error) {
+	api := a.clusters[0].Client
+	for _, name := range a.clusterRoles {
+		role := &rbacv1.ClusterRole{}
+		err = errors.Join(err, api.Get(ctx, client.ObjectKey{Name: name}, role))
+		all = append(all, grantsOf(role.Rules, "")...)
 	}
-	return append(grantsOf(clusterRole.Rules, ""), grantsOf(role.Rules, role.Namespace)...), err
+	for _, name := range a.roles {
+		role := &rbacv1.Role{}
+		err = errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: environment.SecretNamespace, Name: name}, role))
+		all = append(all, grantsOf(role.Rules, role.Namespace)...)
+	}
+	return all, err
 }
 
 func grantsOf(rules []rbacv1.PolicyRule, namespace string) (all []grant) {

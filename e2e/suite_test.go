@@ -148,5 +148,5 @@ func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 
 // startOperator starts the operator with all optional features and with further arguments.
 func (f *fleet) startOperator(ctx context.Context, replicas int, args ...string) error {
-	return f.StartOperator(ctx, replicas, append([]string{"--publish-cluster-profiles", "--secret-grace=5s"}, args...)...)
+	return f.StartOperator(ctx, replicas, append([]string{"--publish-cluster-profiles", "--secret-grace=5s", environment.Propagate}, args...)...)
 }

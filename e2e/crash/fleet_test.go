@@ -88,7 +88,7 @@ func newFleet(ctx context.Context, env *kwok.Environment) (*fleet, error) {
 func (f *fleet) start(ctx context.Context) error {
 	f.proxy.unfreeze()
 	begin := time.Now()
-	operator, err := f.env.StartOperatorWith(ctx, f.hubKubeconfig, 1, "--leader-elect=false", fmt.Sprintf("--slice-threshold=%d", sliceThreshold()))
+	operator, err := f.env.StartOperatorWith(ctx, f.hubKubeconfig, 1, "--leader-elect=false", environment.Propagate, fmt.Sprintf("--slice-threshold=%d", sliceThreshold()))
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (d *demo) operator(ctx context.Context) error {
 		return err
 	}
 	return step("start the operator", func() error {
-		_, err := d.env.StartOperator(ctx, hub, 1)
+		_, err := d.env.StartOperator(ctx, hub, 1, environment.Propagate)
 		return err
 	})
 }

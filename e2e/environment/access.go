@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -26,8 +27,19 @@ const (
 // tokenLifetime is longer than any suite takes.
 const tokenLifetime = 24 * time.Hour
 
-// OperatorKubeconfig applies the shipped permissions of a hub, config/rbac, with the
-// administrator's kubeconfig, and returns the operator's kubeconfig.
+// Propagate is the flag of the operator by which ConfigMaps and Secrets of all namespaces may travel.
+const Propagate = "--propagate-from=*"
+
+// The files with the operator's permissions: those that it always needs on the hub, those for
+// ConfigMaps and Secrets that travel from there, and both on a member.
+var (
+	hubPermissions         = []string{"rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml"}
+	propagationPermissions = []string{"propagation/role.yaml", "propagation/all-namespaces.yaml"}
+	memberPermissions      = []string{"member/rbac.yaml", "member/configuration/role.yaml", "member/configuration/binding.yaml"}
+)
+
+// OperatorKubeconfig applies the shipped permissions of a hub, config/rbac and config/propagation,
+// with the administrator's kubeconfig, and returns the operator's kubeconfig.
 func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byte, error) {
 	api, err := NewClient(admin)
 	if err != nil {
@@ -36,12 +48,26 @@ func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byt
 	if err := api.Apply(ctx, corev1ac.Namespace(SecretNamespace), fieldOwner); err != nil {
 		return nil, fmt.Errorf("apply namespace %s: %w", SecretNamespace, err)
 	}
-	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml"} {
-		if err := ApplyFile(ctx, api, filepath.Join(config, "rbac", file)); err != nil {
-			return nil, err
-		}
+	if err := errors.Join(applyFiles(ctx, api, config, hubPermissions), GrantPropagation(ctx, api, config)); err != nil {
+		return nil, err
 	}
 	return requestToken(ctx, api, admin, OperatorAccount)
+}
+
+// GrantPropagation applies the shipped permissions for ConfigMaps and Secrets that travel from a hub,
+// config/propagation.
+func GrantPropagation(ctx context.Context, hub client.Client, config string) error {
+	return applyFiles(ctx, hub, config, propagationPermissions)
+}
+
+// applyFiles applies files of a directory.
+func applyFiles(ctx context.Context, api client.Client, dir string, files []string) error {
+	for _, file := range files {
+		if err := ApplyFile(ctx, api, filepath.Join(dir, file)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // requestToken returns the kubeconfig of a ServiceAccount for the same server.
@@ -72,7 +98,7 @@ func RequestMemberKubeconfig(ctx context.Context, admin []byte, config string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := ApplyFile(ctx, api, filepath.Join(config, "member", "rbac.yaml")); err != nil {
+	if err := applyFiles(ctx, api, config, memberPermissions); err != nil {
 		return nil, err
 	}
 	return requestToken(ctx, api, admin, MemberAccount)
@@ -86,10 +112,8 @@ func MemberKubeconfig(ctx context.Context, admin, external []byte, config string
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range []string{"rbac.yaml", "token.yaml"} {
-		if err := ApplyFile(ctx, api, filepath.Join(config, "member", file)); err != nil {
-			return nil, err
-		}
+	if err := applyFiles(ctx, api, config, append(slices.Clone(memberPermissions), "member/token.yaml")); err != nil {
+		return nil, err
 	}
 	secret := &corev1.Secret{}
 	if err := Await(ctx, 30*time.Second, "the token of the member's ServiceAccount", func(ctx context.Context) error {

@@ -49,7 +49,7 @@ func (e *Environment) deploy(ctx context.Context, hub client.Client, replicas in
 	if err := os.WriteFile(file, manifest.Bytes(), 0o600); err != nil {
 		return err
 	}
-	return environment.ApplyFile(ctx, hub, file)
+	return errors.Join(environment.ApplyFile(ctx, hub, file), environment.GrantPropagation(ctx, hub, filepath.Join(e.Root, "config")))
 }
 
 // adapt changes the shipped Deployment for this environment.
