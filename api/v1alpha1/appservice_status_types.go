@@ -401,6 +401,10 @@ type HubBehind struct {
 	Kind string `json:"kind"`
 	// Generation is the generation of the AppService that this object was applied for.
 	Generation int64 `json:"generation"`
+	// Revision is the revision that this object was applied for.
+	// It is present if the hub knows the generation, but no revision as high as this.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
 	// UID is the UID of the AppService that this object was applied for.
 	// It is present if that AppService has the same name, but was created later.
 	// +optional

@@ -77,11 +77,23 @@ func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader
 	if app.UID != t.app.UID {
 		return nil, nil
 	}
+	app = withRevisionOf(app, t.entry)
 	found, err := r.fromMember(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	return behindOf(app, found.all()), nil
+}
+
+// withRevisionOf returns the AppService with a status that knows the revision of an entry. An entry in
+// an AppServiceSlice may be seen before the status that names its revision.
+func withRevisionOf(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) *v1alpha1.AppService {
+	if entry == nil || entry.Revision <= lineage.LatestRevision(app) {
+		return app
+	}
+	known := *app // the cache has the other one
+	known.Status.Rollout.LatestRevision = entry.Revision
+	return &known
 }
 
 // behindOf describes those of the objects that are ahead of the hub; nil if there are none.

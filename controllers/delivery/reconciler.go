@@ -117,6 +117,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	if err != nil || !known { // the planner writes a missing slice again
 		return task{}, err
 	}
+	app = withRevisionOf(app, entry)
 	t := task{app: app, spec: &app.Spec, entry: entry, member: member}
 	if t.entry == nil {
 		r.memories.forget(key)

@@ -26,11 +26,14 @@ func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehin
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		stamp := ahead[kind]
-		tokens = append(tokens, stamp.Token())
+		tokens = append(tokens, tokenFor(app, stamp))
 		if behind != nil && behind.Generation >= stamp.Generation {
 			continue
 		}
 		behind = &v1alpha1.HubBehind{Kind: kind, Generation: stamp.Generation}
+		if stamp.UID == app.UID && isSpecPlanned(app, stamp) {
+			behind.Revision = stamp.Revision
+		}
 		if stamp.UID != app.UID {
 			behind.UID = stamp.UID[:min(len(stamp.UID), maxUID)]
 		}

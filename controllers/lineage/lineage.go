@@ -46,7 +46,12 @@ type Stamp struct {
 	Generation int64
 	// SpecHash is empty on objects of older versions.
 	SpecHash string
+	// Revision is the revision of a Deployment, and 0 on other objects.
+	Revision int64
 }
+
+// maxRevision is the highest revision that is read from a member.
+const maxRevision = 1_000_000_000
 
 // Of returns the stamp of an object on a member. A malformed value counts as missing.
 func Of(object metav1.Object) Stamp {
@@ -57,6 +62,9 @@ func Of(object metav1.Object) Stamp {
 	}
 	if created, err := time.Parse(time.RFC3339, annotations[v1alpha1.AnnotationCreated]); err == nil {
 		stamp.Created = created
+	}
+	if number, err := strconv.ParseInt(annotations[v1alpha1.AnnotationRevision], 10, 64); err == nil && number <= maxRevision {
+		stamp.Revision = number
 	}
 	return stamp
 }
@@ -83,7 +91,17 @@ func (s Stamp) Annotations() map[string]string {
 	return annotations
 }
 
-// Token returns the value with which a user accepts this stamp and no other.
+// tokenFor returns the value with which a user accepts that a stamp is ahead of an AppService.
+func tokenFor(app *v1alpha1.AppService, s Stamp) string {
+	if s.UID == app.UID && isSpecPlanned(app, s) { // the revision is ahead
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q revision %d", s.UID, s.Revision))
+		return fmt.Sprintf("r%d-%s", s.Revision, hex.EncodeToString(sum[:4]))
+	}
+	return s.Token()
+}
+
+// Token returns the value with which a user accepts this stamp and no other, if the hub has not
+// planned its spec.
 func (s Stamp) Token() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", s.UID, s.SpecHash, s.Generation))
 	return fmt.Sprintf("%d-%s", s.Generation, hex.EncodeToString(sum[:4]))
@@ -95,10 +113,32 @@ func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 	if s.UID != app.UID {
 		return s.Created.After(app.CreationTimestamp.Time) && !accepts(app, s.Token())
 	}
-	return !IsPlanned(app, s) && !accepts(app, s.Token())
+	return !IsPlanned(app, s) && !accepts(app, tokenFor(app, s))
 }
 
-// IsPlanned reports whether the history accounts for a stamp of the same AppService. A stamp
+// IsPlanned reports whether the hub accounts for a stamp of the same AppService: for its spec and for
+// its revision.
+func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
+	return isSpecPlanned(app, s) && !hasLaterRevision(app, s)
+}
+
+// hasLaterRevision reports whether a stamp has a higher revision than the hub knows. A change of the
+// configuration is a new revision of the same spec, so the history of specs does not show that a
+// restore has undone it. A hub whose status was lost knows no revision.
+func hasLaterRevision(app *v1alpha1.AppService, s Stamp) bool {
+	if len(app.Spec.Configuration) == 0 && len(app.Status.Configuration) == 0 || app.Status.Rollout.Revision == 0 {
+		return false
+	}
+	return s.Revision > LatestRevision(app)
+}
+
+// LatestRevision returns the highest revision in the status of an AppService, without its entries.
+func LatestRevision(app *v1alpha1.AppService) int64 {
+	known := app.Status.Rollout
+	return max(known.Revision, known.LatestRevision, known.StableRevision, known.PreviousRevision, known.FailedRevision)
+}
+
+// isSpecPlanned reports whether the history accounts for the spec of a stamp of the same AppService. A stamp
 // without a hash, or an AppService without a history, is checked by the generation alone. Otherwise
 // the history accounts for a stamp in two cases:
 //
@@ -107,7 +147,7 @@ func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
 //   - The stamp is older than the history, which started again because the status was lost, or
 //     which is full. Such a stamp is no evidence of a restore, because a restore drops generations
 //     that are later than the newest one in its backup.
-func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
+func isSpecPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	if s.SpecHash == "" {
 		return s.Generation <= app.Generation
 	}

@@ -14,6 +14,9 @@ func BehindMessage(behind *v1alpha1.HubBehind) string {
 // WhatIsAhead returns what is ahead of the hub on a cluster.
 func WhatIsAhead(behind *v1alpha1.HubBehind) string {
 	what := fmt.Sprintf("%s was applied for generation %d, which this hub has never planned", behind.Kind, behind.Generation)
+	if behind.Revision != 0 {
+		what = fmt.Sprintf("%s was applied for revision %d, which this hub does not know", behind.Kind, behind.Revision)
+	}
 	if behind.UID != "" {
 		what = fmt.Sprintf("%s was applied for an AppService of this name with UID %q, which was created later than the hub's", behind.Kind, behind.UID)
 	}

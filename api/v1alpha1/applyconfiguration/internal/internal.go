@@ -695,6 +695,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: kind
       type:
         scalar: string
+    - name: revision
+      type:
+        scalar: numeric
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID

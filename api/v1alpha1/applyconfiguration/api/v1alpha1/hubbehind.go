@@ -18,6 +18,9 @@ type HubBehindApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// Generation is the generation of the AppService that this object was applied for.
 	Generation *int64 `json:"generation,omitempty"`
+	// Revision is the revision that this object was applied for.
+	// It is present if the hub knows the generation, but no revision as high as this.
+	Revision *int64 `json:"revision,omitempty"`
 	// UID is the UID of the AppService that this object was applied for.
 	// It is present if that AppService has the same name, but was created later.
 	UID *types.UID `json:"uid,omitempty"`
@@ -45,6 +48,14 @@ func (b *HubBehindApplyConfiguration) WithKind(value string) *HubBehindApplyConf
 // If called multiple times, the Generation field is set to the value of the last call.
 func (b *HubBehindApplyConfiguration) WithGeneration(value int64) *HubBehindApplyConfiguration {
 	b.Generation = &value
+	return b
+}
+
+// WithRevision sets the Revision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Revision field is set to the value of the last call.
+func (b *HubBehindApplyConfiguration) WithRevision(value int64) *HubBehindApplyConfiguration {
+	b.Revision = &value
 	return b
 }
 
