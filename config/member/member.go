@@ -26,23 +26,37 @@ const (
 	Role = "fleetwright-member"
 	// NamespaceRole is the ClusterRole that a RoleBinding grants in each named namespace.
 	NamespaceRole = "fleetwright-member-namespace"
+	// ConfigurationRole is the ClusterRole for spec.configuration, and the name of each binding of it.
+	ConfigurationRole = "fleetwright-member-configuration"
 )
 
 //go:embed rbac.yaml named-namespaces/rbac.yaml named-namespaces/namespace.yaml
+//go:embed configuration/rbac.yaml configuration/named-namespaces/rbac.yaml configuration/named-namespaces/namespace.yaml
 var manifests embed.FS
 
 // Objects returns the objects that grant writing in all namespaces. If namespaces are given, they
 // grant writing in these only, and each of the namespaces must exist.
 func Objects(namespaces ...string) ([]*unstructured.Unstructured, error) {
+	return readFor("", namespaces)
+}
+
+// Configuration returns the objects that let ConfigMaps and Secrets travel to the member, beside those
+// of [Objects] for the same namespaces.
+func Configuration(namespaces ...string) ([]*unstructured.Unstructured, error) {
+	return readFor("configuration/", namespaces)
+}
+
+// readFor reads the objects of a directory for these namespaces, or for all if there are none.
+func readFor(directory string, namespaces []string) ([]*unstructured.Unstructured, error) {
 	if len(namespaces) == 0 {
-		return read("rbac.yaml")
+		return read(directory + "rbac.yaml")
 	}
-	objects, err := read("named-namespaces/rbac.yaml")
+	objects, err := read(directory + "named-namespaces/rbac.yaml")
 	if err != nil {
 		return nil, err
 	}
 	for _, namespace := range namespaces {
-		bindings, err := read("named-namespaces/namespace.yaml")
+		bindings, err := read(directory + "named-namespaces/namespace.yaml")
 		if err != nil {
 			return nil, err
 		}

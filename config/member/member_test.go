@@ -50,6 +50,45 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// The permissions for spec.configuration are only those to write, wherever they are granted, and
+// they can be granted without any other.
+func TestConfiguration_grants_only_writing(t *testing.T) {
+	for name, c := range map[string]struct{ namespaces, want []string }{
+		"in all namespaces":   {nil, []string{""}},
+		"in named namespaces": {[]string{"shop", "web"}, []string{"shop", "web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := member.Configuration(c.namespaces...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			grants, err := member.Grants(objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var namespaces []string
+			for _, grant := range grants {
+				namespaces = append(namespaces, grant.Namespace)
+				var rules []string
+				for _, rule := range grant.Rules {
+					rules = append(rules, strings.Join(rule.Resources, ",")+": "+strings.Join(rule.Verbs, ","))
+				}
+				if diff := cmp.Diff([]string{"configmaps: create,patch,delete", "secrets: create,patch,delete"}, rules); diff != "" {
+					t.Errorf("rules (-want +got):\n%s", diff)
+				}
+			}
+			if diff := cmp.Diff(c.want, namespaces); diff != "" {
+				t.Errorf("namespaces (-want +got):\n%s", diff)
+			}
+			for _, object := range objects {
+				if object.GetName() != member.ConfigurationRole {
+					t.Errorf("%s has the name %s", object.GetKind(), object.GetName())
+				}
+			}
+		})
+	}
+}
+
 func TestGrants(t *testing.T) {
 	grantsOf := func(namespaces ...string) map[string]bool {
 		objects, err := member.Objects(namespaces...)
