@@ -225,6 +225,35 @@ func namedBindings(ctx context.Context, cluster client.Reader) ([]rbacv1.RoleBin
 	}), nil
 }
 
+// configurationGrant returns the objects of config/member/configuration that a cluster has: the
+// ClusterRole and its bindings. The ServiceAccount has permissions if there is a binding.
+func configurationGrant(ctx context.Context, cluster client.Reader) (objects []client.Object, isGranted bool, err error) {
+	for _, object := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
+		err := cluster.Get(ctx, client.ObjectKey{Name: member.ConfigurationRole}, object)
+		switch {
+		case err == nil:
+			objects = append(objects, object)
+		case !apierrors.IsNotFound(err):
+			return nil, false, err
+		}
+	}
+	bindings := &rbacv1.RoleBindingList{}
+	if err := cluster.List(ctx, bindings); err != nil {
+		return nil, false, err
+	}
+	for i := range bindings.Items {
+		if b := &bindings.Items[i]; b.Name == member.ConfigurationRole && b.RoleRef.Name == member.ConfigurationRole {
+			objects = append(objects, b)
+		}
+	}
+	for _, object := range objects {
+		if _, isRole := object.(*rbacv1.ClusterRole); !isRole {
+			isGranted = true
+		}
+	}
+	return objects, isGranted, nil
+}
+
 // namespacesOf returns the namespaces of RoleBindings, sorted.
 func namespacesOf(bindings []rbacv1.RoleBinding) []string {
 	var namespaces []string

@@ -42,6 +42,12 @@ func (a advice) forCredentials(contextName string) string {
 	return fmt.Sprintf("Write new ones to Secret %s (%q in docs/install.md)", a.secret, "Rotate credentials")
 }
 
+// forConfiguration says how to grant writing ConfigMaps and Secrets.
+func (a advice) forConfiguration(contextName string, namespaces []string) string {
+	before, after, _ := strings.Cut(a.forPermissions(contextName, namespaces), "join "+contextName)
+	return before + "join " + contextName + " --" + flagConfiguration + after
+}
+
 // forPermissions says how to grant the permissions on the member, in all namespaces if none is named.
 func (a advice) forPermissions(contextName string, namespaces []string) string {
 	if a.isJoined {

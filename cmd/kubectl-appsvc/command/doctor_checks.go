@@ -23,6 +23,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -63,7 +64,12 @@ func (e *examination) run(ctx context.Context) {
 			return
 		}
 	}
-	e.add(e.permissions(ctx), e.version(ctx))
+	permissions := e.permissions(ctx)
+	e.add(permissions)
+	if permissions.outcome == checkOK {
+		e.add(e.configuration(ctx)...)
+	}
+	e.add(e.version(ctx))
 	e.add(clockCheck(ctx, "clock", e.cluster.config), clockCheck(ctx, "clock of hub", e.hub.config))
 }
 
@@ -279,7 +285,7 @@ func (e *examination) checkPermissions(ctx context.Context, what string) check {
 	if err != nil {
 		return noAccountCheck(what, meta.FindStatusCondition(e.found.Status.Conditions, v1alpha1.ConditionReady), e.cluster.name, namespaces, e.advice)
 	}
-	reviews, err := reviewsIn(namespaces)
+	reviews, err := reviewsIn(namespaces, member.Objects)
 	if err = errors.Join(listErr, err); err == nil {
 		err = e.ask(ctx, reviews)
 	}
@@ -303,10 +309,10 @@ func noAccountCheck(what string, ready *metav1.Condition, contextName string, na
 	return failed(what, "%s", text)
 }
 
-// reviewsIn returns a question for each permission that Fleetwright needs to write in some
+// reviewsIn returns a question for each permission that objects of the member grant in some
 // namespaces, or in all if none is named.
-func reviewsIn(namespaces []string) ([]*authorizationv1.SubjectAccessReview, error) {
-	objects, err := member.Objects(namespaces...)
+func reviewsIn(namespaces []string, objectsIn func(namespaces ...string) ([]*unstructured.Unstructured, error)) ([]*authorizationv1.SubjectAccessReview, error) {
+	objects, err := objectsIn(namespaces...)
 	if err != nil {
 		return nil, err
 	}
@@ -359,8 +365,8 @@ func (e *examination) ask(ctx context.Context, reviews []*authorizationv1.Subjec
 	return group.Wait()
 }
 
-// permissionCheck returns the check of the answers.
-func permissionCheck(what string, reviews []*authorizationv1.SubjectAccessReview, namespaces []string, command string) check {
+// missingOf describes the permissions that the answers deny, sorted.
+func missingOf(reviews []*authorizationv1.SubjectAccessReview) []string {
 	var missing []string
 	for _, review := range reviews {
 		if review.Status.Allowed {
@@ -379,8 +385,13 @@ func permissionCheck(what string, reviews []*authorizationv1.SubjectAccessReview
 		}
 		missing = append(missing, text)
 	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
+	slices.Sort(missing)
+	return missing
+}
+
+// permissionCheck returns the check of the answers.
+func permissionCheck(what string, reviews []*authorizationv1.SubjectAccessReview, namespaces []string, command string) check {
+	if missing := missingOf(reviews); len(missing) > 0 {
 		return failed(what, "%d of %d are missing: %s. %s", len(missing), len(reviews), strings.Join(missing, ", "), command)
 	}
 	scope := "in all namespaces"

@@ -28,9 +28,11 @@ const (
 
 	flagLabels     = "labels"
 	flagNamespaces = "namespaces"
-	flagDuration   = "duration"
-	flagServer     = "member-server"
-	flagCA         = "member-certificate-authority"
+	// flagConfiguration grants config/member/configuration.
+	flagConfiguration = "configuration"
+	flagDuration      = "duration"
+	flagServer        = "member-server"
+	flagCA            = "member-certificate-authority"
 )
 
 // joinOptions are the flags of join.
@@ -39,8 +41,11 @@ type joinOptions struct {
 	name       string
 	labels     map[string]string
 	namespaces []string
-	duration   time.Duration
-	timeout    time.Duration
+	// hasConfiguration grants writing ConfigMaps and Secrets.
+	hasConfiguration bool
+
+	duration time.Duration
+	timeout  time.Duration
 
 	memberKubeconfig string
 	memberServer     string
@@ -69,8 +74,8 @@ waits until the hub is connected to the cluster. Fleetwright renews the token.
 
 Before anything is written, join checks the permissions on both sides, the name, and the kubeconfig.
 It can be repeated: with other labels or namespaces, after an upgrade, or to replace the token. A
-flag that is not given then keeps what is there: labels, namespaces, the server and its certificate
-authority, and the lifetime of the token.
+flag that is not given then keeps what is there: labels, namespaces, the permission for ConfigMaps
+and Secrets, the server and its certificate authority, and the lifetime of the token.
 
 For GitOps, --print-only=member prints the objects of the cluster and sends no request.
 --print-only=hub prints the Secret of the hub, with a new token of the ServiceAccount, which must
@@ -81,6 +86,9 @@ revert that: repeat the command before the token expires.`,
 
   # Let Fleetwright write in two namespaces of it only
   kubectl appsvc join east --namespaces shop,web
+
+  # Let ConfigMaps and Secrets of the hub travel to it with AppServices
+  kubectl appsvc join east --configuration
 
   # The hub reaches the cluster by another address than this machine
   kubectl appsvc join east --member-server https://east.internal:6443
@@ -103,6 +111,7 @@ revert that: repeat the command before the token expires.`,
 	labels := flags.Lookup(flagLabels)
 	labels.Value = labelsValue{labels.Value}
 	flags.StringSliceVar(&j.namespaces, flagNamespaces, nil, "the only `namespaces` of the cluster in which Fleetwright may write; '*' permits all, as for a new member")
+	flags.BoolVar(&j.hasConfiguration, flagConfiguration, false, "let Fleetwright write ConfigMaps and Secrets there too, for AppServices with spec.configuration (config/member/configuration); =false takes it back")
 	flags.DurationVar(&j.duration, flagDuration, 720*time.Hour, "lifetime of the token; it is renewed at half of it")
 	flags.DurationVar(&j.timeout, "timeout", time.Minute, "how long to wait until the hub is connected to the cluster; 0 does not wait")
 	flags.StringVar(&j.memberKubeconfig, "member-kubeconfig", "", "`file` with the context of the cluster, if it is not in your kubeconfig")
@@ -145,7 +154,7 @@ func defaultName(contextName string) string {
 
 func (j *joinOptions) run(ctx context.Context, contextName string) error {
 	if j.printOnly == printMember {
-		objects, err := member.Objects(j.namedNamespaces()...)
+		objects, err := j.memberObjects()
 		if err != nil {
 			return err
 		}
@@ -170,6 +179,16 @@ func (j *joinOptions) namedNamespaces() []string {
 		return nil
 	}
 	return j.namespaces
+}
+
+// memberObjects returns the objects of the member.
+func (j *joinOptions) memberObjects() ([]*unstructured.Unstructured, error) {
+	objects, err := member.Objects(j.namedNamespaces()...)
+	if err != nil || !j.hasConfiguration {
+		return objects, err
+	}
+	configuration, err := member.Configuration(j.namedNamespaces()...)
+	return append(objects, configuration...), err
 }
 
 // printHub prints the Secret of the hub with a new token.

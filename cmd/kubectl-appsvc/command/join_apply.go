@@ -38,6 +38,8 @@ func describeObject(object client.Object) string {
 		kind = "rolebinding"
 	case *rbacv1.ClusterRole:
 		kind = "clusterrole"
+	case *rbacv1.ClusterRoleBinding:
+		kind = "clusterrolebinding"
 	}
 	if object.GetNamespace() != "" {
 		return fmt.Sprintf("%s/%s in namespace %s", kind, object.GetName(), object.GetNamespace())

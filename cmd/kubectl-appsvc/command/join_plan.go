@@ -148,10 +148,30 @@ func (p *joinPlan) prepareMember(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if p.objects, err = member.Objects(namespaces...); err != nil {
+	if err := p.planConfiguration(ctx); err != nil {
 		return err
 	}
+	if p.objects, err = p.options.memberObjects(); err != nil {
+		return err
+	}
+	p.obsolete = slices.DeleteFunc(p.obsolete, func(object client.Object) bool {
+		return slices.ContainsFunc(p.objects, func(wanted *unstructured.Unstructured) bool { return describeObject(wanted) == describeObject(object) })
+	})
 	return p.checkMember(ctx)
+}
+
+// planConfiguration decides on the permission for ConfigMaps and Secrets, if the flag does not. What
+// the member has of it is obsolete, unless join applies it again.
+func (p *joinPlan) planConfiguration(ctx context.Context) error {
+	objects, isGranted, err := configurationGrant(ctx, p.context)
+	if err != nil {
+		return err
+	}
+	if !p.options.isGiven(flagConfiguration) {
+		p.options.hasConfiguration = isGranted
+	}
+	p.obsolete = append(p.obsolete, objects...)
+	return nil
 }
 
 // plan decides on the namespaces, if the flag does not, and on what to delete: the RoleBindings in

@@ -327,10 +327,10 @@ func (d *departure) printRemains(ctx context.Context) error {
 	if d.retain {
 		text = "Its workloads keep running, and nothing manages them now.\n" + text
 	}
-	found, namespaces := d.findContext(ctx, id)
+	found, namespaces, hasConfiguration := d.findContext(ctx, id)
 	hubID, err := readClusterID(ctx, d.hub)
 	if err == nil && hubID == id {
-		return d.printDeletions(text, found, namespaces)
+		return d.printDeletions(text, found, namespaces, hasConfiguration)
 	}
 	if err != nil || id == "" {
 		text += "  # Not if it is the hub itself: namespace " + member.Namespace + " has the operator.\n"
@@ -338,6 +338,9 @@ func (d *departure) printRemains(ctx context.Context) error {
 	flag := ""
 	if len(namespaces) > 0 {
 		flag = " --namespaces " + strings.Join(namespaces, ",")
+	}
+	if hasConfiguration {
+		flag += " --" + flagConfiguration
 	}
 	return d.write(text + fmt.Sprintf("  kubectl appsvc join %s%s --print-only member |\n    kubectl --context %s delete --ignore-not-found -f -\n", found, flag, found))
 }
@@ -354,27 +357,30 @@ func (d *departure) clusterID() types.UID {
 }
 
 // findContext returns the context of the cluster, or a placeholder, and the namespaces of the cluster
-// in which Fleetwright may write, if it may not write in all.
-func (d *departure) findContext(ctx context.Context, id types.UID) (name string, namespaces []string) {
+// in which Fleetwright may write, if it may not write in all. hasConfiguration reports whether it may
+// write ConfigMaps and Secrets.
+func (d *departure) findContext(ctx context.Context, id types.UID) (name string, namespaces []string, hasConfiguration bool) {
 	all, err := d.contexts("")
 	if err != nil || id == "" {
-		return "CONTEXT", nil
+		return "CONTEXT", nil, false
 	}
 	cluster, found := all.match(ctx).byID[id]
 	if !found {
-		return "CONTEXT", nil
+		return "CONTEXT", nil, false
 	}
 	bindings, err := namedBindings(ctx, cluster)
 	if err != nil {
-		return cluster.name, nil
+		return cluster.name, nil, false
 	}
-	return cluster.name, namespacesOf(bindings)
+	configuration, _, err := configurationGrant(ctx, cluster)
+	return cluster.name, namespacesOf(bindings), err == nil && len(configuration) > 0
 }
 
 // printDeletions prints a command for each object on a hub that is its own member: all but the
 // namespace, which is that of the operator.
-func (d *departure) printDeletions(text, contextName string, namespaces []string) error {
-	objects, err := member.Objects(namespaces...)
+func (d *departure) printDeletions(text, contextName string, namespaces []string, hasConfiguration bool) error {
+	granted := joinOptions{namespaces: namespaces, hasConfiguration: hasConfiguration}
+	objects, err := granted.memberObjects()
 	if err != nil {
 		return err
 	}
