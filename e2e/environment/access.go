@@ -35,7 +35,7 @@ const Propagate = "--propagate-from=*"
 var (
 	hubPermissions         = []string{"rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml"}
 	propagationPermissions = []string{"propagation/role.yaml", "propagation/all-namespaces.yaml"}
-	memberPermissions      = []string{"member/rbac.yaml", "member/configuration/role.yaml", "member/configuration/binding.yaml"}
+	memberPermissions      = []string{"member/rbac.yaml", "member/configuration/rbac.yaml"}
 )
 
 // OperatorKubeconfig applies the shipped permissions of a hub, config/rbac and config/propagation,

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -122,31 +123,36 @@ func (r contentReader) named(stored revision.Stored, source configuration.Ref) d
 // Present returns the content of a source that the next revision has.
 func (r contentReader) Present(source configuration.Ref) difference.Content {
 	status := configurationStatus(r.app, source)
-	last := func() difference.Content {
-		if status.Snapshot == "" || configuration.IsAbsent(status.Snapshot) {
-			return difference.Content{}
-		}
+	if configuration.IsAbsent(status.Snapshot) {
+		status.Snapshot = ""
+	}
+	content, isUsed := r.fromSource(source, status)
+	if !isUsed && status.Snapshot != "" { // the last content stays in use
 		return r.Snapshot(source, status.Snapshot)
 	}
+	return content
+}
+
+// fromSource returns the content of the object on the hub. It returns false, and why, if the object
+// must not be used.
+func (r contentReader) fromSource(source configuration.Ref, status v1alpha1.ConfigurationStatus) (difference.Content, bool) {
 	switch status.Reason {
 	case v1alpha1.ReasonTypeRefused, v1alpha1.ReasonTooLarge, v1alpha1.ReasonNameTaken,
 		v1alpha1.ReasonConfigurationForbidden, v1alpha1.ReasonPropagationDisabled:
-		return last()
+		return difference.Content{Problem: status.Reason}, false
 	}
 	found, err := r.read(source.Kind, source.From)
 	switch {
 	case apierrors.IsNotFound(err):
-		return last()
-	case err != nil && status.Snapshot == "":
-		return difference.Content{Name: source.From, Problem: describeRead(err)}
-	case err != nil: // the name is enough to see that nothing changes
-		return difference.Content{Name: status.Snapshot, Problem: describeRead(err)}
+		return difference.Content{Problem: "it does not exist", IsAbsent: true}, false
+	case err != nil: // the name of the snapshot is enough to see that nothing changes
+		return difference.Content{Name: cmp.Or(status.Snapshot, difference.Resource(source)), Problem: describeRead(err)}, true
 	case !isPropagated(found):
-		return last()
-	case versionOf(found) == status.ObservedVersion:
-		return difference.Content{Name: status.Snapshot, Known: &found.content}
+		return difference.Content{Problem: "it has no label " + v1alpha1.LabelPropagate + "=true"}, false
+	case versionOf(found) == status.ObservedVersion && status.Snapshot != "":
+		return difference.Content{Name: status.Snapshot, Known: &found.content}, true
 	}
-	return difference.Content{Name: "the content of " + difference.Resource(source), Known: &found.content}
+	return difference.Content{Name: "the content of " + difference.Resource(source), Known: &found.content}, true
 }
 
 // isPropagated reports whether the owner of an object agrees that it leaves the hub.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +149,26 @@ func TestDiff_with_configuration(t *testing.T) {
 		got := runAs(t, viewerOf(t, "diff-viewer"), "diff", "unlike")
 		for _, want := range []string{"--- ConfigMap/settings (now)", "--- Secret/db (now)", "you have no permission to read it"} {
 			if got.code != 1 || !strings.Contains(got.out, want) {
+				t.Errorf("want %q in %+v", want, got)
+			}
+		}
+	})
+	t.Run("an entry whose source must not be used", func(t *testing.T) {
+		other := newSettings("")
+		other.Name, other.Labels = "unlabelled", nil
+		createObject(t, other)
+		edited := filepath.Join(t.TempDir(), "web.yaml")
+		content := "{apiVersion: fleetwright.dev/v1alpha1, kind: AppService, metadata: {name: unlike}, spec: {image: 'nginx:1', " +
+			"configuration: [{kind: ConfigMap, name: unlabelled, optional: true}, {kind: Secret, name: none}, {kind: Secret, name: never, optional: true}]}}"
+		if err := os.WriteFile(edited, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := runCanary(t, "diff", "unlike", "-f", edited)
+		for _, want := range []string{
+			"+# configmap/unlabelled: it has no label fleetwright.dev/propagate=true, so a new revision waits for it\n",
+			"+# secret/none: it does not exist, so a new revision waits for it\n",
+		} {
+			if got.code != 1 || !strings.Contains(got.out, want) || strings.Contains(got.out, "never") {
 				t.Errorf("want %q in %+v", want, got)
 			}
 		}

@@ -20,8 +20,10 @@ type Content struct {
 	Name string
 	// Known is the content, or nil if it could not be read.
 	Known *configuration.Content
-	// Problem is why the content could not be read.
+	// Problem is why the content could not be read, or why there is none.
 	Problem string
+	// IsAbsent is set if there is no content because the source does not exist.
+	IsAbsent bool
 }
 
 // Contents reads the contents of sources and snapshots.

@@ -1,6 +1,7 @@
 package difference_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ func (s stored) Snapshot(_ configuration.Ref, name string) difference.Content {
 func (s stored) Present(source configuration.Ref) difference.Content {
 	content, exists := s[difference.Resource(source)]
 	if !exists {
-		return difference.Content{}
+		return difference.Content{Problem: "it does not exist", IsAbsent: true}
 	}
 	return known("the content of "+difference.Resource(source), content)
 }
@@ -127,6 +128,11 @@ func TestBetween_with_configuration(t *testing.T) {
 		}
 		return changed
 	}
+	optional, waiting := newConfigured(), newConfigured()
+	flags := v1alpha1.ConfigurationSource{Kind: v1alpha1.ConfigurationConfigMap, Name: "flags"}
+	waiting.Spec.Configuration = append(slices.Clone(entries), flags)
+	flags.Optional = true
+	optional.Spec.Configuration = append(slices.Clone(entries), flags)
 	other := newConfigured()
 	other.Spec.Configuration = entries[1:]
 	other.Spec.Env = nil
@@ -135,6 +141,8 @@ func TestBetween_with_configuration(t *testing.T) {
 		contents stored
 		want     map[string]string
 	}{
+		"a source that does not exist":  {waiting, same, map[string]string{"east": "Changed +# configmap/flags: it does not exist, so a new revision waits for it", "north": "Changed +# configmap/flags: it does not exist, so a new revision waits for it"}},
+		"an optional source":            {optional, same, map[string]string{}},
 		"the same":                      {newConfigured(), same, map[string]string{}},
 		"a source":                      {newConfigured(), with("configmap/settings", configMap(map[string]string{"MODE": "2"})), map[string]string{"east": "Changed -MODE: \"1\" +MODE: \"2\""}},
 		"a source of an override":       {newConfigured(), with("configmap/settings-eu", configMap(map[string]string{"MODE": "2"})), map[string]string{"north": "Changed -MODE: eu +MODE: \"2\""}},

@@ -131,9 +131,9 @@ func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, history []r
 		return desired{}, true
 	}
 	snapshots := snapshotsOf(stored.Configuration)
-	sources, err := sourcesOn(member, composed.Spec, func(ref configuration.Ref, isInPlace bool) Content {
+	sources, err := sourcesOn(member, composed.Spec, func(ref configuration.Ref, entry v1alpha1.ConfigurationSource) Content {
 		snapshot := snapshots[ref]
-		if isInPlace {
+		if configuration.UpdateOf(entry, composed.Spec.ImagePullSecrets) == v1alpha1.ConfigurationInPlace {
 			snapshot = inPlaceSnapshot(app, ref)
 		}
 		if snapshot == "" {
@@ -158,7 +158,7 @@ func inPlaceSnapshot(app *v1alpha1.AppService, ref configuration.Ref) string {
 }
 
 // sourcesOn returns the sources of the configuration that a cluster has, with their contents.
-func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, contentOf func(ref configuration.Ref, isInPlace bool) Content) (map[string]source, error) {
+func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, contentOf func(ref configuration.Ref, entry v1alpha1.ConfigurationSource) Content) (map[string]source, error) {
 	entries, err := entriesOn(member, spec)
 	if err != nil {
 		return nil, err
@@ -166,8 +166,7 @@ func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, con
 	sources := map[string]source{}
 	for _, entry := range entries {
 		ref := configuration.Ref{Kind: entry.Kind, From: entry.From}
-		isInPlace := configuration.UpdateOf(entry, spec.ImagePullSecrets) == v1alpha1.ConfigurationInPlace
-		sources[string(entry.Kind)+"/"+entry.Name] = source{ref, contentOf(ref, isInPlace)}
+		sources[string(entry.Kind)+"/"+entry.Name] = source{ref, contentOf(ref, entry)}
 	}
 	return sources, nil
 }
@@ -207,7 +206,13 @@ func wanted(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, decision p
 	if err != nil {
 		return desired{}, err
 	}
-	sources, err := sourcesOn(member, app.Spec, func(ref configuration.Ref, _ bool) Content { return contents.Present(ref) })
+	sources, err := sourcesOn(member, app.Spec, func(ref configuration.Ref, entry v1alpha1.ConfigurationSource) Content {
+		content := contents.Present(ref)
+		if content.Name == "" && !(content.IsAbsent && entry.Optional) {
+			content.Name, content.Problem = Resource(ref), content.Problem+", so a new revision waits for it"
+		}
+		return content
+	})
 	return desired{objects, sources}, err
 }
 
