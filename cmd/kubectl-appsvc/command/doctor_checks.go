@@ -64,16 +64,11 @@ func (e *examination) run(ctx context.Context) {
 			return
 		}
 	}
-<<<<<<< HEAD
-	e.add(e.permissions(ctx))
-	e.add(e.configuration(ctx)...)
-=======
 	permissions := e.permissions(ctx)
 	e.add(permissions)
 	if permissions.outcome == checkOK {
 		e.add(e.configuration(ctx)...)
 	}
->>>>>>> plugin18
 	e.add(e.version(ctx))
 	e.add(clockCheck(ctx, "clock", e.cluster.config), clockCheck(ctx, "clock of hub", e.hub.config))
 }

@@ -12,14 +12,9 @@ import (
 	"github.com/fleetwright/fleetwright/config/member"
 )
 
-<<<<<<< HEAD
-// configuration checks the permissions for ConfigMaps and Secrets that travel to the cluster. They
-// are optional: there is no check if no AppService on the cluster needs them and it grants none.
-=======
 // configuration checks the permissions for ConfigMaps and Secrets that travel to the cluster, which
 // are granted in addition to the others. They are optional: there is no check if no AppService on the
 // cluster needs them and it grants none.
->>>>>>> plugin18
 func (e *examination) configuration(ctx context.Context) []check {
 	const what = "configuration"
 	checks, err := within(ctx, stepTimeout, func(ctx context.Context) ([]check, error) { return e.checkConfiguration(ctx, what) })

@@ -4,10 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-<<<<<<< HEAD
-	"time"
-=======
->>>>>>> plugin18
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -71,11 +67,7 @@ func TestJoin_configuration(t *testing.T) {
 		m.checkMayWrite(t, "secrets", "shop", true)
 		m.checkMayWrite(t, "secrets", "default", false)
 	})
-<<<<<<< HEAD
-	t.Run("unjoin names them", func(t *testing.T) {
-=======
 	t.Run("they are printed for GitOps", func(t *testing.T) {
->>>>>>> plugin18
 		got := m.run(t, "join", "east", "--print-only", "member", "--namespaces", "shop", "--configuration")
 		if strings.Count(got.out, "name: "+member.ConfigurationRole) != 3 { // the role, and the binding with its role
 			t.Error(got)
@@ -115,8 +107,6 @@ func TestJoin_configuration(t *testing.T) {
 			t.Error(got)
 		}
 	})
-<<<<<<< HEAD
-=======
 	t.Run("unjoin says how to remove them", func(t *testing.T) {
 		join(t, "--configuration")
 		got := m.run(t, "unjoin", "east", "--retain", "--yes")
@@ -124,7 +114,6 @@ func TestJoin_configuration(t *testing.T) {
 			t.Error(got)
 		}
 	})
->>>>>>> plugin18
 }
 
 // may reports whether the ServiceAccount of Fleetwright has a permission on a member.
