@@ -87,6 +87,7 @@ func TestConfiguration(t *testing.T) {
 	t.Run("a change reaches the canary first, and then the others", func(t *testing.T) {
 		changed := time.Now()
 		f.changeData(t, settings, "hi")
+		f.changeSecret(t, "db", map[string]string{"password": canary + "-2"}) // together one revision
 		f.awaitStage(t, app, "canary", v1alpha1.StageSoaking)
 		f.awaitGreetings(t, app, greetings("hi", "hello"))
 		f.expectRollout(t, app, v1alpha1.ReasonSoaking, status.InProgressStatus)
@@ -130,7 +131,7 @@ func TestConfiguration(t *testing.T) {
 
 	t.Run("a pull secret is replaced in place", func(t *testing.T) {
 		before := f.podsOf(t, app, all...)
-		f.rotatePullSecret(t, "second")
+		f.changeSecret(t, "registry", pullSecret("second"))
 		f.Eventually(t, "all clusters to have the new pull secret", func(ctx context.Context) error {
 			current, err := f.ReadApp(ctx, app)
 			if err != nil {
@@ -232,14 +233,15 @@ func (f *fleet) changeData(t *testing.T, config *corev1.ConfigMap, greeting stri
 	}
 }
 
-func (f *fleet) rotatePullSecret(t *testing.T, password string) {
+// changeSecret changes the content of a Secret of the hub.
+func (f *fleet) changeSecret(t *testing.T, name string, content map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{}
-	if err := f.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "registry"}, secret); err != nil {
+	if err := f.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
 		t.Fatal(err)
 	}
 	before := secret.DeepCopy()
-	secret.StringData = pullSecret(password)
+	secret.StringData = content
 	if err := f.Hub.Client.Patch(t.Context(), secret, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +439,7 @@ func (f *fleet) checkCanary(t *testing.T) {
 			t.Errorf("an object of %s has content of a Secret", name)
 		}
 	}
-	if strings.Contains(f.plugin(t, "status", "configured", "-n", namespace)+f.plugin(t, "history", "configured", "-n", namespace), canary) {
+	if strings.Contains(f.plugin(t, "status", "configured", "-n", namespace)+f.plugin(t, "rollout", "history", "configured", "-n", namespace), canary) {
 		t.Error("the plugin prints content of a Secret")
 	}
 }
