@@ -242,7 +242,9 @@ func TestSource_that_is_deleted_changes_nothing(t *testing.T) {
 	s.waitForRevisions(map[string]int64{"east": 1, "west": 1})
 	s.setImage("web:2", 2) // an edit does not wait for it
 	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=false"})
-	s.checkRestart("east")
+	s.revision = 2
+	s.reportReady("east", "west")
+	s.checkRestart("east", "west")
 	s.putSettings("debug=true")
 	s.waitForRevision(3)
 	s.waitForConfigured(v1alpha1.ReasonConfigured)
