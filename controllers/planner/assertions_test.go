@@ -97,7 +97,9 @@ func (s *fixture) reconcileOnce() reconcile.Result {
 
 // reconciler returns a second Reconciler for the test to call. Its events are dropped.
 func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
-	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations, s.options)
+	options := s.options
+	options.Sources = s.sources
+	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations, options)
 }
 
 // versions returns the resource versions of all objects that the planner reads.

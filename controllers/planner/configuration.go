@@ -39,7 +39,7 @@ func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in
 	decision, err := r.options.Sources.Decide(ctx, sources.Request{
 		App: in.App, Revisions: known.revisions, Serials: serialsOnMembers(*in), Now: time.Now(),
 	})
-	if err != nil && ctx.Err() != nil {
+	if err != nil && (in.Revision == 0 || ctx.Err() != nil) {
 		return false, fmt.Errorf("decide the configuration: %w", err)
 	} else if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Decide the configuration; the clusters keep theirs, and it is tried again")

@@ -59,10 +59,15 @@ func (r *Reconciler) announceRollout(in rollout.Input, decision rollout.Decision
 	}
 }
 
-// announceConfiguration emits an event for each change of the configuration.
+// announceConfiguration emits an event for each change of the configuration. What it is about is in
+// the action, because events that differ only in their notes are merged.
 func (r *Reconciler) announceConfiguration(in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) {
 	for _, step := range status.ConfigurationSteps(in, decision, next) {
-		r.event(in.App, nil, step.Bad, step.Reason, planAction, step.Message)
+		action := planAction
+		if step.Subject != "" {
+			action += " " + step.Subject
+		}
+		r.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
 	}
 }
 

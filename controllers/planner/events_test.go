@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -18,7 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// waitForEvent waits for an event about the AppService with a related member.
+// waitForEvent waits for an event about the AppService with a related member, or without one.
 func (s *fixture) waitForEvent(reason, member, note string) {
 	s.Helper()
 	s.waitForEventIn(s.app.Namespace, reason, member, note)
@@ -31,7 +32,11 @@ func (s *fixture) waitForEventIn(namespace, reason, related, note string) {
 		s.must(hub.List(s.Context(), &list, client.InNamespace(namespace)))
 		var notes []string
 		for _, e := range list.Items {
-			if e.Reason == reason && e.Related != nil && e.Related.Name == related && e.Note == note {
+			about := corev1.ObjectReference{} // without a name
+			if e.Related != nil {
+				about = *e.Related
+			}
+			if e.Reason == reason && about.Name == related && e.Note == note {
 				return nil
 			}
 			notes = append(notes, fmt.Sprintf("%s %v: %s", e.Reason, e.Related, e.Note))

@@ -43,7 +43,8 @@ type fixture struct {
 // plannerRun is one run of the planner.
 type plannerRun struct {
 	observations *Observations
-	client       client.Client // the planner's, which reads from its cache
+	sources      *sources.Sources // nil without any namespace
+	client       client.Client    // the planner's, which reads from its cache
 	sent         *traffic
 	stop         func()
 }
@@ -125,7 +126,8 @@ func (s *fixture) start() {
 	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	options := s.options
-	options.Sources = s.newSources(ctx, hubConfig)
+	p.sources = s.newSources(ctx, hubConfig)
+	options.Sources = p.sources
 	_, err = SetupWithManager(manager, p.observations, options)
 	s.must(err)
 	ended := make(chan error, 1)

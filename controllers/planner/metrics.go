@@ -20,10 +20,12 @@ import (
 var (
 	membersDesc     = prometheus.NewDesc("fleetwright_members", "MemberClusters by the reason of their Ready condition.", []string{"state"}, nil)
 	appServicesDesc = prometheus.NewDesc("fleetwright_appservices", "AppServices by the reason of their Ready condition.", []string{"status"}, nil)
-	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, or all its clusters are Ready and only its rollout is not completed, else 0; absent while it is suspended.", appLabels, nil)
-	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled, which lasts until a user changes something, else 0; also 0 if only its rollout failed; absent while it is suspended.", appLabels, nil)
+	readyDesc       = prometheus.NewDesc("fleetwright_appservice_ready", "1 while the AppService is Ready, or all its clusters are Ready and only its rollout is not completed, or its configuration is pending, else 0; absent while it is suspended.", appLabels, nil)
+	stalledDesc     = prometheus.NewDesc("fleetwright_appservice_stalled", "1 while the AppService is Stalled, which lasts until a user changes something, else 0; also 0 if only its rollout failed, or if it waits for its configuration; absent while it is suspended.", appLabels, nil)
 	rolloutDesc     = prometheus.NewDesc("fleetwright_rollout", "1 for each AppService with a rollout; the phase is the reason of its condition RolledOut.", []string{"namespace", "name", "phase"}, nil)
 	podFailuresDesc = prometheus.NewDesc("fleetwright_appservice_pod_failures", "Clusters on which pods of the AppService cannot run, by the reason of their entries; absent if there are none.", []string{"namespace", "name", "reason"}, nil)
+
+	sourcesDesc = prometheus.NewDesc("fleetwright_configuration_sources", "Sources of spec.configuration whose present content is not used, by the reason; absent if there are none.", []string{"namespace", "name", "reason"}, nil)
 
 	appLabels = []string{"namespace", "name"}
 )
@@ -86,7 +88,7 @@ func newTelemetry(hub client.Reader) *telemetry {
 
 // Describe sends the descriptions of all metrics.
 func (t *telemetry) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersDesc, appServicesDesc, readyDesc, stalledDesc, rolloutDesc, podFailuresDesc} {
+	for _, d := range []*prometheus.Desc{membersDesc, appServicesDesc, readyDesc, stalledDesc, rolloutDesc, podFailuresDesc, sourcesDesc} {
 		to <- d
 	}
 	t.propagation.Describe(to)
@@ -120,6 +122,9 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 		if phase := rolloutPhaseOf(app); phase != "" {
 			to <- prometheus.MustNewConstMetric(rolloutDesc, prometheus.GaugeValue, 1, app.Namespace, app.Name, phase)
 		}
+		for reason, n := range countUnusedSources(app) {
+			to <- prometheus.MustNewConstMetric(sourcesDesc, prometheus.GaugeValue, float64(n), app.Namespace, app.Name, reason)
+		}
 		if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionSuspended) {
 			continue // a suspended AppService is not expected to become ready
 		}
@@ -142,6 +147,17 @@ func (t *telemetry) Collect(to chan<- prometheus.Metric) {
 	t.rolloutDuration.Collect(to)
 }
 
+// countUnusedSources returns the number of sources of an AppService with each reason.
+func countUnusedSources(app *v1alpha1.AppService) map[string]int {
+	counts := map[string]int{}
+	for _, source := range app.Status.Configuration {
+		if source.Reason != "" {
+			counts[source.Reason]++
+		}
+	}
+	return counts
+}
+
 // podFailure is a reason of entries of an AppService that says that pods cannot run.
 type podFailure struct {
 	app    types.NamespacedName
@@ -161,8 +177,15 @@ func countPodFailures(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSli
 	return counts
 }
 
-// isServing reports whether an AppService is Ready, or would be if its rollout were completed. In the
-// first rollout, clusters whose turn has not come have nothing to run.
+// awaitsConfiguration reports whether an AppService is not Ready because of a source. That has an alert
+// of its own.
+func awaitsConfiguration(app *v1alpha1.AppService) bool {
+	reason := reasonOf(app.Status.Conditions)
+	return reason != v1alpha1.ReasonHubBehind && countUnusedSources(app)[reason] > 0
+}
+
+// isServing reports whether an AppService is Ready, or would be if its rollout were completed, or if its
+// configuration did not change. In the first rollout, clusters whose turn has not come have nothing to run.
 func isServing(app *v1alpha1.AppService) bool {
 	if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) {
 		return true
@@ -174,14 +197,14 @@ func isServing(app *v1alpha1.AppService) bool {
 			ready += stage.Clusters - stage.UpToDate
 		}
 	}
-	return isRolloutReason(reasonOf(app.Status.Conditions)) && sum.Clusters > 0 && ready >= sum.Clusters
+	return (isRolloutReason(reasonOf(app.Status.Conditions)) || awaitsConfiguration(app)) && sum.Clusters > 0 && ready >= sum.Clusters
 }
 
-// isStalled reports whether an AppService is Stalled for another reason than its rollout, which has
-// alerts of its own.
+// isStalled reports whether an AppService is Stalled for another reason than its rollout or its
+// configuration, which have alerts of their own.
 func isStalled(app *v1alpha1.AppService) bool {
 	stalled := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionStalled)
-	return stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason != v1alpha1.ReasonRolledBack && stalled.Reason != v1alpha1.ReasonRolloutHalted
+	return stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason != v1alpha1.ReasonRolledBack && stalled.Reason != v1alpha1.ReasonRolloutHalted && !awaitsConfiguration(app)
 }
 
 // isRolloutReason reports whether this reason of Ready says that a rollout is not completed.

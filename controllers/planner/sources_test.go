@@ -196,7 +196,7 @@ func TestChange_of_a_source_is_a_revision(t *testing.T) {
 	if diff := cmp.Diff([]string{"settings"}, s.app.Status.Rollout.ChangedSources); diff != "" {
 		t.Errorf("changed sources (-want +got):\n%s", diff)
 	}
-	s.waitForEvent(v1alpha1.ReasonConfigurationChanged, "", "revision 2 (configuration: settings) has another content of its configuration")
+	s.waitForEvent(v1alpha1.ReasonConfigurationChanged, "", "revision 2 has another content of settings")
 	s.reportReady("east")
 	s.checkRestart("east")
 
@@ -242,11 +242,13 @@ func TestSource_that_is_deleted_changes_nothing(t *testing.T) {
 	s.waitForRevisions(map[string]int64{"east": 1, "west": 1})
 	s.setImage("web:2", 2) // an edit does not wait for it
 	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=false"})
-	s.checkRestart("east")
+	s.revision = 2
+	s.reportReady("east", "west")
+	s.checkRestart("east", "west")
 	s.putSettings("debug=true")
 	s.waitForRevision(3)
 	s.waitForConfigured(v1alpha1.ReasonConfigured)
-	s.waitForEvent(v1alpha1.ReasonConfigurationChanged, "", "revision 3")
+	s.waitForEvent(v1alpha1.ReasonConfigurationChanged, "", "revision 3 has another content of settings")
 }
 
 // The spec waits until the source exists, also if the operator is restarted.
@@ -279,6 +281,7 @@ func TestContent_of_the_stable_revision_cancels_a_rollout(t *testing.T) {
 	s := newConfigured(t, "east", "south", "west")
 	s.edit(inStages)
 	s.waitForReason(v1alpha1.ReasonCompleted)
+	s.reportRunning("east", "south", "west")
 	s.putSettings("debug=true")
 	s.waitForRevisions(map[string]int64{"east": 2, "south": 1, "west": 1})
 	s.reportRunning("east", "south", "west")

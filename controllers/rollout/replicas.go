@@ -34,8 +34,9 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 }
 
 // startRevision sets the revision from which the rollout of an entry starts. An older version of
-// Fleetwright wrote entries without a revision: what they have applied is the first revision. On a
-// cluster from which the AppService was being removed, nothing is known to run.
+// Fleetwright, which has no configuration, wrote entries without a revision: what they have applied is
+// the first revision. Entries that wait for their configuration have none either, and run nothing. On
+// a cluster from which the AppService was being removed, nothing is known to run.
 func (in Input) startRevision(e *entryPlan) {
 	if e.previous == nil {
 		return
@@ -44,7 +45,7 @@ func (in Input) startRevision(e *entryPlan) {
 		e.entry.Revision, e.entry.UnavailableSince, e.entry.Impaired, e.entry.Stage = 0, nil, false, ""
 		return
 	}
-	isFirst := in.App.Status.Rollout.Revision == 0 && e.previous.Revision == 0 && e.previous.Generation == in.App.Generation
+	isFirst := in.App.Status.Rollout.Revision == 0 && len(in.App.Status.Configuration) == 0 && e.previous.Revision == 0 && e.previous.Generation == in.App.Generation
 	if isFirst && IsPlanned(*e.previous) {
 		e.entry.Revision = in.Revision
 	}

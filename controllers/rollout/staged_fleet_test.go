@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
@@ -17,7 +18,8 @@ import (
 )
 
 // stagedFleet simulates an AppService with spec.rollout, its planner, and members that run
-// revisions. The image is the template: pods of an image with "bad" never start.
+// revisions. The image and the content of the configuration are the template: pods of a template with
+// "bad" never start.
 type stagedFleet struct {
 	app       *v1alpha1.AppService
 	members   map[string]*stagedMember
@@ -25,6 +27,10 @@ type stagedFleet struct {
 	now       metav1.Time
 	templates map[int64]string // the ControllerRevisions
 	decision  rollout.Decision // the last one
+
+	content string          // of the configuration, which is part of the template
+	waits   bool            // the spec waits for a source that has no content
+	lost    map[string]bool // the contents whose snapshots are lost
 }
 
 // stagedMember is a member of a stagedFleet.
@@ -39,7 +45,7 @@ type stagedMember struct {
 }
 
 func newStagedFleet() *stagedFleet {
-	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, now: Now, templates: map[int64]string{}}
+	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, now: Now, templates: map[int64]string{}, lost: map[string]bool{}}
 	w.app.Generation = 1
 	w.app.Spec.Image = "ok-0"
 	w.app.Spec.Replicas = new(int32(2))
@@ -84,13 +90,29 @@ func (w *stagedFleet) input() rollout.Input {
 	in = in.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members)
 	in.Revision, in.Origin = w.revise()
+	in.IsSpecPending = in.Revision == 0 || w.templates[in.Revision] != w.template()
+	in.IsRevisionMissing, in.IsStableMissing = w.isLost(in.Revision), w.isLost(w.app.Status.Rollout.StableRevision)
+	in.Configuration = &configuration.Decision{}
 	return in
+}
+
+// template returns what a revision of the spec has: the image, and the content of the configuration.
+func (w *stagedFleet) template() string { return w.app.Spec.Image + " " + w.content }
+
+// isLost reports whether the snapshot of a revision is lost. The decision about the configuration
+// creates that of the content in use again, or waits.
+func (w *stagedFleet) isLost(revision int64) bool {
+	_, content, _ := strings.Cut(w.templates[revision], " ")
+	return w.lost[content]
 }
 
 // revise returns the revision of the spec, as the planner does.
 func (w *stagedFleet) revise() (int64, rollout.RevisionOrigin) {
-	state, image := w.app.Status.Rollout, w.app.Spec.Image
-	is := func(revision int64) bool { return revision != 0 && w.templates[revision] == image }
+	state, template := w.app.Status.Rollout, w.template()
+	is := func(revision int64) bool { return revision != 0 && w.templates[revision] == template }
+	if w.waits || w.lost[w.content] {
+		return state.Revision, rollout.RevisionEdited
+	}
 	next, origin := int64(len(w.templates)+1), rollout.RevisionEdited
 	if next-1 > max(state.Revision, state.FailedRevision, state.StableRevision) && is(next-1) { // stored before a crash
 		next--
@@ -105,7 +127,7 @@ func (w *stagedFleet) revise() (int64, rollout.RevisionOrigin) {
 	case is(state.PreviousRevision):
 		origin = rollout.RevisionUndone
 	}
-	w.templates[next] = image
+	w.templates[next] = template
 	return next, origin
 }
 
@@ -133,6 +155,9 @@ func (w *stagedFleet) write(decision rollout.Decision) {
 	}
 	w.app = w.app.DeepCopy()
 	w.app.Status.ObservedGeneration, w.app.Status.Clusters, w.app.Status.Rollout = w.app.Generation, decision.Entries, decision.Rollout
+	if w.waits || len(w.lost) > 0 || w.content != "" {
+		w.app.Status.Configuration = []v1alpha1.ConfigurationStatus{{Kind: v1alpha1.ConfigurationConfigMap, From: "settings"}}
+	}
 	w.app.Status.Removals, w.app.Status.PlannedSpecs, w.app.Status.Placement.SpecHash = decision.Removals, decision.PlannedSpecs, decision.PlacementHash
 }
 

@@ -27,8 +27,8 @@ type stagedLoop struct {
 
 // TestStages tests a closed loop: the planner decides, members carry out what it decides, and the
 // result is the input of the next decision. Meanwhile users edit, approve, promote, pause, abort and
-// retry; members fail, become unreachable, come and go; and the operator restarts. Each decision
-// must keep the rules. When nothing more happens, the rollout must end.
+// retry; sources of the configuration change, are missing and return; members fail, become unreachable,
+// come and go; and the operator restarts. Each decision must keep the rules. When nothing more happens, the rollout must end.
 func TestStages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newStagedLoop(t)
@@ -120,12 +120,18 @@ func (l *stagedLoop) act(t *rapid.T) {
 		name = rapid.SampledFrom(l.names()).Draw(t, "member")
 	}
 	m := l.members[name]
-	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
+	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "content", "content", "source", "snapshot", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
 	switch kind {
 	case "work":
 		l.work(t)
 	case "edit":
 		l.editImage(rapid.SampledFrom([]string{"ok-0", "ok-1", "ok-2", "bad-1", "bad-2"}).Draw(t, "image"))
+	case "content": // the generation does not move
+		l.content = rapid.SampledFrom([]string{"", "ok", "bad"}).Draw(t, "content")
+	case "source": // the spec gets a source without content, or that has content now
+		l.edit(func(*v1alpha1.AppServiceSpec) { l.waits = !l.waits })
+	case "snapshot": // a snapshot is deleted, or its content comes back
+		l.lost[l.content] = !l.lost[l.content]
 	case "strategy":
 		strategy := anyStrategy.Draw(t, "strategy")
 		if rapid.IntRange(0, 3).Draw(t, "none") == 0 {
@@ -327,6 +333,10 @@ func (l *stagedLoop) check(t *rapid.T, in rollout.Input, decision rollout.Decisi
 			}
 		case !in.Plan.Find(entry.Name).Chosen():
 			fail("%s is not in the plan, and got revision %d", entry.Name, entry.Revision)
+		case l.isLost(entry.Revision):
+			fail("%s got revision %d, whose snapshot is lost", entry.Name, entry.Revision)
+		case in.IsSpecPending && in.Revision == 0:
+			fail("%s got revision %d, and the spec has none", entry.Name, entry.Revision)
 		case l.hasFailed[entry.Revision] || entry.Revision == after.Rollout.FailedRevision:
 			fail("%s got revision %d, which failed", entry.Name, entry.Revision)
 		case isPaused && had != 0:
@@ -481,6 +491,8 @@ func (l *stagedLoop) heal() {
 		l.setReady(name, true)
 		m.member.Spec.Taints = nil
 	}
+	l.waits = false
+	clear(l.lost)
 	l.edit(func(spec *v1alpha1.AppServiceSpec) {
 		spec.Suspend = false
 		if spec.Rollout != nil {
@@ -501,7 +513,7 @@ func (l *stagedLoop) checkEnd(t *rapid.T) {
 	fail := func(format string, args ...any) {
 		t.Fatalf(format+"\nspec.rollout: %s\n%s", append(args, toJSON(t, l.app.Spec.Rollout), toText(l.app.Status))...)
 	}
-	isBad := strings.Contains(l.app.Spec.Image, "bad")
+	isBad := strings.Contains(l.template(), "bad")
 	all := func(revision int64) {
 		for _, e := range l.app.Status.Clusters {
 			if rollout.IsPlanned(e) && e.Transition.Type == "" && e.Revision != revision {

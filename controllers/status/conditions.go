@@ -117,6 +117,9 @@ func (in report) clustersReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.Cl
 		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown
 	}
 	message := strings.Join(append([]string{in.notReady(entries, sum)}, in.Notes...), "; ")
+	if in.App.Spec.Rollout == nil && len(in.Rollout.ChangedSources) > 0 && in.Rollout.Revision != in.Rollout.StableRevision {
+		message = in.target() + ": " + message
+	}
 	return condition(v1alpha1.ConditionReady, status, reason, message)
 }
 

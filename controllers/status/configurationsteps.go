@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,41 +12,62 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// ConfigurationSteps returns the changes of the configuration to report once after a status was
-// written: another content, and why the present content of a source cannot be used. They never have
+// ConfigurationStep is a change of the configuration that is reported to users once.
+type ConfigurationStep struct {
+	// Reason is a reason of an event.
+	Reason string
+	// Subject is the revision or the source that the step is about, or "" if it is about all sources.
+	Subject string
+	Message string
+	// Bad reports whether a user may have to act.
+	Bad bool
+}
+
+// ConfigurationSteps returns the steps of the configuration to report after the status of a decision
+// was written: another content, and why the present content of a source is not used. They never have
 // content.
-func ConfigurationSteps(from rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) []RolloutStep {
+func ConfigurationSteps(from rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) []ConfigurationStep {
 	in := report{from, decision}
 	if in.Configuration == nil {
 		return nil
 	}
-	var steps []RolloutStep
-	if in.Rollout.Revision != in.App.Status.Rollout.Revision && len(in.Rollout.ChangedSources) > 0 {
-		steps = append(steps, RolloutStep{Reason: v1alpha1.ReasonConfigurationChanged, Message: in.target() + " has another content of its configuration"})
-	}
+	var steps []ConfigurationStep
+	var changed []string
 	for _, source := range next.Configuration {
 		previous := in.previousSource(configuration.Ref{Kind: source.Kind, From: source.From})
-		if previous != nil && previous.Serial != 0 && source.Serial != previous.Serial && source.UpToDate != "" {
-			steps = append(steps, RolloutStep{
-				Reason:  v1alpha1.ReasonConfigurationChanged,
-				Message: fmt.Sprintf("%s %s has another content, serial %d, which reaches all clusters at once", source.Kind, source.From, source.Serial),
+		isChanged := previous != nil && previous.Snapshot != "" && previous.Snapshot != source.Snapshot
+		switch {
+		case isChanged && source.UpToDate != "": // it is updated in place
+			name := fmt.Sprintf("%s %s", source.Kind, source.From)
+			steps = append(steps, ConfigurationStep{
+				Reason: v1alpha1.ReasonConfigurationChanged, Subject: fmt.Sprintf("serial %d of %s", source.Serial, name),
+				Message: fmt.Sprintf("%s has another content, serial %d, which reaches all clusters at once", name, source.Serial),
 			})
+		case isChanged && !slices.Contains(changed, source.From):
+			changed = append(changed, source.From)
 		}
+	}
+	if len(changed) > 0 && in.Rollout.Revision != in.App.Status.Rollout.Revision {
+		subject := fmt.Sprintf("revision %d", in.Rollout.Revision)
+		steps = append(steps, ConfigurationStep{
+			Reason: v1alpha1.ReasonConfigurationChanged, Subject: subject,
+			Message: fmt.Sprintf("%s has another content of %s", subject, rollout.CapNames(changed)),
+		})
 	}
 	return append(steps, in.configuredStep(next)...)
 }
 
 // configuredStep returns the step for a change of the condition Configured. While changes are
 // collected, there is none: they are used within seconds.
-func (in report) configuredStep(next v1alpha1.AppServiceStatus) []RolloutStep {
+func (in report) configuredStep(next v1alpha1.AppServiceStatus) []ConfigurationStep {
 	before := meta.FindStatusCondition(in.App.Status.Conditions, v1alpha1.ConditionConfigured)
 	after := meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionConfigured)
 	switch {
 	case after == nil || after.Reason == v1alpha1.ReasonConfigurationChanged:
 	case after.Status == metav1.ConditionFalse && (before == nil || before.Reason != after.Reason):
-		return []RolloutStep{{Reason: after.Reason, Message: after.Message, Bad: true}}
+		return []ConfigurationStep{{Reason: after.Reason, Message: after.Message, Bad: true}}
 	case after.Status == metav1.ConditionTrue && before != nil && before.Status == metav1.ConditionFalse && before.Reason != v1alpha1.ReasonConfigurationChanged:
-		return []RolloutStep{{Reason: after.Reason, Message: after.Message}}
+		return []ConfigurationStep{{Reason: after.Reason, Message: after.Message}}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
@@ -201,6 +202,41 @@ func TestRolledOut(t *testing.T) {
 			steps:  steps(edit, until("Soaking")),
 			want: outcome{"Soaking", "revision 7, stage canary: 1 of 1 cluster is available, soaking for 3600 s; 7 clusters run revision 6; " +
 				"annotate the AppService with fleetwright.dev/promote=7/canary to end the stage now", "Soaking", "…", reconciling, kstatus.InProgressStatus},
+		},
+		"a soak of another content": {
+			stages: []v1alpha1.RolloutStage{canary, eu},
+			steps:  steps(change(withChangedSources("settings")), edit, until("Soaking")),
+			want: outcome{"Soaking", "revision 7 (configuration: settings), stage canary: 1 of 1 cluster is available, soaking for 3600 s; 7 clusters run revision 6; " +
+				"annotate the AppService with fleetwright.dev/promote=7/canary to end the stage now", "Soaking", "…", reconciling, kstatus.InProgressStatus},
+		},
+		"a content that is rolled back": {
+			stages: []v1alpha1.RolloutStage{freeEU},
+			steps:  steps(change(withChangedSources("flags", "settings")), crashIn("fra", "par"), edit, until("RolledBack")),
+			want: outcome{"RolledBack", "revision 7 (configuration: flags, settings) failed in stage eu (fra, par: CrashLoopBackOff) and was rolled back to 6: change the spec, or annotate the AppService with fleetwright.dev/retry=7",
+				"RolledBack", "…", stalled, kstatus.FailedStatus},
+		},
+		"a changed source": {
+			steps: steps(change(withConfiguration(collecting))),
+			want: outcome{"ConfigurationChanged", "the configuration has changed (settings), and is used when no change has followed for a second",
+				"ConfigurationChanged", "…", reconciling, kstatus.InProgressStatus},
+		},
+		"a changed source in a rollout": {
+			stages: []v1alpha1.RolloutStage{canary, eu},
+			steps:  steps(edit, until("AwaitingApproval"), change(withConfiguration(collecting))),
+			want: outcome{"ConfigurationChanged", "the configuration has changed (settings), and is used when no change has followed for a second; " +
+				"revision 7 waits for approval of stage eu (3 clusters): annotate the AppService with fleetwright.dev/approve=7/eu", "ConfigurationChanged", "…", reconciling, kstatus.InProgressStatus},
+		},
+		"an edit that waits for a source": {
+			steps: steps(change(withConfiguration(missing))),
+			want:  outcome{"ConfigurationMissing", "ConfigMap settings does not exist: create it", "ConfigurationMissing", "…", reconciling, kstatus.InProgressStatus},
+		},
+		"an edit that waits for a source for long": {
+			steps: steps(change(withConfiguration(missing, func(d *configuration.Decision) { d.IsStalled = true }))),
+			want:  outcome{"ConfigurationMissing", "ConfigMap settings does not exist: create it", "ConfigurationMissing", "…", stalled, kstatus.FailedStatus},
+		},
+		"a source that is gone": {
+			steps: steps(change(withConfiguration(deleted))),
+			want:  outcome{"Completed", "revision 6 runs on 8 clusters", "Ready", "running on 8 clusters: bom, fra, iad, mad, nrt and 3 more", "", kstatus.CurrentStatus},
 		},
 		"an approval": {
 			stages: []v1alpha1.RolloutStage{canary, eu},
