@@ -200,6 +200,108 @@ func TestConfiguration(t *testing.T) {
 	})
 }
 
+// greetingFrom makes the workload answer with the key greeting of an object of the hub, which is
+// mounted as a file.
+func greetingFrom(source v1alpha1.ConfigurationSource) framework.Change {
+	return func(s *v1alpha1.AppServiceSpec) {
+		volume := v1alpha1.Volume{Name: "greeting"}
+		if source.Kind == v1alpha1.ConfigurationSecret {
+			volume.Secret = &corev1.SecretVolumeSource{SecretName: source.Name}
+		} else {
+			volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: source.Name}}
+		}
+		s.Volumes = []v1alpha1.Volume{volume}
+		s.VolumeMounts = []corev1.VolumeMount{{Name: "greeting", MountPath: "/etc/greeting"}}
+		framework.Env("GREETING_FILE", "/etc/greeting/greeting")(s)
+		s.Configuration = []v1alpha1.ConfigurationSource{source}
+	}
+}
+
+// TestConfigurationInPods tests with kubelets that a pod has the content of its revision, also if it
+// starts again in the middle of a rollout, and that content that is updated in place reaches the files
+// of running pods.
+func TestConfigurationInPods(t *testing.T) {
+	f := testFleet(t, onKind)
+	hub, ok := f.Hub.Cluster.(httpGetter)
+	if !ok {
+		t.Skip("the pods are simulated")
+	}
+	const versionedPort, inPlacePort = 30081, 30082
+	settings := f.createSource(t, &corev1.ConfigMap{Data: map[string]string{"greeting": "hello"}}, "greeting")
+	f.createSource(t, &corev1.Secret{StringData: map[string]string{"greeting": "first"}}, "reloaded")
+	soaking := func(s *v1alpha1.AppServiceSpec) { s.Rollout.Stages[0].SoakSeconds = new(int32(3600)) }
+	versioned := f.createApp(t, "versioned", nodePort(versionedPort), gracefulShutdown, framework.Replicas(2),
+		greetingFrom(v1alpha1.ConfigurationSource{Kind: v1alpha1.ConfigurationConfigMap, Name: "greeting"}))
+	inPlace := f.createApp(t, "in-place", nodePort(inPlacePort), gracefulShutdown, framework.Replicas(1),
+		greetingFrom(v1alpha1.ConfigurationSource{Kind: v1alpha1.ConfigurationSecret, Name: "reloaded", Update: v1alpha1.ConfigurationInPlace}))
+	all := []string{"north", "south", "east"}
+	f.awaitReady(t, versioned, all...)
+	f.awaitReady(t, inPlace, all...)
+	await := func(t *testing.T, app *v1alpha1.AppService, port int32, want map[string]string) {
+		t.Helper()
+		for member, greeting := range want {
+			f.Eventually(t, member+" to answer "+greeting, func(ctx context.Context) error {
+				answer, err := f.get(ctx, hub, member, port)
+				if err != nil {
+					return err
+				}
+				return f.checkAnswer(ctx, member, app, greeting, answer)
+			})
+		}
+	}
+	await(t, versioned, versionedPort, map[string]string{"north": "hello", "south": "hello", "east": "hello"})
+
+	t.Run("a pod of the old revision that starts again has the old content", func(t *testing.T) {
+		f.EditApp(t, versioned, canaryFirst, soaking)
+		f.changeData(t, settings, "hi")
+		f.awaitStage(t, versioned, "canary", v1alpha1.StageSoaking)
+		await(t, versioned, versionedPort, map[string]string{"north": "hello", "south": "hello", "east": "hi"})
+		before := f.podsOf(t, versioned, "north")
+		if err := f.Members["north"].Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelAppService: versioned.Name}); err != nil {
+			t.Fatal(err)
+		}
+		f.Eventually(t, "two new pods on north", func(ctx context.Context) error {
+			pods, err := listPods(ctx, f.Members["north"], versioned)
+			if err != nil {
+				return err
+			}
+			ready := 0
+			for i := range pods {
+				if !slices.Contains(before["north"], string(pods[i].UID)) && isPodReady(&pods[i]) {
+					ready++
+				}
+			}
+			if ready != 2 {
+				return fmt.Errorf("%d new pods are ready", ready)
+			}
+			return nil
+		})
+		await(t, versioned, versionedPort, map[string]string{"north": "hello", "east": "hi"})
+		f.plugin(t, "rollout", "promote", versioned.Name, "-n", namespace, "--stage", "canary")
+		await(t, versioned, versionedPort, map[string]string{"north": "hi", "south": "hi", "east": "hi"})
+		f.awaitReady(t, versioned, all...)
+	})
+
+	t.Run("content that is updated in place reaches the files of running pods", func(t *testing.T) {
+		before := f.podsOf(t, inPlace, all...)
+		await(t, inPlace, inPlacePort, map[string]string{"north": "first", "south": "first", "east": "first"})
+		changed := time.Now()
+		f.changeSecret(t, "reloaded", map[string]string{"greeting": "second"})
+		await(t, inPlace, inPlacePort, map[string]string{"north": "second", "south": "second", "east": "second"})
+		t.Logf("in the files of all pods after %s", framework.Round(time.Since(changed)))
+		if diff := cmp.Diff(before, f.podsOf(t, inPlace, all...)); diff != "" {
+			t.Errorf("pods were replaced (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// isPodReady reports whether a pod is ready.
+func isPodReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // createSource creates a labelled object of the hub. It is deleted when the test ends.
 func (f *fleet) createSource(t *testing.T, object client.Object, name string) *corev1.ConfigMap {
 	t.Helper()

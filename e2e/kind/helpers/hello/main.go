@@ -1,6 +1,7 @@
 // Command hello is a test workload: a web server that answers every request on ports 80 and 8080
-// with $GREETING (default hello) and its host name. Without permission to listen on port 80, it
-// listens on 8080 only. It handles SIGTERM, which the first process of a container ignores by
+// with $GREETING (default hello) and its host name. If there is $GREETING_FILE, it answers with the
+// present content of this file instead. Without permission to listen on port 80, it listens on 8080
+// only. It handles SIGTERM, which the first process of a container ignores by
 // default, and exits when it has answered all requests. It logs one line when it listens. It ignores
 // its arguments.
 package main
@@ -33,6 +34,15 @@ func run() error {
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			host, _ := os.Hostname()
+			greeting := greeting
+			if file := os.Getenv("GREETING_FILE"); file != "" {
+				content, err := os.ReadFile(file)
+				if err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+					return
+				}
+				greeting = string(content)
+			}
 			fmt.Fprintf(w, "%s from %s\n", greeting, host)
 		}),
 	}
