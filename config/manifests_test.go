@@ -75,7 +75,7 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
-	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml", "samples/rollout.yaml", "samples/configuration.yaml"} {
+	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml", "propagation/namespace.yaml", "propagation/all-namespaces.yaml", "samples/rollout.yaml", "samples/configuration.yaml"} {
 		t.Run(file+" is accepted without a warning", func(t *testing.T) {
 			for _, object := range readObjects(t, file) {
 				if object.GetKind() == "RoleBinding" {
@@ -104,7 +104,7 @@ func TestManifests(t *testing.T) {
 func TestKustomizationDirectories(t *testing.T) {
 	got := findKustomizations(t)
 	slices.Sort(got)
-	want := []string{"admission", "approval", "crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "rbac", "samples"}
+	want := []string{"admission", "approval", "crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "propagation", "rbac", "samples"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -258,6 +258,30 @@ func TestOnlyTheOperatorHasItsPermissions(t *testing.T) {
 	}
 }
 
+// The permissions for spec.configuration are granted nowhere by the kustomization itself, and only to
+// the operator.
+func TestPropagationPermissions(t *testing.T) {
+	objects := buildKustomization(t, "propagation")
+	role := findOne[rbacv1.ClusterRole](t, objects, "ClusterRole")
+	key := findOne[rbacv1.Role](t, objects, "Role")
+	bound := findOne[rbacv1.RoleBinding](t, objects, "RoleBinding")
+	oneNamespace := findOne[rbacv1.RoleBinding](t, readObjects(t, "propagation/namespace.yaml"), "RoleBinding")
+	everywhere := findOne[rbacv1.ClusterRoleBinding](t, readObjects(t, "propagation/all-namespaces.yaml"), "ClusterRoleBinding")
+	if len(objects) != 3 || oneNamespace.Namespace != "" {
+		t.Errorf("the kustomization has %d objects, and the binding the namespace %q", len(objects), oneNamespace.Namespace)
+	}
+	want := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
+	if oneNamespace.RoleRef != want || everywhere.RoleRef != want || bound.RoleRef.Name != key.Name || key.Namespace != namespace || bound.Namespace != namespace {
+		t.Errorf("the roles are %+v, %+v and %+v in %s", oneNamespace.RoleRef, everywhere.RoleRef, bound.RoleRef, bound.Namespace)
+	}
+	operator := findOne[rbacv1.ClusterRoleBinding](t, buildKustomization(t, "rbac"), "ClusterRoleBinding").Subjects
+	for _, subjects := range [][]rbacv1.Subject{bound.Subjects, oneNamespace.Subjects, everywhere.Subjects} {
+		if diff := cmp.Diff(operator, subjects); diff != "" {
+			t.Errorf("subjects (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // rbac.yaml and named-namespaces/rbac.yaml replace each other, and may be applied at any time.
 func TestMemberPermissions(t *testing.T) {
 	everywhere, named, binding := buildKustomization(t, "member"), readObjects(t, "member/named-namespaces/rbac.yaml"), readObjects(t, "member/named-namespaces/namespace.yaml")
@@ -344,11 +368,13 @@ func TestRenderedImage(t *testing.T) {
 
 // The tables in docs/install.md must list exactly the granted permissions.
 func TestEveryPermissionIsDocumented(t *testing.T) {
-	onHub, onMember := buildKustomization(t, "rbac"), buildKustomization(t, "member")
+	onHub, onMember, propagation := buildKustomization(t, "rbac"), buildKustomization(t, "member"), buildKustomization(t, "propagation")
 	var granted []string
 	for _, rules := range [][]rbacv1.PolicyRule{
 		findOne[rbacv1.ClusterRole](t, onHub, "ClusterRole", "fleetwright").Rules,
 		findOne[rbacv1.Role](t, onHub, "Role", "fleetwright").Rules,
+		findOne[rbacv1.ClusterRole](t, propagation, "ClusterRole").Rules,
+		findOne[rbacv1.Role](t, propagation, "Role").Rules,
 		findOne[rbacv1.ClusterRole](t, onMember, "ClusterRole").Rules,
 		findOne[rbacv1.Role](t, onMember, "Role").Rules,
 	} {

@@ -42,13 +42,17 @@ func newWatch(reader metadata.Interface, kind v1alpha1.ConfigurationKind, namesp
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = v1alpha1.LabelPropagate
 			list, err := resource.List(quietly(ctx), options)
-			w.record(&w.isListForbidden, err)
+			w.record(err, &w.isListForbidden)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 			options.LabelSelector = v1alpha1.LabelPropagate
 			events, err := resource.Watch(quietly(ctx), options)
-			w.record(&w.isWatchForbidden, err)
+			if err == nil && options.SendInitialEvents != nil && *options.SendInitialEvents {
+				w.record(nil, &w.isWatchForbidden, &w.isListForbidden) // this watch needs no list
+				return events, nil
+			}
+			w.record(err, &w.isWatchForbidden)
 			return events, err
 		},
 	}, reader), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{byAppService: appServicesOf})
@@ -63,13 +67,15 @@ func newWatch(reader metadata.Interface, kind v1alpha1.ConfigurationKind, namesp
 }
 
 // record notes whether the hub has forbidden a request. Other errors say nothing about it.
-func (w *watch) record(isForbidden *bool, err error) {
+func (w *watch) record(err error, isForbidden ...*bool) {
 	if err != nil && !apierrors.IsForbidden(err) {
 		return
 	}
 	w.mu.Lock()
 	before := w.isListForbidden || w.isWatchForbidden
-	*isForbidden = err != nil
+	for _, flag := range isForbidden {
+		*flag = err != nil
+	}
 	after := w.isListForbidden || w.isWatchForbidden
 	w.mu.Unlock()
 	if before != after {

@@ -179,7 +179,8 @@ func (f *fleet) checkSettled(ctx context.Context, app *v1alpha1.AppService) erro
 		return fmt.Errorf("want the clusters %v, the status is %+v", want, current.Status)
 	}
 	for _, name := range want {
-		if c := current.Status.Cluster(name); c == nil || c.Phase != v1alpha1.ClusterReady {
+		// It is available when it has been Ready for a second.
+		if c := current.Status.Cluster(name); c == nil || c.Phase != v1alpha1.ClusterReady || c.UnavailableSince != nil {
 			return fmt.Errorf("the entry of %s is %+v", name, c)
 		}
 	}

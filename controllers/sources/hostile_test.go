@@ -1,0 +1,392 @@
+package sources
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+)
+
+func inNamespace(name string) client.DeleteAllOfOption { return client.InNamespace(name) }
+
+func (f *fixture) keySecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.operator, Name: KeyName}}
+}
+
+func TestTheKeyIsLost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings, tls)
+	f.put(settings, "one")
+	f.put(tls, "two")
+	f.settle()
+	first := f.app.Status.Configuration
+	lose := func() {
+		f.must(hub.Delete(f.Context(), f.keySecret()))
+		f.restart()
+		f.sent.take()
+	}
+	t.Run("and nothing is read while no source changes", func(t *testing.T) {
+		lose()
+		f.settle()
+		if sent := f.sent.take(); len(sent) > 0 {
+			t.Errorf("requests %v", sent)
+		}
+	})
+	t.Run("and the same content keeps its snapshot", func(t *testing.T) {
+		for _, ref := range []configuration.Ref{settings, tls} {
+			f.put(ref, map[configuration.Ref]string{settings: "one", tls: "two"}[ref], func(object metav1.Object) { object.SetAnnotations(map[string]string{"x": "y"}) })
+		}
+		f.eventually(func() error {
+			f.settle()
+			for i, status := range f.app.Status.Configuration {
+				if status.ObservedVersion == first[i].ObservedVersion {
+					return fmt.Errorf("%s was not read", status.From)
+				}
+			}
+			return nil
+		})
+		for i, status := range f.app.Status.Configuration {
+			if status.Snapshot != first[i].Snapshot {
+				t.Errorf("the snapshot of %s changed from %s to %s", status.From, first[i].Snapshot, status.Snapshot)
+			}
+		}
+		if len(f.stored()) != 2 || len(f.revisions) != 1 {
+			t.Errorf("there are %d snapshots and %d revisions", len(f.stored()), len(f.revisions))
+		}
+	})
+	t.Run("and another content of the same size gets another snapshot", func(t *testing.T) {
+		f.put(settings, "new")
+		f.waitForReasonAndValue(settings, "new")
+		if len(f.stored()) != 3 || len(f.revisions) != 2 {
+			t.Errorf("there are %d snapshots and %d revisions", len(f.stored()), len(f.revisions))
+		}
+	})
+}
+
+// waitForReasonAndValue settles until the source has this value in use.
+func (f *fixture) waitForReasonAndValue(ref configuration.Ref, value string) {
+	f.Helper()
+	f.eventually(func() error {
+		f.settle()
+		if got := f.value(ref); got != value || f.status(ref).Reason != "" {
+			return fmt.Errorf("%+v has %q in use, want %q", f.status(ref), got, value)
+		}
+		return nil
+	})
+}
+
+func TestTheKeyIsNotOurs(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]map[string][]byte{"short": {"key": []byte("short")}, "foreign": {"password": bytes.Repeat([]byte("x"), 32)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, settings)
+			secret := f.keySecret()
+			secret.Data = data
+			f.must(hub.Create(f.Context(), secret))
+			f.put(settings, "one")
+			status := f.waitForReason(settings, v1alpha1.ReasonConfigurationForbidden)
+			if want := "Secret " + f.operator + "/" + KeyName + ": the key has "; !strings.Contains(status.Message, want) || !strings.Contains(status.Message, "delete it to get a new key") {
+				t.Errorf("the message is %q", status.Message)
+			}
+			f.must(hub.Delete(f.Context(), f.keySecret()))
+			f.passed += retryRefused
+			f.waitForReasonAndValue(settings, "one")
+		})
+	}
+}
+
+// Only the first of several processes creates a key.
+func TestTheKeyIsCreatedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const processes = 8
+	keys := make(chan *storedKey, processes)
+	for range processes {
+		go func() {
+			store := &keyStore{hub: f.hub, namespace: f.operator}
+			key, err := store.get(f.loudly())
+			if err != nil {
+				t.Error(err)
+			}
+			keys <- key
+		}()
+	}
+	first := <-keys
+	for range processes - 1 {
+		if key := <-keys; key == nil || *key != *first {
+			t.Error("two processes have different keys")
+		}
+	}
+}
+
+func TestANameIsTaken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	f.put(settings, "one")
+	f.settle()
+	name := f.status(settings).Snapshot
+	f.stop()
+	// The same name, with our labels and annotations, but of another owner.
+	snapshot := &corev1.ConfigMap{}
+	f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: f.app.Namespace, Name: name}, snapshot))
+	f.must(hub.Delete(f.Context(), snapshot.DeepCopy()))
+	foreign := snapshot.DeepCopy()
+	foreign.ResourceVersion, foreign.UID, foreign.OwnerReferences, foreign.Data = "", "", nil, map[string]string{"key": "evil"}
+	for _, isLabelled := range []bool{true, false} {
+		t.Run(fmt.Sprintf("labelled %t", isLabelled), func(t *testing.T) {
+			taker := foreign.DeepCopy()
+			if !isLabelled {
+				taker.Labels = nil
+			}
+			f.must(hub.Create(f.Context(), taker))
+			f.app.Status = v1alpha1.AppServiceStatus{}
+			f.must(hub.Status().Update(f.Context(), f.app))
+			f.revisions = nil
+			f.start()
+			f.waitForAccess()
+			status := f.waitForReason(settings, v1alpha1.ReasonNameTaken)
+			if !strings.Contains(status.Message, "kubectl delete configmap "+name) || len(f.revisions) > 0 {
+				t.Errorf("the message is %q, with %d revisions", status.Message, len(f.revisions))
+			}
+			version := f.app.ResourceVersion
+			for range 3 {
+				f.passed += retryRefused
+				f.settle()
+			}
+			if f.app.ResourceVersion != version {
+				t.Errorf("the status has changed to %+v", f.status(settings))
+			}
+			f.must(hub.Delete(f.Context(), taker))
+			f.eventually(func() error {
+				f.passed += retryRefused
+				f.settle()
+				if status := f.status(settings); status.Reason != "" {
+					return fmt.Errorf("status %+v", status)
+				}
+				return nil
+			})
+			if f.value(settings) != "one" {
+				t.Errorf("the value is %q", f.value(settings))
+			}
+			f.stop()
+			f.must(hub.DeleteAllOf(f.Context(), &corev1.ConfigMap{}, client.InNamespace(f.app.Namespace), client.HasLabels{v1alpha1.LabelAppService}))
+		})
+	}
+}
+
+// A snapshot that somebody deletes is created again while the source has its content.
+func TestASnapshotIsDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	f.put(settings, "one")
+	f.settle()
+	name := f.status(settings).Snapshot
+	f.waitForSnapshot(name, true)
+	f.drain()
+	f.must(hub.Delete(f.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: name}}))
+	f.waitForEvent()
+	f.settle()
+	if f.value(settings) != "one" || f.status(settings).Snapshot != name || len(f.revisions) != 1 {
+		t.Errorf("status %+v with %d revisions", f.status(settings), len(f.revisions))
+	}
+}
+
+// waitForSnapshot waits until the watch has a snapshot, or not.
+func (f *fixture) waitForSnapshot(name string, isThere bool) {
+	f.Helper()
+	f.eventually(func() error {
+		if found := f.watchOf(settings.Kind, f.app.Namespace).get(f.app.Namespace, name); (found != nil) != isThere {
+			return fmt.Errorf("the watch has snapshot %s: %t", name, found != nil)
+		}
+		return nil
+	})
+}
+
+func TestPruning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	var names []string
+	for _, value := range []string{"one", "two", "three"} {
+		f.put(settings, value)
+		f.waitForReasonAndValue(settings, value)
+		names = append(names, f.status(settings).Snapshot)
+	}
+	f.waitForSnapshot(names[2], true)
+	f.revisions = f.revisions[1:] // the history is limited
+	t.Run("keeps young snapshots", func(t *testing.T) {
+		f.settle()
+		if len(f.stored()) != 3 {
+			t.Errorf("the snapshots are %v", f.stored())
+		}
+	})
+	f.passed += time.Hour
+	t.Run("keeps an object that was created again", func(t *testing.T) {
+		f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
+		decision, err := f.Decide(f.Context(), Request{App: f.app, Revisions: f.revisions, Now: time.Now().Add(f.passed)})
+		f.must(err)
+		if len(decision.Prune) != 1 || decision.Prune[0].Name != names[0] {
+			t.Fatalf("prune %+v", decision.Prune)
+		}
+		old := &corev1.ConfigMap{}
+		f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: f.app.Namespace, Name: names[0]}, old))
+		f.must(hub.Delete(f.Context(), old.DeepCopy()))
+		old.ResourceVersion, old.UID = "", ""
+		f.must(hub.Create(f.Context(), old))
+		f.must(f.Written(f.Context(), f.app, decision))
+		if _, exists := f.stored()[names[0]]; !exists {
+			t.Error("the object with another UID was deleted")
+		}
+	})
+	t.Run("deletes what nothing names, once", func(t *testing.T) {
+		f.eventually(func() error {
+			f.settle()
+			if _, exists := f.stored()[names[0]]; exists {
+				return fmt.Errorf("%s still exists", names[0])
+			}
+			return nil
+		})
+		f.settle()
+		deletions := 0
+		for _, line := range f.sent.take() {
+			if strings.HasPrefix(line, "DELETE ") {
+				deletions++
+			}
+		}
+		if deletions != 2 || len(f.stored()) != 2 { // one with the UID from before
+			t.Errorf("%d deletions, and the snapshots are %v", deletions, f.stored())
+		}
+	})
+}
+
+// An admission policy refuses snapshots, and quotes the Secret. Its message is not repeated.
+func TestAPolicyQuotesTheSecret(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, tls)
+	name := f.app.Namespace + ".example.com"
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}}}}}},
+		Validations: []admissionv1.Validation{{Expression: "!object.metadata.name.endsWith('.snapshot')", MessageExpression: "'refused: ' + string(object.data['key'])"}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": f.app.Namespace}}}}}
+	f.must(hub.Create(f.Context(), policy))
+	f.must(hub.Create(f.Context(), binding))
+	t.Cleanup(func() { f.must(hub.Delete(quietly(context.Background()), policy)) })
+	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "probe.snapshot"}, Data: map[string][]byte{"key": []byte(canary)}}
+	f.eventually(func() error {
+		if err := hub.Create(f.Context(), probe.DeepCopy(), client.DryRunAll); err == nil || !contains(err.Error(), canary) {
+			return fmt.Errorf("the policy does not refuse and quote yet: %w", err)
+		}
+		return nil
+	})
+	f.put(tls, "one")
+	status := f.waitForReason(tls, v1alpha1.ReasonConfigurationForbidden)
+	text, err := json.Marshal(f.app.Status)
+	f.must(err)
+	if contains(string(text), canary) || !strings.Contains(status.Message, "create Secret ") {
+		t.Errorf("the status is %s", text)
+	}
+	f.must(hub.Delete(f.Context(), binding))
+	f.eventually(func() error {
+		f.passed += retryRefused
+		f.settle()
+		if status := f.status(tls); status.Reason != "" {
+			return fmt.Errorf("status %+v", status)
+		}
+		return nil
+	})
+}
+
+func TestErrorsAboutSecretsHideTheirContent(t *testing.T) {
+	t.Parallel()
+	err := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), canary, nil)
+	hidden := hideContent("create it", v1alpha1.ConfigurationSecret, err)
+	if contains(fmt.Sprintf("%v %+v %#v", hidden, hidden, hidden), canary) || !apierrors.IsInvalid(hidden) {
+		t.Errorf("the error is %#v", hidden)
+	}
+	if shown := hideContent("create it", v1alpha1.ConfigurationConfigMap, err); !contains(shown.Error(), canary) {
+		t.Errorf("the error about a ConfigMap is %v", shown)
+	}
+}
+
+// The process ends after each request of a change. The next process completes the change, with the
+// same snapshots, and no revision more than without the crash.
+func TestCrashAfterEachRequest(t *testing.T) {
+	t.Parallel()
+	for number := 0; ; number++ {
+		f := newFixture(t, settings, tls)
+		f.put(settings, "one")
+		f.put(tls, "two")
+		f.settle()
+		f.restart()
+		f.settle()
+		f.put(settings, "three")
+		f.put(tls, "four")
+		f.waitForEvent()
+		f.sent.killAfter(number)
+		var err error
+		for range 20 {
+			var decision configuration.Decision
+			if decision, err = f.plan(); err != nil || decision.RecheckAfter == 0 {
+				break
+			}
+			f.passed += decision.RecheckAfter
+		}
+		isDead := err != nil
+		f.restart()
+		f.waitForReasonAndValue(settings, "three")
+		f.waitForReasonAndValue(tls, "four")
+		if len(f.stored()) != 4 || len(f.revisions) > 3 {
+			t.Errorf("after %d requests: the snapshots are %v, with %d revisions", number, f.stored(), len(f.revisions))
+		}
+		for _, revision := range f.revisions {
+			for _, named := range revision.Configuration {
+				if _, exists := f.stored()[named.Snapshot]; !exists {
+					t.Errorf("after %d requests: revision %d names snapshot %s, which does not exist", number, revision.Number, named.Snapshot)
+				}
+			}
+		}
+		if !isDead {
+			if number < 5 {
+				t.Errorf("the process needs only %d requests", number)
+			}
+			return
+		}
+	}
+}
+
+// A new AppService with the name of a deleted one takes nothing over, and waits for the garbage
+// collector.
+func TestTheAppServiceIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	f.put(settings, "one")
+	f.settle()
+	name := f.status(settings).Snapshot
+	f.waitForSnapshot(name, true)
+	namespace := f.app.Namespace
+	f.must(hub.Delete(f.Context(), f.app))
+	f.app = f.newApp(namespace, "web", settings)
+	f.revisions = nil
+	f.waitForReason(settings, v1alpha1.ReasonNameTaken)
+	f.drain()
+	f.must(hub.Delete(f.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})) // as the garbage collector does
+	f.waitForEvent()
+	f.waitForReasonAndValue(settings, "one")
+}
