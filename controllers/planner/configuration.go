@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -63,8 +64,11 @@ const undecidedRetry = 5 * time.Second
 // undecided returns the decision that changes nothing. A source that cannot be read, or a snapshot that
 // cannot be created, must not stop anything else: the status of the clusters, or the division of the
 // replicas.
+//
+// If a change was seen before, it is still pending, and Ready must not be True before it is used.
 func undecided(app *v1alpha1.AppService) configuration.Decision {
 	return configuration.Decision{
+		IsCollecting: slices.ContainsFunc(app.Status.Configuration, func(s v1alpha1.ConfigurationStatus) bool { return s.Reason == v1alpha1.ReasonConfigurationChanged }),
 		Status:       app.Status.Configuration,
 		Configured:   meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured),
 		Blocker:      &configuration.Problem{Reason: v1alpha1.ReasonConfigurationChanged, Message: "the hub gave no answer about the configuration, so there is no new revision: it is tried again"},

@@ -34,6 +34,13 @@
 //     the second case, removals that were in progress leave a tombstone on their MemberCluster.
 //   - A deleted AppService without a status is removed from every cluster: reachable clusters
 //     confirm that nothing is left, and the other MemberClusters get a tombstone.
+//   - The configuration of an AppService is decided in each of its plans, by package sources. What a
+//     change needs is written in this order: snapshots, the ControllerRevision, the status, and the
+//     deletion of what nothing names any more. After a crash, the same content gets the same names.
+//   - A spec that waits for a source has no revision: the clusters keep the one before it, and
+//     everything but the template takes effect. No cluster gets a revision whose snapshot is missing.
+//   - An AppService without configuration, and without status.configuration, is planned without any of
+//     this: it causes no request and no memory more.
 //   - Changes are announced by events after the status was written: the first ten changes of a
 //     status by one event each, in the order of status.Changes, and the rest by one event that
 //     counts them. A change that repeats within six minutes adds to the series of its event.
@@ -42,7 +49,7 @@
 //
 //	observations := planner.NewObservations()
 //	// Delivery reports to observations.
-//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{Templates: older})
+//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{Templates: older, Sources: found})
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
 // The scheme of the manager hub has v1alpha1, and its cache has the AppServices and the

@@ -300,6 +300,35 @@ func TestContent_of_the_stable_revision_cancels_a_rollout(t *testing.T) {
 	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=true"})
 }
 
+// While the hub gives no answer about the configuration, everything else goes on.
+func TestConfiguration_that_cannot_be_stored_stops_nothing_else(t *testing.T) {
+	s := newConfigured(t, "east")
+	s.sent.refuseWrites("/configmaps")
+	s.putSettings("debug=true")
+	s.waitForConfigured(v1alpha1.ReasonConfigurationChanged)
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
+	s.waitForPlan()
+	seen := s.readyObservation()
+	seen.Phase, seen.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRolloutFailed
+	s.report("east", seen)
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterFailed, withReason(v1alpha1.ReasonRolloutFailed, "")))
+	if ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady); ready.Reason != v1alpha1.ReasonConfigurationChanged {
+		t.Errorf("Ready is %+v", ready)
+	}
+	s.sent.refuseWrites("")
+	s.waitForRevision(2)
+	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=true"})
+}
+
+// A crash between the writes of a status in slices must not leave a revision without the snapshots of
+// sources that are updated in place.
+func TestLimits_of_a_status_have_the_configuration(t *testing.T) {
+	next := v1alpha1.AppServiceStatus{Configuration: []v1alpha1.ConfigurationStatus{{From: "settings", Snapshot: "web-settings-2.snapshot"}}}
+	if diff := cmp.Diff(next.Configuration, withLimits(v1alpha1.AppServiceStatus{}, next).Configuration); diff != "" {
+		t.Errorf("status.configuration (-want +got):\n%s", diff)
+	}
+}
+
 // A cluster gets no revision whose snapshot is gone, and those that have it keep it.
 func TestRevision_whose_snapshot_is_lost_is_not_assigned(t *testing.T) {
 	s := newConfigured(t, "east")

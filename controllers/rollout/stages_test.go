@@ -757,6 +757,62 @@ func TestRequests(t *testing.T) {
 	})
 }
 
+func TestRollout_with_configuration(t *testing.T) {
+	waiting := func(t *testing.T) *scenario {
+		s := newFirstRollout(t)
+		s.waits = true
+		s.passes(time.Minute)
+		if got := s.app.Status.Rollout.Revision; got != 0 {
+			t.Fatalf("the revision is %d, and the spec waits for a source", got)
+		}
+		return s.revisionsAre("00000")
+	}
+	t.Run("the first rollout waits for a source, and then goes through the stages", func(t *testing.T) {
+		s := waiting(t)
+		s.waits = false
+		s.passes(0).revisionsAre("01000").is("Progressing 1, stable 0: canary Progressing 1/2, world Pending 0/3")
+		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("another content goes through the stages without a new generation", func(t *testing.T) {
+		s := newScenario(t)
+		generation := s.app.Generation
+		s.content = "ok"
+		s.passes(0).revisionsAre("12111")
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+		s.content = "bad"
+		s.settles("RolledBack 3, stable 2: canary Progressing 0/2, world Pending 0/3").revisionsAre("22222")
+		s.content = "ok" // the source has the stable content again
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+		if s.app.Generation != generation {
+			t.Error("the generation has moved")
+		}
+	})
+	t.Run("an edit that waits for a source changes nothing, and a new cluster gets the stable revision", func(t *testing.T) {
+		s := newScenario(t)
+		s.waits = true
+		s.edited("ok-1")
+		s.join("world-4", "world")
+		s.passes(time.Minute).revisionsAre("111111").is("Completed 1, stable 1: canary Completed 2/2, world Completed 4/4")
+		s.waits = false
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 4/4").revisionsAre("222222")
+	})
+	t.Run("no cluster gets a revision whose snapshot is lost", func(t *testing.T) {
+		s := newScenario(t)
+		s.content = "ok"
+		s.passes(0).revisionsAre("12111")
+		s.lost["ok"] = true
+		s.passes(time.Hour).revisionsAre("12111")
+		s.lost["ok"] = false
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("nothing returns to a stable revision whose snapshot is lost", func(t *testing.T) {
+		s := newScenario(t)
+		s.lost[""] = true
+		s.content = "bad"
+		s.settles("Halted 2, stable 1: canary Progressing 1/2, world Pending 0/3").revisionsAre("12111")
+	})
+}
+
 // Without spec.rollout, all clusters get the target at once, and the status has only the numbers.
 func TestRollout_at_once(t *testing.T) {
 	at := func(t *testing.T) *scenario {
