@@ -144,11 +144,11 @@ func compareKeys(a, b copies.Key) int {
 // record counts for copies that the Deployment uses. Others may have been deleted by a process that
 // ended before it could write that. It does not count for a Deployment whose copies may never have
 // been applied: one of an earlier AppService, one that has just taken the place of another, and a new
-// one that is not available yet.
+// one that is not available yet. A content that is newer than that of the hub is left alone.
 func (t task) learnCopies() {
 	deployment, known := t.objects.deployment, &t.memory.copies
+	isReplaced := known.owner != "" && known.owner != deployment.UID || !t.objects.isOwned("Deployment")
 	isNew := known.owner == "" && deployment.Generation == 1 && !t.objects.hasRolledOut()
-	isTrusted := known.owner == deployment.UID || known.owner == "" && !isNew && t.objects.isOwned("Deployment")
 	if known.owner != deployment.UID {
 		*known = copyMemory{owner: deployment.UID, serials: map[copies.Key]int64{}}
 	}
@@ -159,7 +159,8 @@ func (t task) learnCopies() {
 			continue
 		}
 		known.serials[key] = notThere
-		if serial, isRecorded := record.Serial(key); isRecorded && isTrusted && uses(key.Name) {
+		serial, isRecorded := record.Serial(key)
+		if isRecorded && !isReplaced && (serial > needed.Serial || !isNew && uses(key.Name)) {
 			known.serials[key] = serial
 		}
 	}

@@ -1,16 +1,24 @@
 package delivery
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +26,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
 )
 
 // A new cluster gets the Deployment first, because it owns the copies. Then nothing is sent or read
@@ -450,5 +459,233 @@ func TestCopies_are_deleted_without_configuration(t *testing.T) {
 		}
 		return nil
 	})
+	c.expectAtRestWithCopies()
+}
+
+// A hub that was restored knows no revision as high as that of the member: nothing is changed there
+// until a user accepts it. The generation has not moved.
+func TestHubBehind_by_a_revision_of_the_configuration(t *testing.T) {
+	t.Parallel()
+	for name, inSlices := range map[string]bool{"entries in the status": false, "entries in slices": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConfigured(t)
+			c.inSlices = inSlices
+			c.start()
+			c.planRevision()
+			first := slices.Clone(c.named)
+			c.expectCopies(c.allCopies("1", "1", "1"))
+			c.revision++
+			c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
+			c.planRevision()
+			c.expectCopies(c.allCopies("2", "1", "1"))
+			c.expectReport(c.readyWith(1))
+
+			second := c.allCopies("2", "1", "1")
+			c.end()
+			c.revision, c.named = 1, first
+			c.planConfigured(withRevision(1))
+			c.start()
+			eventually(t, func() error {
+				seen := c.reported.last(c.key(), c.cluster)
+				if seen.HubBehind == nil || seen.HubBehind.Revision != 2 || !strings.Contains(seen.Message, "revision 2") {
+					return fmt.Errorf("reported %+v", seen)
+				}
+				return nil
+			})
+			c.expectCopies(second)
+			keep := c.app.Status.Configuration
+			c.edit(acceptStamp(c.reported.last(c.key(), c.cluster).HubBehind.Accept))
+			c.app.Status.Configuration = keep
+			c.expectReferences()
+			c.expectCopies(c.allCopies("1", "1", "1"))
+			c.expectReport(c.readyWith(1))
+		})
+	}
+}
+
+// All members of an AppService get a content that is updated in place, also if the entries are in
+// slices and do not change.
+func TestCopy_in_place_with_slices(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.inSlices = true
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	c.changeInPlace("registry", "2", 2)
+	c.app.Status.ClustersIn = v1alpha1.ClustersInSlices
+	c.must(onHub.Status().Update(t.Context(), c.app)) // not the slices
+	c.expectReport(c.readyWith(2))
+}
+
+// Nothing on the way of a Secret is logged at any verbosity, neither the requests nor the answer of a
+// webhook, and no event and no error has it.
+func TestSecrets_are_in_no_log(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.connect()
+	c.planRevision()
+	c.catchUp()
+	var mu sync.Mutex
+	var lines []string
+	log := funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, prefix+" "+args)
+	}, funcr.Options{Verbosity: 10})
+	ctx := logr.NewContext(t.Context(), log)
+	w := c.newReconciler()
+	_, err := w.Reconcile(ctx, requestFor(c.clusterName(), c.key()))
+	c.must(err)
+	c.expectCopies(c.allCopies("1", "1", "1"))
+	c.revision++
+	c.change(v1alpha1.ConfigurationSecret, "db", "2")
+	c.planRevision()
+	c.catchUp()
+	// The webhook of the member quotes the Secret. The answers of the API server go through the same
+	// code of client-go.
+	c.sent.answers(refuse("PATCH secrets/", http.StatusForbidden, "password "+canary+" is too short"))
+	_, err = w.Reconcile(ctx, requestFor(c.clusterName(), c.key()))
+	c.must(err)
+	c.sent.answers(func(request string) (*http.Response, error) {
+		if strings.HasPrefix(request, "PATCH secrets/") {
+			return &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("webhook failed: " + canary))}, nil
+		}
+		return nil, nil
+	})
+	if _, err = w.Reconcile(ctx, requestFor(c.clusterName(), c.key())); err == nil || strings.Contains(err.Error(), canary) {
+		t.Errorf("the error is %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "Request Body") }) {
+		t.Error("the log does not have the requests, so this proves nothing")
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(canary))[:20]
+	for _, line := range lines {
+		if strings.Contains(line, canary) || strings.Contains(line, encoded) {
+			t.Errorf("logged %s", line[:min(len(line), 300)])
+		}
+	}
+	for _, seen := range w.reported.all(c.key(), c.cluster) {
+		if strings.Contains(seen.Message, canary) {
+			t.Errorf("reported %s", seen.Message)
+		}
+	}
+	for _, server := range []server{onHub, onMember} {
+		var events eventsv1.EventList
+		c.must(server.List(t.Context(), &events, client.InNamespace(c.app.Namespace)))
+		for _, event := range events.Items {
+			if strings.Contains(event.Note, canary) {
+				t.Errorf("announced %s", event.Note)
+			}
+		}
+	}
+}
+
+// A Deployment that is adopted gets its copies, and a Deployment of an earlier AppService keeps them
+// with the new content.
+func TestCopies_of_a_Deployment_that_exists(t *testing.T) {
+	t.Parallel()
+	t.Run("adopted", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t, func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
+		c.must(onMember.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.app.Namespace}}))
+		labels := map[string]string{"app": "web"}
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "web", Annotations: map[string]string{v1alpha1.AnnotationCopies: "ConfigMap/" + c.ofSettings()}}}
+		deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		deployment.Spec.Template.Labels = labels
+		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:0"}}
+		c.must(onMember.Create(t.Context(), deployment))
+		c.start()
+		c.planRevision()
+		c.expectReferences()
+		c.expectCopies(c.allCopies("1", "1", "1"))
+		if got := c.deployment().UID; got != deployment.UID {
+			t.Error("the Deployment was created again")
+		}
+	})
+	t.Run("of an earlier AppService", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t)
+		c.start()
+		c.planRevision()
+		c.changeInPlace("registry", "9", 9)
+		c.planConfigured()
+		c.expectReport(c.readyWith(9))
+		c.expectCopies(c.allCopies("1", "1", "9"))
+		// The AppService is deleted without its finalizer, and created again.
+		spec, name := c.app.Spec, c.app.ObjectMeta
+		c.must(onHub.Delete(t.Context(), c.app))
+		for _, kind := range []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}, &corev1.Secret{}} {
+			c.must(onHub.DeleteAllOf(t.Context(), kind, client.InNamespace(c.app.Namespace)))
+		}
+		time.Sleep(time.Second) // the creation time has seconds
+		c.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Spec: spec}
+		c.must(onHub.Create(t.Context(), c.app))
+		c.named = nil
+		c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
+		c.change(v1alpha1.ConfigurationSecret, "db", "1")
+		c.changeInPlace("registry", "1", 1)
+		c.planRevision()
+		c.expectReferences()
+		c.expectCopies(c.allCopies("2", "1", "1"))
+		c.expectReport(c.readyWith(1))
+	})
+}
+
+// Members share the read of a snapshot. An object that is no snapshot of the AppService is not used.
+func TestSnapshot_is_read_once(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	reader := snapshots.NewReader(hubCached.GetAPIReader())
+	name := c.named[1].Snapshot
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			content, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationSecret, name)
+			if err != nil || !strings.Contains(string(content.Fields(true)), `"type":"Opaque"`) {
+				t.Errorf("%v, %v", content, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := hubRequests.count("GET secrets/" + name); n != 1 {
+		t.Errorf("the snapshot was read %d times", n)
+	}
+	other := c.app.DeepCopy()
+	other.UID = "uid-of-another"
+	if _, err := reader.Content(t.Context(), other, v1alpha1.ConfigurationSecret, name); !snapshots.IsMissing(err) {
+		t.Errorf("the snapshot of another AppService: %v", err)
+	}
+	if _, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationSecret, "web-db-none.snapshot"); !snapshots.IsMissing(err) {
+		t.Errorf("no snapshot: %v", err)
+	}
+	forged := &corev1.Secret{}
+	c.must(onHub.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: name}, forged))
+	forged.ObjectMeta = metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "web-db-forged0000.snapshot", OwnerReferences: forged.OwnerReferences, Annotations: forged.Annotations, Labels: forged.Labels}
+	c.must(onHub.Create(t.Context(), forged))
+	if _, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationSecret, forged.Name); !snapshots.IsMissing(err) {
+		t.Errorf("a snapshot with another digest: %v", err)
+	}
+}
+
+// An optional source that has never existed holds up nothing, and its name is no object.
+func TestCopies_of_an_optional_source(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t, func(app *v1alpha1.AppService) {
+		app.Spec.Configuration[0].Optional = true
+		app.Spec.EnvFrom[0].ConfigMapRef.Optional = new(true)
+	})
+	i := slices.IndexFunc(c.named, func(n configuration.Named) bool { return n.From == "settings" })
+	c.named[i].Snapshot = configuration.AbsentName(configuration.Identity{Namespace: c.app.Namespace, AppService: "web", Ref: configuration.Ref{Kind: v1alpha1.ConfigurationConfigMap, From: "settings"}})
+	c.start()
+	c.planRevision()
+	c.expectReferences()
+	c.expectReport(c.readyWith(1))
+	want := c.allCopies("", "1", "1")
+	delete(want, "ConfigMap/"+c.ofSettings())
+	c.expectCopies(want)
 	c.expectAtRestWithCopies()
 }

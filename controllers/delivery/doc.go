@@ -26,7 +26,8 @@
 //
 //  1. gathers the AppService and its entry from the hub's cache, and the objects from the member's;
 //  2. decides, by a pure function, whether to leave, observe, maintain or remove the objects;
-//  3. ensures each desired object (see package object), and deletes those that are not desired;
+//  3. applies the copies that the Deployment will need (see package copies), ensures each desired
+//     object (see package object), and deletes those that are not desired;
 //  4. reports what it observed to the planner (see package diagnosis for why a workload is not
 //     ready).
 //
@@ -54,6 +55,10 @@
 //   - While any member has an object of the AppService that this hub cannot account for (see
 //     package lineage), nothing of the AppService is created, changed or deleted, until a user
 //     accepts that. It is reported only after a live read of the hub and of the member.
+//   - The copies of ConfigMaps and Secrets that a Deployment needs are on the member before the
+//     Deployment refers to them; only a new Deployment comes first, because it owns them. They stay
+//     until no pod of an older revision is left. Nothing of them is read on the member, and nothing
+//     is sent at rest. The content of a Secret is in no error, log, event or report.
 //   - Autoscalers and disruption budgets are optional objects. Their kinds are watched on a member
 //     from the first AppService that has one there. Missing permissions for them stop those
 //     AppServices, not the member.

@@ -161,6 +161,57 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
+// A change of the configuration is a new revision of the same spec.
+func TestIsAhead_of_a_revision(t *testing.T) {
+	withConfiguration := func(rollout v1alpha1.RolloutStatus) *v1alpha1.AppService {
+		app := planned(5, plannedSpec(5, "e"))
+		app.Spec.Configuration = []v1alpha1.ConfigurationSource{{Kind: v1alpha1.ConfigurationConfigMap, Name: "settings"}}
+		app.Status.Rollout = rollout
+		return app
+	}
+	without := withConfiguration(v1alpha1.RolloutStatus{Revision: 7})
+	without.Spec.Configuration = nil
+	left := without.DeepCopy()
+	left.Status.Configuration = []v1alpha1.ConfigurationStatus{{Kind: v1alpha1.ConfigurationConfigMap, From: "settings"}}
+	stamp := lineage.Stamp{UID: "uid-1", Generation: 5, SpecHash: "e", Revision: 8}
+	for name, c := range map[string]struct {
+		app  *v1alpha1.AppService
+		want bool
+	}{
+		"a later revision":                               {withConfiguration(v1alpha1.RolloutStatus{Revision: 7, StableRevision: 6}), true},
+		"a later revision, with sources of old ones":     {left, true},
+		"the revision":                                   {withConfiguration(v1alpha1.RolloutStatus{Revision: 8}), false},
+		"a revision before the spec returned to another": {withConfiguration(v1alpha1.RolloutStatus{Revision: 7, LatestRevision: 8}), false},
+		"a revision that failed":                         {withConfiguration(v1alpha1.RolloutStatus{Revision: 7, FailedRevision: 9}), false},
+		"the status was lost":                            {withConfiguration(v1alpha1.RolloutStatus{}), false},
+		"without configuration":                          {without, false},
+	} {
+		if got := lineage.IsAhead(c.app, stamp); got != c.want {
+			t.Errorf("%s: ahead %t, want %t", name, got, c.want)
+		}
+	}
+
+	app := withConfiguration(v1alpha1.RolloutStatus{Revision: 7})
+	behind := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": stamp})
+	if diff := cmp.Diff(&v1alpha1.HubBehind{Kind: "Deployment", Generation: 5, Revision: 8, Accept: behind.Accept}, behind); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if behind.Accept == stamp.Token() {
+		t.Error("accepting the generation accepts each later revision of it")
+	}
+	app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: behind.Accept}
+	if lineage.IsAhead(app, stamp) || !lineage.IsAccepted(app, behind) {
+		t.Error("the revision is not accepted")
+	}
+	if lineage.IsPlanned(app, stamp) {
+		t.Error("the stamp is not replaced after it was accepted")
+	}
+	stamp.Revision = 9
+	if !lineage.IsAhead(app, stamp) {
+		t.Error("a later revision is accepted too")
+	}
+}
+
 func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
 	app := planned(4, plannedSpec(4, "d"))
 	deployment := lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "f"}

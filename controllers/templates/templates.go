@@ -29,8 +29,9 @@ import (
 )
 
 const (
-	// maxTemplates is the number of templates that are kept. A template has a few KiB.
-	maxTemplates = 1000
+	// maxTemplates is the number of templates that are kept. A template has a few KiB. Each AppService
+	// with configuration needs one, also at rest.
+	maxTemplates = 4000
 	// missingTime is how long a revision that is missing is not read again.
 	missingTime = 10 * time.Second
 	// readTimeout bounds a read.
