@@ -228,7 +228,7 @@ type alert struct {
 
 func TestAlerts(t *testing.T) {
 	groups := findOne[rules](t, buildKustomization(t, "prometheus"), "PrometheusRule").Spec.Groups
-	if len(groups) != 1 || len(groups[0].Rules) != 10 {
+	if len(groups) != 1 || len(groups[0].Rules) != 11 {
 		t.Fatalf("%d groups, the first with %d alerts", len(groups), len(groups[0].Rules))
 	}
 	known := documentedMetrics(t)

@@ -50,8 +50,9 @@ func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in
 		decision.Prune = nil
 	}
 	in.Configuration = &decision
-	in.IsRevisionMissing = known.isLost(in.Revision, decision.Lost)
-	in.IsStableMissing = known.isLost(app.Status.Rollout.StableRevision, decision.Lost)
+	wasLost := in.IsUndecided && hasReason(app, v1alpha1.ReasonSnapshotMissing)
+	in.IsRevisionMissing = wasLost || known.isLost(in.Revision, decision.Lost)
+	in.IsStableMissing = wasLost || known.isLost(app.Status.Rollout.StableRevision, decision.Lost)
 	mustWait := decision.Blocker != nil || decision.IsCollecting
 	hasOtherTemplate := in.Revision == 0 || isRetry || !known.isCurrent
 	in.IsSpecPending = hasOtherTemplate && mustWait
@@ -68,12 +69,17 @@ const undecidedRetry = 5 * time.Second
 // If a change was seen before, it is still pending, and Ready must not be True before it is used.
 func undecided(app *v1alpha1.AppService) configuration.Decision {
 	return configuration.Decision{
-		IsCollecting: slices.ContainsFunc(app.Status.Configuration, func(s v1alpha1.ConfigurationStatus) bool { return s.Reason == v1alpha1.ReasonConfigurationChanged }),
+		IsCollecting: hasReason(app, v1alpha1.ReasonConfigurationChanged),
 		Status:       app.Status.Configuration,
 		Configured:   meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured),
 		Blocker:      &configuration.Problem{Reason: v1alpha1.ReasonConfigurationChanged, Message: "the hub gave no answer about the configuration, so there is no new revision: it is tried again"},
 		RecheckAfter: undecidedRetry,
 	}
+}
+
+// hasReason reports whether the status of a source has a reason.
+func hasReason(app *v1alpha1.AppService, reason string) bool {
+	return slices.ContainsFunc(app.Status.Configuration, func(s v1alpha1.ConfigurationStatus) bool { return s.Reason == reason })
 }
 
 // serialsOnMembers returns the highest serials that members have reported for their copies of sources
