@@ -75,7 +75,11 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
-	for _, file := range []string{"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml", "propagation/namespace.yaml", "propagation/all-namespaces.yaml", "samples/rollout.yaml", "samples/configuration.yaml"} {
+	for _, file := range []string{
+		"member/token.yaml", "member/named-namespaces/rbac.yaml", "member/named-namespaces/namespace.yaml",
+		"member/configuration/named-namespaces/rbac.yaml", "member/configuration/named-namespaces/namespace.yaml",
+		"propagation/namespace.yaml", "propagation/all-namespaces.yaml", "samples/rollout.yaml", "samples/configuration.yaml",
+	} {
 		t.Run(file+" is accepted without a warning", func(t *testing.T) {
 			for _, object := range readObjects(t, file) {
 				if object.GetKind() == "RoleBinding" {
@@ -104,7 +108,7 @@ func TestManifests(t *testing.T) {
 func TestKustomizationDirectories(t *testing.T) {
 	got := findKustomizations(t)
 	slices.Sort(got)
-	want := []string{"admission", "approval", "crd", "default", "grafana", "manager", "member", "networkpolicy", "prometheus", "propagation", "rbac", "samples"}
+	want := []string{"admission", "approval", "crd", "default", "grafana", "manager", "member", "member/configuration", "networkpolicy", "prometheus", "propagation", "rbac", "samples"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

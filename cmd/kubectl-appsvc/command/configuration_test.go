@@ -182,6 +182,14 @@ func TestDiff_with_configuration(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	t.Run("such an edit, and the cluster has the content in use", func(t *testing.T) {
+		current := read(t, c.AppService)
+		setStatus(t, current, func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Revision = 2 })
+		if got := runCanary(t, "diff", "unlike"); got.code != 1 || !strings.Contains(got.out, "-  MODE: fast\n+  MODE: faster\n") || strings.Contains(got.out, "Secret") {
+			t.Errorf("%+v", got)
+		}
+		setStatus(t, current, func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Revision = 1 })
+	})
 	t.Run("a source whose owner does not agree any more", func(t *testing.T) {
 		c.settings.Labels = nil
 		if err := hub.Update(t.Context(), c.settings); err != nil {

@@ -35,10 +35,16 @@ func TestJoin_configuration(t *testing.T) {
 	join(t)
 	m.connect(t, "east")()
 	createConfigured(t, "travelling") // it needs both kinds in namespace default, on east
+	second := &v1alpha1.AppService{}
+	create(t, second, "{metadata: {name: second, namespace: kube-public}, spec: {image: nginx, configuration: [{kind: Secret, name: db}]}}")
+	setStatus(t, second, func(s *v1alpha1.AppServiceStatus) {
+		s.Clusters = []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}}
+	})
 
 	t.Run("without the permissions, doctor says who needs them", func(t *testing.T) {
 		m.checkMayWrite(t, "secrets", "default", false)
-		want := "FAIL configuration these permissions are missing: create configmaps in default, create secrets in default, delete configmaps in default, delete secrets in default, patch configmaps in default, patch secrets in default. They are needed by default/travelling. Run: kubectl appsvc join east --configuration --name east"
+		want := "FAIL configuration these permissions are missing: create configmaps in default, create secrets in default, create secrets in kube-public, delete configmaps in default, delete secrets in default, delete secrets in kube-public, " +
+			"patch configmaps in default, patch secrets in default, patch secrets in kube-public. They are needed by default/travelling,kube-public/second. Run: kubectl appsvc join east --configuration --name east"
 		if got := doctor(t); !strings.Contains(got, want) {
 			t.Errorf("want %q in %s", want, got)
 		}
@@ -85,11 +91,13 @@ func TestJoin_configuration(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.checkMayWrite(t, "secrets", "default", false)
-		if got := doctor(t); !strings.Contains(got, "FAIL configuration these permissions are missing: create secrets in default, delete secrets in default, patch secrets in default.") {
+		if got := doctor(t); !strings.Contains(got, "FAIL configuration these permissions are missing: create secrets in default, create secrets in kube-public, delete secrets in default, ") {
 			t.Error(got)
 		}
-		app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Name: "travelling", Namespace: "default"}}
-		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { s.Clusters = nil })
+		travelling := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Name: "travelling", Namespace: "default"}}
+		for _, app := range []*v1alpha1.AppService{travelling, second} {
+			setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { s.Clusters = nil })
+		}
 		if got := doctor(t); !strings.Contains(got, "note configuration these permissions are missing, and no AppService needs them now: create secrets, delete secrets, patch secrets") {
 			t.Error(got)
 		}
