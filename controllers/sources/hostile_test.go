@@ -390,3 +390,47 @@ func TestTheAppServiceIsCreatedAgain(t *testing.T) {
 	f.waitForEvent()
 	f.waitForReasonAndValue(settings, "one")
 }
+
+// The watch may be behind what was created and deleted here.
+func TestTheWatchIsBehind(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	f.stop() // what the watch has stays
+	f.put(settings, "one")
+	f.settle()
+	f.settle()
+	count := map[string]int{}
+	for _, line := range f.sent.take() {
+		count[line]++
+	}
+	if count["POST configmaps"] != 1 || f.value(settings) != "one" || f.status(settings).Reason != "" {
+		t.Errorf("requests %v, status %+v", count, f.status(settings))
+	}
+}
+
+// A deletion that the hub refuses is not repeated at once, and holds up nothing.
+func TestPruningIsForbidden(t *testing.T) {
+	t.Parallel()
+	f := newFixtureWithoutRights(t, settings)
+	f.grant(map[string][]string{"configmaps": {"get", "list", "watch", "create"}, "secrets": allVerbs})
+	f.start()
+	f.waitForAccess()
+	for _, value := range []string{"one", "two", "three"} {
+		f.put(settings, value)
+		f.waitForReasonAndValue(settings, value)
+	}
+	f.waitForSnapshot(f.status(settings).Snapshot, true)
+	f.revisions = f.revisions[1:]
+	f.passed += time.Hour
+	f.settle()
+	f.settle()
+	deletions := 0
+	for _, line := range f.sent.take() {
+		if strings.HasPrefix(line, "DELETE ") {
+			deletions++
+		}
+	}
+	if deletions != 1 || len(f.stored()) != 3 || f.status(settings).Reason != "" {
+		t.Errorf("%d deletions, status %+v, snapshots %v", deletions, f.status(settings), f.stored())
+	}
+}

@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 )
 
 var allVerbs = []string{"get", "list", "watch", "create", "delete"}
@@ -155,6 +158,35 @@ func TestTheWatchDropsAnnotations(t *testing.T) {
 		}
 		if len(found.Annotations)+len(found.ManagedFields) > 0 {
 			t.Errorf("the watch keeps %+v", found.ObjectMeta)
+		}
+		return nil
+	})
+}
+
+// A watch that was synced notices that it is forbidden when it lists or watches again.
+func TestAWatchIsForbiddenLater(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, tls)
+	f.put(tls, "one")
+	f.waitForReason(tls, "")
+	f.waitForWatched(tls)
+	f.drain()
+	w := f.watchOf(tls.Kind, f.app.Namespace)
+	w.record(apierrors.NewForbidden(corev1.Resource("secrets"), "", nil), &w.isWatchForbidden)
+	f.waitForEvent()
+	f.waitForReason(tls, v1alpha1.ReasonConfigurationForbidden)
+	w.record(nil, &w.isWatchForbidden)
+	f.waitForEvent()
+	f.waitForReason(tls, "")
+}
+
+// waitForWatched waits until the watch has a source and its snapshot.
+func (f *fixture) waitForWatched(ref configuration.Ref) {
+	f.Helper()
+	f.eventually(func() error {
+		w := f.watchOf(ref.Kind, f.app.Namespace)
+		if w.get(f.app.Namespace, ref.From) == nil || w.get(f.app.Namespace, f.status(ref).Snapshot) == nil {
+			return fmt.Errorf("the watch is behind")
 		}
 		return nil
 	})
