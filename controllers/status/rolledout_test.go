@@ -212,7 +212,7 @@ func TestRolledOut(t *testing.T) {
 		"a content that is rolled back": {
 			stages: []v1alpha1.RolloutStage{freeEU},
 			steps:  steps(change(withChangedSources("flags", "settings")), crashIn("fra", "par"), edit, until("RolledBack")),
-			want: outcome{"RolledBack", "revision 7 (configuration: flags, settings) failed in stage eu (fra, par: CrashLoopBackOff) and was rolled back to 6: change the spec, or annotate the AppService with fleetwright.dev/retry=7",
+			want: outcome{"RolledBack", "revision 7 (configuration: flags, settings) failed in stage eu (fra, par: CrashLoopBackOff) and was rolled back to 6: change the content of flags, settings, or annotate the AppService with fleetwright.dev/retry=7",
 				"RolledBack", "…", stalled, kstatus.FailedStatus},
 		},
 		"a changed source": {

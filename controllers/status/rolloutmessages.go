@@ -124,13 +124,21 @@ func (in report) stableMissingMessage() string {
 }
 
 func (in report) rolledBackMessage() string {
-	return fmt.Sprintf("%s and was rolled back to %d: change the spec, or %s", in.failure(), in.Rollout.StableRevision, in.retry())
+	return fmt.Sprintf("%s and was rolled back to %d: change %s, or %s", in.failure(), in.Rollout.StableRevision, in.culprit(), in.retry())
+}
+
+// culprit returns what to change after a revision has failed.
+func (in report) culprit() string {
+	if len(in.Rollout.ChangedSources) > 0 {
+		return "the content of " + rollout.CapNames(in.Rollout.ChangedSources)
+	}
+	return "the spec"
 }
 
 // haltedMessage reports a revision that failed, and that is not rolled back. Without a stable
 // revision, or without spec.rollout, it cannot be aborted.
 func (in report) haltedMessage() string {
-	message := in.failure() + ", and each cluster keeps what it runs: change the spec, or "
+	message := in.failure() + ", and each cluster keeps what it runs: change " + in.culprit() + ", or "
 	if stable := in.Rollout.StableRevision; stable != 0 && !in.isStableMissing() && in.App.Spec.Rollout != nil {
 		return fmt.Sprintf("%s%s to return to revision %d, or with %s=%d", message, annotate(v1alpha1.AnnotationAbort, in.Rollout.Revision, ""), stable,
 			v1alpha1.AnnotationRetry, in.Rollout.Revision)
