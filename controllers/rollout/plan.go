@@ -178,7 +178,11 @@ func (in Input) transitionTime(e *entryPlan) metav1.Time {
 	case previous.LastTransitionTime.Before(&in.Now):
 		return in.Now
 	}
-	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
+	next := metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
+	if isFromOtherClock(next, in.Now) { // the next decision would change it
+		return in.Now
+	}
+	return next
 }
 
 // isFromOtherClock reports whether a time is so far in the future that the clock was set back since

@@ -792,6 +792,17 @@ func TestRollout_sets_the_transition_time(t *testing.T) {
 	}
 }
 
+func TestPlan_transition_after_a_clock_was_set_back_is_not_changed_again(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 59 * time.Second, time.Minute, 61 * time.Second} {
+		since := metav1.NewTime(Now.Add(ahead))
+		in := Next(NewInput(Chosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Since(since)))))
+		first := in.App.Status.Clusters[0].LastTransitionTime
+		if again := rollout.Plan(in).Entries[0].LastTransitionTime; first.Equal(&since) || !again.Equal(&first) {
+			t.Errorf("%v ahead: the time is %v, and then %v", ahead, first, again)
+		}
+	}
+}
+
 func TestRequests(t *testing.T) {
 	bad := func(key, value string, problem rollout.RequestProblem) rollout.RequestError {
 		return rollout.RequestError{Annotation: key, Value: value, Problem: problem}
