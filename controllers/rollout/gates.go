@@ -131,21 +131,14 @@ func (c *stagedCluster) unavailableSince() metav1.Time {
 	return *c.entry.UnavailableSince
 }
 
-// phaseSince returns since when the entry has its phase with its revision.
+// phaseSince returns since when the entry has its phase with its revision. If the clock was set back
+// since then, the phase begins now, as in transitionTime.
 func (c *stagedCluster) phaseSince(now metav1.Time) metav1.Time {
-	if c.previous == nil || c.previous.Phase != c.entry.Phase || c.previous.Revision != c.entry.Revision {
+	isNew := c.previous == nil || c.previous.Phase != c.entry.Phase || c.previous.Revision != c.entry.Revision
+	if isNew || isFromOtherClock(c.previous.LastTransitionTime, now) {
 		return now
 	}
-	return c.sinceOf(c.previous.LastTransitionTime, now)
-}
-
-// sinceOf returns since when the entry has its phase, if it has this transition time. If the clock
-// was set back since then, the cluster has the phase at least since it counts as unavailable.
-func (c *stagedCluster) sinceOf(transition, now metav1.Time) metav1.Time {
-	if isFromOtherClock(transition, now) && c.entry.UnavailableSince != nil {
-		return *c.entry.UnavailableSince
-	}
-	return transition
+	return c.previous.LastTransitionTime
 }
 
 // isLate reports whether a cluster has not become available within the progress deadline. A cluster

@@ -160,17 +160,29 @@ func (in Input) clusterNames() []string {
 //
 // An entry that gets another revision begins its phase again. If it is Unknown, it keeps its time,
 // which is the age of the observed state.
+//
+// If the clock was set back since the transition, the phase begins now. Otherwise the time would
+// begin to count in the middle of the phase, when the clock reaches it. A removal keeps its time, by
+// which delivery knows it.
 func (in Input) transitionTime(e *entryPlan) metav1.Time {
 	phase, previous := e.entry.Phase, e.previous
 	switch {
 	case previous == nil:
 		return in.Now
+	case previous.Phase == phase && phase == v1alpha1.ClusterRemoving:
+		return previous.LastTransitionTime
+	case isFromOtherClock(previous.LastTransitionTime, in.Now):
+		return in.Now
 	case previous.Phase == phase && (!e.isReassigned || phase == v1alpha1.ClusterUnknown):
 		return previous.LastTransitionTime
-	case previous.LastTransitionTime.Before(&in.Now), isFromOtherClock(previous.LastTransitionTime, in.Now):
+	case previous.LastTransitionTime.Before(&in.Now):
 		return in.Now
 	}
-	return metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
+	next := metav1.NewTime(previous.LastTransitionTime.Add(time.Second))
+	if isFromOtherClock(next, in.Now) { // the next decision would change it
+		return in.Now
+	}
+	return next
 }
 
 // isFromOtherClock reports whether a time is so far in the future that the clock was set back since

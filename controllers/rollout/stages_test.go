@@ -3,11 +3,13 @@ package rollout_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -683,6 +685,97 @@ func TestRollout_after_a_clock_was_set_back(t *testing.T) {
 	s.passes(20 * time.Second).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
 }
 
+// When the clock was set back, the phase of a cluster begins again. It does not begin once more when
+// the clock reaches the time of the transition.
+func TestRollout_begins_phases_again_after_a_clock_was_set_back(t *testing.T) {
+	alone := func(t *testing.T, changes ...func(*v1alpha1.Rollout)) (*scenario, *stagedMember) {
+		s := newFirstRollout(t, changes...)
+		maps.DeleteFunc(s.members, func(name string, _ *stagedMember) bool { return name != "canary-1" })
+		return s, s.members["canary-1"]
+	}
+	type counts struct{ Available, Failed int32 }
+	for name, c := range map[string]struct {
+		before func(t *testing.T) *scenario
+		lasts  time.Duration // the phase
+		during counts        // in the stage canary
+		after  counts
+	}{
+		"Ready for less than minReadySeconds": {func(t *testing.T) *scenario {
+			s, m := alone(t, stageWith(0, func(s *v1alpha1.RolloutStage) { s.MinReadySeconds = new(int32(120)) }))
+			m.startup = 5 * time.Minute
+			return s.passes(310 * time.Second)
+		}, 2 * time.Minute, counts{0, 0}, counts{1, 0}},
+		"without an answer, past the deadline": {func(t *testing.T) *scenario {
+			s, m := alone(t, func(r *v1alpha1.Rollout) { r.ProgressDeadlineSeconds = new(int32(300)) })
+			m.refuses = true
+			s.passes(10 * time.Minute).is("Halted 1, stable 0: canary Progressing 1/1, world Pending 0/0")
+			s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Suspend = true })
+			return s.passes(10 * time.Second)
+		}, 3 * time.Minute, counts{0, 0}, counts{0, 1}},
+		"without an answer, after the rollout": {func(t *testing.T) *scenario {
+			s, m := alone(t)
+			s.settles("Completed 1, stable 1: canary Completed 1/1, world Skipped 0/0")
+			m.errs = true
+			s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(3)) })
+			return s.passes(10 * time.Second)
+		}, 3 * time.Minute, counts{0, 0}, counts{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.before(t)
+			check := func(when string, want counts) {
+				t.Helper()
+				stage := s.app.Status.Rollout.Stages[0]
+				if diff := cmp.Diff(want, counts{stage.Available, stage.Failed}); diff != "" {
+					t.Errorf("%s (-want +got):\n%s\n%s", when, diff, toText(s.app.Status))
+				}
+			}
+			s.advance(-182 * time.Second)
+			s.plan()
+			check("after the clock was set back", c.during)
+			if s.decision.RecheckAfter != c.lasts {
+				t.Errorf("it is planned again after %v, want %v", s.decision.RecheckAfter, c.lasts)
+			}
+			s.advance(c.lasts - time.Second)
+			s.plan()
+			check("before the phase has lasted long enough", c.during)
+			s.advance(time.Second)
+			s.plan()
+			check("after that", c.after)
+		})
+	}
+}
+
+func TestPlan_transition_time_after_a_clock_was_set_back(t *testing.T) {
+	soon, later := metav1.NewTime(Now.Add(time.Minute)), metav1.NewTime(Now.Add(2*time.Minute))
+	for name, c := range map[string]struct {
+		phase       v1alpha1.ClusterPhase
+		since, want metav1.Time
+	}{
+		"a time in the past stays":               {v1alpha1.ClusterReady, AnHourAgo, AnHourAgo},
+		"a time that comes soon stays":           {v1alpha1.ClusterReady, soon, soon},
+		"a phase begins now":                     {v1alpha1.ClusterReady, later, Now},
+		"an unreachable cluster, too":            {v1alpha1.ClusterUnknown, later, Now},
+		"a cluster whose Secret is gone, too":    {v1alpha1.ClusterDetached, later, Now},
+		"a removal keeps the time that names it": {v1alpha1.ClusterRemoving, later, later},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := NewInput(Chosen("east"), WithEntries(Entry("east", c.phase, Since(c.since))))
+			switch c.phase {
+			case v1alpha1.ClusterUnknown:
+				Unreachable("east")(&in)
+			case v1alpha1.ClusterDetached:
+				delete(in.Members, "east")
+			case v1alpha1.ClusterRemoving:
+				NotChosen("east")(&in)
+			}
+			got := rollout.Plan(in).Entries[0]
+			if got.Phase != c.phase || !got.LastTransitionTime.Equal(&c.want) {
+				t.Errorf("the entry is %s since %v, want %s since %v", got.Phase, got.LastTransitionTime, c.phase, c.want)
+			}
+		})
+	}
+}
+
 // The entry of a cluster that gets another revision begins its phase again.
 func TestRollout_sets_the_transition_time(t *testing.T) {
 	s := newScenario(t).edited("bad").passes(5 * time.Minute)
@@ -696,6 +789,17 @@ func TestRollout_sets_the_transition_time(t *testing.T) {
 	entry := s.app.Status.Cluster(name)
 	if entry.Revision != 3 || entry.Phase != v1alpha1.ClusterProgressing || !entry.LastTransitionTime.Equal(&s.now) {
 		t.Errorf("the entry is %+v", entry)
+	}
+}
+
+func TestPlan_transition_after_a_clock_was_set_back_is_not_changed_again(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 59 * time.Second, time.Minute, 61 * time.Second} {
+		since := metav1.NewTime(Now.Add(ahead))
+		in := Next(NewInput(Chosen("east"), Unreachable("east"), WithEntries(Entry("east", v1alpha1.ClusterReady, Since(since)))))
+		first := in.App.Status.Clusters[0].LastTransitionTime
+		if again := rollout.Plan(in).Entries[0].LastTransitionTime; first.Equal(&since) || !again.Equal(&first) {
+			t.Errorf("%v ahead: the time is %v, and then %v", ahead, first, again)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *revisions) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 		if c.entry.UnavailableSince == nil {
 			continue
 		}
-		since := c.sinceOf(status.Cluster(c.entry.Name).LastTransitionTime, r.in.Now)
+		since := status.Cluster(c.entry.Name).LastTransitionTime
 		switch c.entry.Phase {
 		case v1alpha1.ClusterReady:
 			deadlines = append(deadlines, since.Add(c.stage.minReady()))
