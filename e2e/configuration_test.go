@@ -66,6 +66,9 @@ func TestConfiguration(t *testing.T) {
 	settings := f.createSource(t, &corev1.ConfigMap{Data: map[string]string{"greeting": "hello"}}, "settings")
 	f.createSource(t, &corev1.Secret{StringData: map[string]string{"password": canary}}, "db")
 	f.createSource(t, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, StringData: pullSecret("first")}, "registry")
+	soak := func(seconds int32) framework.Change {
+		return func(s *v1alpha1.AppServiceSpec) { s.Rollout.Stages[0].SoakSeconds = new(seconds) }
+	}
 	app := f.createApp(t, "configured", configured, canaryFirst, framework.Replicas(2))
 	f.awaitReadyWithin(t, 2*f.Timeout, app, all...)
 	// greetings returns what the pods of the members greet with: one value on east, and another one on
@@ -85,9 +88,9 @@ func TestConfiguration(t *testing.T) {
 	}
 
 	t.Run("a change reaches the canary first, and then the others", func(t *testing.T) {
+		f.EditApp(t, app, soak(3600)) // until the test promotes it
 		changed := time.Now()
 		f.changeData(t, settings, "hi")
-		f.changeSecret(t, "db", map[string]string{"password": canary + "-2"}) // together one revision
 		f.awaitStage(t, app, "canary", v1alpha1.StageSoaking)
 		f.awaitGreetings(t, app, greetings("hi", "hello"))
 		f.expectRollout(t, app, v1alpha1.ReasonSoaking, status.InProgressStatus)
@@ -95,10 +98,11 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("the message does not name the source: %s", message)
 		}
 		f.killAndRestart(t)
+		f.plugin(t, "rollout", "promote", app.Name, "-n", namespace, "--stage", "canary")
 		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
 		f.awaitReady(t, app, all...)
 		f.awaitGreetings(t, app, greetings("hi", "hi"))
-		t.Logf("on all members after %s, with a soak of 2 s", framework.Round(time.Since(changed)))
+		t.Logf("on all members after %s, with a restart and a promotion", framework.Round(time.Since(changed)))
 		if names := f.snapshots(t, app); len(names) != 2 {
 			t.Errorf("the hub has the snapshots %v of settings, want 2", names)
 		}
@@ -108,11 +112,12 @@ func TestConfiguration(t *testing.T) {
 	})
 
 	t.Run("a bad value is rolled back, and the source keeps it", func(t *testing.T) {
-		f.EditApp(t, app, deadlines(10, 20))
-		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 3)
+		f.EditApp(t, app, deadlines(10, 20), soak(2))
+		f.changeSecret(t, "db", map[string]string{"password": canary + "-2"})
+		f.Eventually(t, "a revision with the edit and the password", func(ctx context.Context) error { return f.checkChangedSecret(ctx, app) })
 		uncordon := f.cordon(t, "east") // so that no pod with the value starts
 		f.changeData(t, settings, "bad")
-		took := f.awaitRollout(t, app, v1alpha1.RolloutRolledBack, 4)
+		took := f.awaitPhase(t, app, v1alpha1.RolloutRolledBack)
 		t.Logf("RolledBack after %s", framework.Round(took))
 		uncordon()
 		f.awaitGreetings(t, app, greetings("hi", "hi"))
@@ -299,6 +304,46 @@ func TestConfigurationInPods(t *testing.T) {
 func isPodReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// checkChangedSecret returns an error unless the second content of db, and everything else, is on all
+// clusters.
+func (f *fleet) checkChangedSecret(ctx context.Context, app *v1alpha1.AppService) error {
+	current, err := f.ReadApp(ctx, app)
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{}
+	for _, source := range current.Status.Configuration {
+		if source.From != "db" {
+			continue
+		}
+		if err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: source.Snapshot}, secret); err != nil {
+			return err
+		}
+	}
+	if string(secret.Data["password"]) != canary+"-2" {
+		return errors.New("the snapshot has the first content")
+	}
+	if state := current.Status.Rollout; state.Phase != v1alpha1.RolloutCompleted {
+		return fmt.Errorf("the rollout is %+v", state)
+	}
+	return framework.IsReady(current)
+}
+
+// awaitPhase waits until the rollout has a phase, and returns how long that took.
+func (f *fleet) awaitPhase(t *testing.T, app *v1alpha1.AppService, want v1alpha1.RolloutPhase) time.Duration {
+	t.Helper()
+	return f.Eventually(t, "the rollout to be "+string(want), func(ctx context.Context) error {
+		current, err := f.ReadApp(ctx, app)
+		if err != nil {
+			return err
+		}
+		if state := current.Status.Rollout; state.Phase != want {
+			return fmt.Errorf("the rollout is %+v", state)
+		}
+		return nil
 	})
 }
 

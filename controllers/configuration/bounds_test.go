@@ -111,6 +111,10 @@ func TestMessagesAreBounded(t *testing.T) {
 				h.Snapshots = append(h.Snapshots, configuration.Snapshot{Ref: ref, Name: taken})
 				h.loseSnapshot(h.Status[0].Snapshot)
 			},
+			"without its label and its snapshot": func(h *hub) {
+				h.change(ref, func(s *configuration.Source) { s.IsLabelled = false })
+				h.loseSnapshot(h.Status[0].Snapshot)
+			},
 		} {
 			h := newHub(entry(ref, inPlace))
 			h.App.Namespace, h.App.Name = strings.Repeat("n", 63), strings.Repeat("w", 63)

@@ -2,6 +2,7 @@ package configuration
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,17 @@ func (in Input) settle(s *source, lost []Named) {
 	in.settleSerial(s)
 }
 
+// maxMessage is the maximum length of a message. The schema refuses a status with a longer one.
+const maxMessage = 1024
+
+// limit cuts a message that long names have made too long.
+func limit(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
+}
+
 // nextStatus returns the next status.configuration.
 func (in Input) nextStatus(sources []*source) []v1alpha1.ConfigurationStatus {
 	var next []v1alpha1.ConfigurationStatus
@@ -68,7 +80,7 @@ func (in Input) nextStatus(sources []*source) []v1alpha1.ConfigurationStatus {
 		status, problem := s.last, s.explain()
 		status.Reason, status.Message, status.Since = "", "", nil
 		if problem != nil {
-			status.Reason, status.Message = problem.Reason, problem.Message
+			status.Reason, status.Message = problem.Reason, limit(problem.Message)
 			status.Since = in.since(s, problem.Reason)
 		}
 		next = append(next, status)

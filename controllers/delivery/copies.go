@@ -323,7 +323,7 @@ func refusedCopy(err error) *object.Blocker {
 	switch {
 	case errors.As(err, &answer) && answer.IsRefused():
 		return &object.Blocker{Reason: v1alpha1.ReasonConfigurationRefused, Message: fmt.Sprintf(
-			"%v; the Deployment stays as it is: if permissions are missing, apply config/member/configuration to the member, otherwise see its quotas and admission policies", answer)}
+			"%v; the cluster keeps what it runs: if permissions are missing, apply config/member/configuration to the member, otherwise see its quotas and admission policies", answer)}
 	case snapshots.IsMissing(err):
 		return &object.Blocker{Reason: v1alpha1.ReasonSnapshotMissing, Message: "the cluster keeps what it runs: " + err.Error()}
 	}

@@ -2,7 +2,8 @@
 //
 // The template of an AppService is the part of its spec that defines its pods or its Service. The
 // other fields define how many pods run, where, and by which policy. A changed template becomes a
-// revision, with a number, and so do other snapshots of its configuration. Revisions are stored as ControllerRevisions, as those of a DaemonSet.
+// revision, with a number, and so do other snapshots of its configuration. Revisions are stored as
+// ControllerRevisions, as those of a DaemonSet.
 //
 // # Usage
 //
@@ -15,8 +16,9 @@
 //
 // # Invariants
 //
-//   - A number is never used for two templates, or for other snapshots. The next number is higher than all numbers in the
-//     history, in the status, in its entries and on members that were found running the AppService.
+//   - A number is never used for two templates, or for other snapshots. The next number is higher than
+//     all numbers in the history, in the status, in its entries and on members that were found running
+//     the AppService.
 //   - Templates are compared as values, after they are decoded. So a field that a new version of
 //     Fleetwright adds does not cause a revision.
 //   - A ControllerRevision that the AppService does not own, or whose content cannot be decoded, is

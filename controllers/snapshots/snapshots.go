@@ -201,7 +201,7 @@ func missing(of key, format string, args ...any) *result {
 
 // withoutContent returns an error of a read without texts that a server sent.
 func withoutContent(err error) error {
-	if reason := apierrors.ReasonForError(err); reason != "" {
+	if reason := configuration.KnownReason(apierrors.ReasonForError(err)); reason != "" {
 		return fmt.Errorf("the hub answered %s", reason)
 	}
 	var network interface{ Timeout() bool }

@@ -12,16 +12,16 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 )
 
-// hideContent returns an error of the API server with what was being done. An admission webhook may
-// quote the object in its message, so only reason and code are kept of an error about a Secret.
+// hideContent returns an error of the API server with what was being done. Of an error about a Secret,
+// only what cannot quote the object is kept.
 func hideContent(doing string, kind v1alpha1.ConfigurationKind, err error) error {
 	var answer apierrors.APIStatus
 	if err == nil || kind != v1alpha1.ConfigurationSecret || !errors.As(err, &answer) {
 		return wrap(doing, err)
 	}
 	status := answer.Status()
-	hidden := metav1.Status{Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason}
-	hidden.Message = strings.TrimSpace(fmt.Sprintf("%s (%d)", status.Reason, status.Code))
+	hidden := metav1.Status{Status: metav1.StatusFailure, Code: status.Code, Reason: configuration.KnownReason(status.Reason)}
+	hidden.Message = strings.TrimSpace(fmt.Sprintf("%s (%d)", hidden.Reason, status.Code))
 	if status.Details != nil {
 		hidden.Details = &metav1.StatusDetails{RetryAfterSeconds: status.Details.RetryAfterSeconds}
 	}
@@ -35,8 +35,8 @@ func wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// isRefusal reports whether an error lasts until somebody changes something on the hub: a
-// permission, a quota, an admission policy.
+// isRefusal reports whether only a change on the hub can end an error: of a permission, a quota or an
+// admission policy.
 func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

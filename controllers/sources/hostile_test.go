@@ -316,6 +316,10 @@ func TestAPolicyQuotesTheSecret(t *testing.T) {
 func TestErrorsAboutSecretsHideTheirContent(t *testing.T) {
 	t.Parallel()
 	err := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), canary, nil)
+	chosen := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Reason: canary, Message: canary}} // by a webhook
+	if hidden := hideContent("create it", v1alpha1.ConfigurationSecret, chosen); contains(fmt.Sprintf("%v %+v %#v", hidden, hidden, hidden), canary) {
+		t.Errorf("the error with a reason of a webhook is %v", hidden)
+	}
 	hidden := hideContent("create it", v1alpha1.ConfigurationSecret, err)
 	if contains(fmt.Sprintf("%v %+v %#v", hidden, hidden, hidden), canary) || !apierrors.IsInvalid(hidden) {
 		t.Errorf("the error is %#v", hidden)

@@ -190,7 +190,7 @@ func describeRead(err error) string {
 // Secret, such as that of an admission webhook.
 func withoutContent(kind v1alpha1.ConfigurationKind, err error) error {
 	if reason := apierrors.ReasonForError(err); kind == v1alpha1.ConfigurationSecret && reason != metav1.StatusReasonUnknown {
-		return fmt.Errorf("the hub refuses it (%s)", reason)
+		return fmt.Errorf("the hub refuses it (%s)", cmp.Or(configuration.KnownReason(reason), "the reason is not shown: it may quote the Secret"))
 	}
 	return err
 }

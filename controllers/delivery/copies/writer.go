@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -169,7 +170,7 @@ func describe(verb string, of Key, err error) error {
 
 // withoutMessage returns a status with what can have no content: the reason, the code and the delay.
 func withoutMessage(status metav1.Status) metav1.Status {
-	kept := metav1.Status{Status: status.Status, Code: status.Code, Reason: metav1.StatusReason(known(string(status.Reason)))}
+	kept := metav1.Status{Status: status.Status, Code: status.Code, Reason: configuration.KnownReason(status.Reason)}
 	if status.Details != nil {
 		kept.Details = &metav1.StatusDetails{RetryAfterSeconds: status.Details.RetryAfterSeconds}
 		for _, cause := range status.Details.Causes {
@@ -179,17 +180,4 @@ func withoutMessage(status metav1.Status) metav1.Status {
 		}
 	}
 	return kept
-}
-
-// known returns a reason that Kubernetes knows, or "": a webhook chooses the reason too.
-func known(reason string) string {
-	switch metav1.StatusReason(reason) {
-	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
-		metav1.StatusReasonConflict, metav1.StatusReasonInvalid, metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout,
-		metav1.StatusReasonTooManyRequests, metav1.StatusReasonBadRequest, metav1.StatusReasonMethodNotAllowed,
-		metav1.StatusReasonNotAcceptable, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnsupportedMediaType,
-		metav1.StatusReasonInternalError, metav1.StatusReasonExpired, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonStoreReadError:
-		return reason
-	}
-	return ""
 }

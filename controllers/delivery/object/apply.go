@@ -37,8 +37,8 @@ func (m *Member) dryRun(ctx context.Context, desired *unstructured.Unstructured)
 }
 
 // stamp returns the object with the stamp of the AppService's present state. A Deployment also gets
-// the revision of the entry, and the record of copies. The stamp and the revision are not compared: an edit that changes nothing on a member costs
-// no write, nor does a new version of the operator.
+// the revision of the entry, and the record of copies. The stamp and the revision are not compared: an
+// edit that changes nothing on a member costs no write, nor does a new version of the operator.
 func stamp(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	stamped := workload.Stamp(desired, facts.App.Generation)
 	annotations := stamped.GetAnnotations()
