@@ -48,8 +48,12 @@ func TestMetrics(t *testing.T) {
 		s.Rollout = &v1alpha1.Rollout{RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(0))}}
 	})
 	f.awaitReady(t, app, "north", "south", "east")
-	// Some metrics need pods that cannot run, credentials that expire and are to be renewed, and drift.
+	// Some metrics need pods that cannot run, a source that does not exist, credentials that expire and
+	// are to be renewed, and drift.
 	f.createApp(t, "measured-image", framework.Image("web:doesnotexist"))
+	f.createApp(t, "measured-source", func(s *v1alpha1.AppServiceSpec) {
+		s.Configuration = []v1alpha1.ConfigurationSource{{Kind: v1alpha1.ConfigurationConfigMap, Name: "missing"}}
+	})
 	f.renewToken(t, "north", time.Hour)
 	f.annotateSecret(t, "north", map[string]string{v1alpha1.AnnotationRenewToken: "true"})
 	t.Cleanup(func() {
