@@ -381,6 +381,7 @@ func TestEveryPermissionIsDocumented(t *testing.T) {
 		findOne[rbacv1.Role](t, propagation, "Role").Rules,
 		findOne[rbacv1.ClusterRole](t, onMember, "ClusterRole").Rules,
 		findOne[rbacv1.Role](t, onMember, "Role").Rules,
+		findOne[rbacv1.ClusterRole](t, buildKustomization(t, "member/configuration"), "ClusterRole").Rules,
 	} {
 		for _, rule := range rules {
 			for _, resource := range rule.Resources {

@@ -28,7 +28,8 @@ type stagedLoop struct {
 // TestStages tests a closed loop: the planner decides, members carry out what it decides, and the
 // result is the input of the next decision. Meanwhile users edit, approve, promote, pause, abort and
 // retry; sources of the configuration change, are missing and return; members fail, become unreachable,
-// come and go; and the operator restarts. Each decision must keep the rules. When nothing more happens, the rollout must end.
+// come and go; and the operator restarts. Each decision must keep the rules. When nothing more happens,
+// the rollout must end.
 func TestStages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newStagedLoop(t)

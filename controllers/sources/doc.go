@@ -1,6 +1,5 @@
 // Package sources connects the decisions of package configuration with the hub. It is the only part
-// of the planner that has content of ConfigMaps and Secrets, and it has it only while it reads a
-// source and creates its snapshot.
+// of the planner that has content of ConfigMaps and Secrets, and it has it for 30 seconds at most.
 //
 // # Usage
 //
@@ -26,8 +25,8 @@
 //     Digests are kept for each AppService.
 //   - If the hub refuses a request, by a permission, a quota or an admission policy, the source
 //     has a problem, which is tried again once a minute. Other errors are returned.
-//   - An error about a Secret has only the reason and the code of the API server, because a
-//     webhook may quote the object in its message. Requests are not logged.
+//   - An error about a Secret has only the code, and the reason if Kubernetes defines it, because a
+//     webhook may quote the object in both texts that it chooses. Requests are not logged.
 //   - The key is created once, and never changed or deleted. After it was lost, contents are
 //     compared with snapshots that may have another key.
 package sources

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,10 +27,12 @@ const eventVerb = "EVENT"
 var writeVerbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}
 
 // isBackground reports whether API servers request a resource for themselves, and the writers do
-// not.
-func isBackground(resource string) bool {
+// not. API servers read ConfigMaps all the time and write them only at the start.
+func isBackground(verb, resource string) bool {
 	switch resource {
-	case "", "leases", "flowschemas", "prioritylevelconfigurations", "apiservices", "configmaps",
+	case "configmaps":
+		return !slices.Contains(writeVerbs, verb)
+	case "", "leases", "flowschemas", "prioritylevelconfigurations", "apiservices",
 		"endpointslices", "servicecidrs", "ipaddresses", "clusterroles", "clusterrolebindings", "roles", "rolebindings":
 		return true
 	}
@@ -97,7 +100,7 @@ func parseRequests(metrics []byte) (counts, error) {
 	for _, metric := range families[name].GetMetric() {
 		labels := labelsOf(metric)
 		verb := labels["verb"]
-		if isBackground(labels["resource"]) {
+		if isBackground(verb, labels["resource"]) {
 			continue
 		}
 		if labels["resource"] == "events" && verb != "GET" && verb != "LIST" && verb != "WATCH" {
@@ -131,7 +134,7 @@ func (w *writeCounter) read() counts {
 // wrap returns a round tripper that counts.
 func (w *writeCounter) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if verb := verbOf(r); verb != "" && !isBackground(resourceOf(r.URL.Path)) {
+		if verb := verbOf(r); verb != "" && !isBackground(verb, resourceOf(r.URL.Path)) {
 			w.mu.Lock()
 			if w.all == nil {
 				w.all = counts{}

@@ -12,6 +12,8 @@ func TestParseRequests_counts_by_verb_without_the_background(t *testing.T) {
 apiserver_request_total{code="200",resource="deployments",verb="APPLY"} 3
 apiserver_request_total{code="409",resource="deployments",verb="APPLY"} 1
 apiserver_request_total{code="200",resource="leases",verb="PUT"} 70
+apiserver_request_total{code="201",resource="configmaps",verb="APPLY"} 2
+apiserver_request_total{code="200",resource="configmaps",verb="GET"} 80
 apiserver_request_total{code="201",resource="events",verb="POST"} 5
 apiserver_request_total{code="200",resource="events",verb="LIST"} 2
 apiserver_request_total{code="200",resource="",verb="GET"} 9
@@ -20,11 +22,11 @@ apiserver_request_duration_seconds_count{verb="GET"} 4
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(counts{"APPLY": 4, eventVerb: 5, "LIST": 2}, got); diff != "" {
+	if diff := cmp.Diff(counts{"APPLY": 6, eventVerb: 5, "LIST": 2}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got.writes() != 4 || got.reads() != 2 {
-		t.Errorf("got %d writes and %d reads, want 4 and 2", got.writes(), got.reads())
+	if got.writes() != 6 || got.reads() != 2 {
+		t.Errorf("got %d writes and %d reads, want 6 and 2", got.writes(), got.reads())
 	}
 }
 

@@ -15,9 +15,9 @@
 // The scenario is the lifecycle of an AppService in a namespace that the members do not have: it is
 // created on three members, its image is edited at once and then in stages, an image that cannot be
 // pulled is rolled back, it is scaled up and down, its port is removed, another port is added, a
-// ConfigMap of the hub is added, changed, and rolled back together with an image, its placement is reduced to two members, and it is
-// deleted. The baseline is one lifecycle without a crash, with a restart at rest that must not write. It gives the number
-// of requests of each step and the state after it, on the hub and on each member, without what
+// ConfigMap of the hub is added, changed, and rolled back together with an image, its placement is
+// reduced to two members, and it is deleted. The baseline is one lifecycle without a crash, with a
+// restart at rest that must not write. It gives the number of requests of each step and the state after it, on the hub and on each member, without what
 // differs between any two lifecycles (UIDs, times, resource versions, the hash that includes a
 // UID). In each further lifecycle, the operator is killed once in each step: at the first request
 // of each step in lifecycle 1, at the second in lifecycle 2, and so on, in both modes. After each

@@ -34,7 +34,8 @@ type Options struct {
 }
 
 // Status renders the status of an AppService, whose entries are in status.clusters: the conditions,
-// the sources of its configuration that need attention, the stages of its rollout, and a tree of its clusters with what is wrong there.
+// the sources of its configuration that need attention, the stages of its rollout, and a tree of its
+// clusters with what is wrong there.
 func Status(app *v1alpha1.AppService, o Options) string {
 	var b strings.Builder
 	o.writeHead(&b, app)
