@@ -120,9 +120,9 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	if sent := standbyHub.writes(); len(sent) > 0 || strings.Contains(standby.output.String(), "fenced") {
 		t.Errorf("the standby wrote %v, and logged\n%s", sent, standby.output.String())
 	}
-	h.waitForLeader(t, first)
-	// Freeze the new leader, so that the old one still finds work to do.
-	h.freeze(t, standby)
+	second := h.waitForLeader(t, first)
+	// The new leader dies, so that the old one still finds work to do when it wakes.
+	standby.signal(t, syscall.SIGKILL)
 	h.update(t, edited, func() { edited.Spec.Image = "registry.example/app:2" })
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: drifted.Namespace, Name: drifted.Name}}
 	h.update(t, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = "registry.example/drift" })
@@ -145,12 +145,13 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 		t.Errorf("the last log lines are\n%s", output)
 	}
 
-	standby.signal(t, syscall.SIGCONT)
+	third := h.replica(t)
+	h.waitForLeader(t, second)
 	h.waitForImage(t, edited, "registry.example/app:2")
 	h.waitForImage(t, drifted, "registry.example/app:1")
 	h.waitForAppServiceCount(t, "alpha", 2) // the status writes of the new leader keep it
-	standby.signal(t, syscall.SIGTERM)
-	if code := standby.waitForExit(t, 10*time.Second); code != 0 {
+	third.signal(t, syscall.SIGTERM)
+	if code := third.waitForExit(t, 10*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
