@@ -288,6 +288,10 @@ func (t *telemetry) recordStatus(app *v1alpha1.AppService, status v1alpha1.AppSe
 	if r == nil || r.generation != status.ObservedGeneration {
 		return
 	}
+	if status.Summary.Clusters == 0 { // the operator may have started before it knows its members
+		r.startTime = now
+		return
+	}
 	for i := range status.Clusters {
 		entry := &status.Clusters[i]
 		if entry.Phase == v1alpha1.ClusterReady && entry.Generation == r.generation && !r.ready[entry.Name] {

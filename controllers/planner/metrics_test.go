@@ -148,6 +148,8 @@ func TestMetrics_observe_each_rollout_once(t *testing.T) {
 		status v1alpha1.AppServiceStatus
 		want   []string // cumulative
 	}{
+		{-10, status(2), nil}, // no member is known yet
+		{0, status(2), nil},
 		{0, status(2, progressing, progressing), nil},
 		{3, status(2, ready, progressing), []string{"{east} 1 in 3 s"}},
 		{4, status(2, progressing, progressing), []string{"{east} 1 in 3 s"}},
