@@ -293,7 +293,7 @@ func (r *reconciler) applyMissingCopies(ctx context.Context, t task) (outdated, 
 		if serial != notThere && serial >= needed.Serial {
 			continue
 		}
-		err := r.applyCopy(ctx, t, needed)
+		err := r.applyCopy(ctx, t, needed, serial != notThere)
 		switch {
 		case err != nil && serial == notThere:
 			return outdated, err
@@ -304,14 +304,17 @@ func (r *reconciler) applyMissingCopies(ctx context.Context, t task) (outdated, 
 	return outdated, nil
 }
 
-// applyCopy applies one copy.
-func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy) error {
+// applyCopy applies one copy, or updates one that is there.
+func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy, isThere bool) error {
 	content, err := r.snapshots.Content(ctx, t.app, v1alpha1.ConfigurationKind(needed.Kind), needed.Snapshot)
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
-	err = r.copies.Apply(ctx, copies.Object{
+	begin, write := time.Now(), r.copies.Apply
+	if isThere {
+		write = r.copies.Update
+	}
+	err = write(ctx, copies.Object{
 		Key:        copies.KeyOf(needed),
 		Namespace:  t.app.Namespace,
 		AppService: t.app.Name,
@@ -378,7 +381,7 @@ func (r *reconciler) restoreCopies(ctx context.Context, t task) error {
 		if !found.suspects(needed, t.objects.deployment.Spec.Template.Spec) || t.memory.copies.serials[copies.KeyOf(needed)] > needed.Serial {
 			continue
 		}
-		errs = errors.Join(errs, r.applyCopy(ctx, t, needed))
+		errs = errors.Join(errs, r.applyCopy(ctx, t, needed, false))
 	}
 	return errs
 }
@@ -399,8 +402,13 @@ func (p podDiagnosis) suspects(needed workload.Copy, pod corev1.PodSpec) bool {
 
 // refusedCopy returns why a cluster stops at a copy that its member refuses, or nil.
 func refusedCopy(err error) *object.Blocker {
-	var answer *copies.Error
+	var (
+		answer  *copies.Error
+		notCopy *copies.NotCopyError
+	)
 	switch {
+	case errors.As(err, &notCopy):
+		return &object.Blocker{Reason: v1alpha1.ReasonConflict, Message: "the cluster keeps what it runs: " + notCopy.Error()}
 	case errors.As(err, &answer) && answer.IsRefused():
 		return &object.Blocker{Reason: v1alpha1.ReasonConfigurationRefused, Message: fmt.Sprintf(
 			"%v; the cluster keeps what it runs: if permissions are missing, apply config/member/configuration to the member, otherwise see its quotas and admission policies", answer)}
