@@ -381,6 +381,7 @@ func TestCopy_that_is_missing_is_applied_again(t *testing.T) {
 	c.planRevision()
 	w := c.newReconciler()
 	c.settle(w, c.allCopies("1", "1", "1"))
+	c.observedDeployment()
 	c.must(onMember.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofSettings()}}))
 	c.makeUnavailable()
 	c.sent.reset()
